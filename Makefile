@@ -1,0 +1,81 @@
+# On a fresh machine: Python 3.11+, pip and make are enough. Each target makes the environment it
+# needs and refreshes it when pyproject.toml changes. `make PYTHON=python3.13 test` picks another
+# interpreter (after `make distclean`: an environment keeps the one it was made with).
+
+PYTHON ?= python3
+JOBS   ?= 2
+
+BENCHES := $(sort $(wildcard benchmarks/bench_*.py))
+comma   := ,
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help run test lint bench docs clean distclean
+
+help:
+	@echo "make run        the first example"
+	@echo "make test       lint, then tests, doctests, README and docs (JOBS=$(JOBS) workers)"
+	@echo "make lint       ruff, mypy, direction of imports"
+	@echo "make bench      benchmarks/bench_*.py beside PyTorch and autograd, in .venv-bench"
+	@echo "make docs       API pages in site/"
+	@echo "make clean      remove caches and build outputs; distclean: environments too"
+
+# An environment is ready when its stamp is newer than pyproject.toml. $(1): folder, $(2): extras.
+# The second line serves Pythons that come with pip but without ensurepip.
+define install
+	@echo "==> $(1): installing backsolve$(2)"
+	@$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(1) || \
+	  { $(PYTHON) -m venv --clear --without-pip $(1) && \
+	    $(PYTHON) -m pip --python $(1)/bin/python install --quiet pip; }
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.$(2)'
+	@touch $@
+endef
+
+.venv/.ready-run: pyproject.toml
+	$(call install,.venv,)
+
+.venv/.ready-dev: pyproject.toml
+	$(call install,.venv,[test$(comma)lint])
+
+.venv/.ready-docs: pyproject.toml
+	$(call install,.venv,[docs])
+
+.venv-bench/.ready: pyproject.toml
+	$(call install,.venv-bench,[bench])
+
+run: .venv/.ready-run
+	@.venv/bin/python examples/first.py
+
+lint: .venv/.ready-dev
+	@echo "==> ruff check"
+	@.venv/bin/ruff check .
+	@echo "==> ruff format --check"
+	@.venv/bin/ruff format --check .
+	@echo "==> mypy"
+	@.venv/bin/mypy
+	@echo "==> import-linter"
+	@.venv/bin/lint-imports --no-logo --no-cache
+
+test: lint
+	@echo "==> pytest"
+	@.venv/bin/python -m pytest -n $(JOBS) --quiet
+
+bench: .venv-bench/.ready
+	@test -n "$(BENCHES)" || { echo "no benchmarks/bench_*.py to run"; exit 1; }
+	@set -e; for script in $(BENCHES); do \
+	  echo "==> $$script"; .venv-bench/bin/python $$script; \
+	done
+
+docs: .venv/.ready-docs
+	@echo "==> pdoc"
+	@.venv/bin/pdoc --output-directory site backsolve
+	@echo "site/index.html"
+
+clean:
+	@rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -path './.venv*' -prune -o -path ./.git -prune -o \
+	  -type d -name __pycache__ -exec rm -rf {} +
+
+distclean: clean
+	@rm -rf .venv .venv-bench

@@ -1,0 +1,28 @@
+"""Backsolve differentiates Python programs by solving `(I − L) dx = D dp`."""
+
+from . import numeric as numeric
+from . import numpy as numpy
+from . import operators as operators
+from . import tree as tree
+from .api import backslash as backslash
+from .api import debug_nans as debug_nans
+from .api import grad as grad
+from .api import hessian as hessian
+from .api import hvp as hvp
+from .api import jacobian as jacobian
+from .api import jvp as jvp
+from .api import linearize as linearize
+from .api import stop_gradient as stop_gradient
+from .api import value_and_grad as value_and_grad
+from .api import vjp as vjp
+from .api import vmap as vmap
+from .function import Function as Function
+from .operators import Block as Block
+from .operators import I as I
+from .primitive import primitive as primitive
+from .solve import checkpoint as checkpoint
+from .system import System as System
+from .tensor import Tensor as Tensor
+from .tensor import tensor as tensor
+
+__version__ = "0.1.0"

@@ -1,0 +1,477 @@
+"""The public transformations. Each gives a function fresh rows, runs it, and solves its system."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .batch import evaluate_batched
+from .errors import NaNError, NotScalarError, ShapeError, StructureError, location
+from .ir import Type
+from .operators import Block, Inverse, Operator, as_operator
+from .primitive import Primitive, hooks, wrap
+from .row import Row, descendants
+from .solve import back_substitute, forward_substitute
+from .solve.many import forward_jacobian, reverse_jacobian
+from .system import System
+from .tensor import Staged, Tensor
+from .trace import stage
+from .vary import Varied, distinct, same_kind
+
+ArgNums = int | Sequence[int]
+
+
+# ---- reverse mode
+
+
+def value_and_grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns f's value (or `(value, aux)`) and its gradient, in one run.
+
+    >>> import numpy as np
+    >>> value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]))
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        varied = Varied("grad", args, argnums)
+        result = f(*varied.args, **kwargs)
+        y, aux = _split_aux(result, has_aux)
+        _check_scalar(y)
+        gradient = varied.like(_adjoints(varied, y))
+        value = varied.release(y)
+        if has_aux:
+            return (value, tree.map(varied.release, aux)), gradient
+        return value, gradient
+
+    return run
+
+
+def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The gradient of a function of one real result, with respect to `argnums`.
+
+    Arguments may be floats, arrays, Tensors, or dicts, lists, tuples and dataclasses of them; the
+    gradient has the same form. For complex arguments it is ∂f/∂x + i ∂f/∂y, the direction of
+    steepest ascent.
+
+    >>> import numpy as np
+    >>> grad(lambda x: np.log(x[0]) + x[0] * x[1] - np.sin(x[1]))(np.array([2.0, 5.0]))
+    array([5.5       , 1.71633781])
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    run.__backsolve_grad_of__ = (f, argnums)  # type: ignore[attr-defined]
+    return run
+
+
+def _adjoints(varied: Varied, y: Any) -> list[Any]:
+    if not isinstance(y, Tensor) or y.row is None:
+        return [None] * len(varied.rows)
+    rows, record = varied.gather([y])
+    seed = np.ones(y.shape, y.dtype)[()]
+    reached = None
+    if record:
+        rows = descendants(rows, varied.rows)
+        reached = set(rows)
+    found = back_substitute(rows, [(y.row, seed)], varied.rows, record=record, reached=reached)
+    return distinct(found)
+
+
+def _split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple | list) and len(result) == 2):
+        raise StructureError(f"with has_aux=True the function must return (value, aux), got {type(result).__name__}")
+    return result[0], result[1]
+
+
+def _check_scalar(y: Any) -> None:
+    shape = np.shape(y) if not isinstance(y, Tensor) else y.shape
+    if isinstance(y, tuple | list | dict):
+        raise NotScalarError(
+            f"grad needs a function that returns one real number, got a {type(y).__name__}; "
+            "use has_aux=True for further results, or jacobian"
+        )
+    kind = getattr(y, "dtype", np.asarray(y).dtype if not isinstance(y, Tensor) else None).kind  # type: ignore[union-attr]
+    if shape != () or kind == "c":
+        raise NotScalarError(
+            f"grad needs a function that returns one real number, got {'complex ' if kind == 'c' else ''}"
+            f"shape {shape}; reduce it with .sum() or .mean(), or ask for jacobian"
+        )
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """f(*primals) and the function that pulls a seed of f's form back to all arguments.
+
+    >>> import numpy as np
+    >>> y, pull = vjp(np.sin, 0.0)
+    >>> pull(2.0)
+    (2.0,)
+    """
+    varied = Varied("vjp", primals, range(len(primals)))
+    result, aux = _split_aux(f(*varied.args), has_aux)
+    outputs, structure = tree.flatten(result)
+
+    def pull(seed: Any) -> Any:
+        seeds = _match(seed, outputs, structure, "the seed")
+        live = [(y, s) for y, s in zip(outputs, seeds, strict=True) if isinstance(y, Tensor) and y.row is not None]
+        rows, record = varied.gather([y for y, _ in live])
+        record = record or any(isinstance(s, Tensor) for _, s in live)
+        found = back_substitute(rows, [(y.row, s) for y, s in live], varied.rows, record=record)
+        return varied.like(distinct(found))
+
+    value = tree.map(varied.release, result)
+    return (value, pull, tree.map(varied.release, aux)) if has_aux else (value, pull)
+
+
+# ---- forward mode
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """f(*primals) and its directional derivative along `tangents`.
+
+    >>> import numpy as np
+    >>> jvp(np.sin, (0.0,), (1.0,))
+    (0.0, 1.0)
+    """
+    varied = Varied("jvp", primals, range(len(primals)))
+    structure = tree.flatten(tuple(primals))[1]
+    flat = _match(tuple(tangents), varied.originals, structure, "the tangents")
+    seeds = [t for t, s in zip(flat, varied.static, strict=True) if not s]
+    outputs, out_structure = tree.flatten(f(*varied.args))
+    live = [y for y in outputs if isinstance(y, Tensor)]
+    rows, record = varied.gather(live)
+    record = record or any(isinstance(t, Tensor) and (t.row is not None or isinstance(t, Staged)) for t in seeds)
+    pairs = list(zip(varied.rows, seeds, strict=True))
+    found = forward_substitute(rows, pairs, [y.row for y in live], record=record)
+    rest = iter(found)
+    values = [varied.release(y) for y in outputs]
+    images = [next(rest) if isinstance(y, Tensor) else None for y in outputs]
+    images = distinct([same_kind(t, v) if _is_numeric(v) else None for t, v in zip(images, values, strict=True)])
+    return out_structure.unflatten(values), out_structure.unflatten(images)
+
+
+def _is_numeric(v: Any) -> bool:
+    return isinstance(v, Tensor | np.ndarray | np.generic | float | complex)
+
+
+def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str) -> list[Any]:
+    """`given` flattened, checked against the form, shapes and dtypes of what it goes with."""
+    leaves, got = tree.flatten(given)
+    if got != structure:
+        raise StructureError(f"{what} must have the form of what it goes with: {structure.unflatten(like)!r}")
+    out = []
+    for g, x in zip(leaves, like, strict=True):
+        shape = x.shape if hasattr(x, "shape") else np.shape(x)
+        dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+        if isinstance(g, Tensor):
+            out.append(g if g.row is not None or isinstance(g, Staged) else g._v)
+        else:
+            out.append(np.asarray(g).astype(dtype)[()] if dtype.kind in "fc" else g)
+        if np.shape(out[-1] if not isinstance(g, Tensor) else g._v if type(g) is Tensor else np.empty(g.shape)) != shape:
+            raise ShapeError(f"{what} must have shape {shape}, got {np.shape(g)}")
+    return out
+
+
+# ---- the system, Jacobians, second derivatives
+
+
+def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable[..., System]:
+    """A function that returns the differential of `f` at its arguments, as an object.
+
+    >>> import numpy as np
+    >>> system = linearize(lambda x: x[0] * np.exp(x[1]))(np.array([2.0, 0.0]))
+    >>> system.backward(1.0)
+    array([1., 2.])
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> System:
+        numbers = argnums if argnums is not None else 0 if len(args) == 1 else tuple(range(len(args)))
+        varied = Varied("linearize", args, numbers)
+        values: dict[Row, Any] = {}
+        lines: dict[Row, str] = {}
+
+        def watch(prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+            if row is not None:
+                values[row] = y
+                lines[row] = location(3)
+                constants[row] = tuple(None if isinstance(a, Tensor) and a.row is not None else a for a in inputs)
+
+        constants: dict[Row, tuple[Any, ...]] = {}
+        before, hooks.observe = hooks.observe, watch
+        try:
+            outputs, structure = tree.flatten(f(*varied.args, **kwargs))
+        finally:
+            hooks.observe = before
+        tensors = [y if isinstance(y, Tensor) else wrap(np.asarray(y)[()], None) for y in outputs]
+        return System(varied, tensors, structure, values, constants, lines, f)
+
+    return run
+
+
+def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto") -> Callable[..., Any]:
+    """The dense Jacobian: for an output of shape S and an argument of shape T, an array S + T.
+
+    `mode` is "forward" (a column a solve), "reverse" (a row a solve) or "auto" (the fewer).
+
+    >>> import numpy as np
+    >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise ValueError(f'mode must be "auto", "forward" or "reverse", got {mode!r}')
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        varied = Varied("jacobian", args, argnums)
+        outputs, structure = tree.flatten(f(*varied.args, **kwargs))
+        columns = _jacobian_blocks(varied, outputs, mode)
+        return structure.unflatten([varied.like(row, _as_jacobian) for row in columns])
+
+    return run
+
+
+def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], mode: str) -> list[list[Any]]:
+    """[output][input] -> array of shape output.shape + input.shape."""
+    live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
+    rows, record = varied.gather(live)
+    n_in = sum(r.size for r in varied.rows)
+    n_out = sum(y.size for y in live)
+    is_complex = any(r.dtype.kind == "c" for r in varied.rows) or any(y.dtype.kind == "c" for y in live)
+    forward = is_complex or mode == "forward" or (mode == "auto" and n_in <= n_out)
+    found: dict[tuple[int, int], Any] = {}
+    if forward:
+        for j, r in enumerate(varied.rows):
+            stacks = forward_jacobian(rows, [y.row for y in live], r, record)
+            if r.dtype.kind == "c":
+                _check_holomorphic(rows, live, r, stacks)
+            for y, s in zip(live, stacks, strict=True):
+                s = np.moveaxis(s, 0, -1)
+                found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
+    else:
+        for y in live:
+            stacks = reverse_jacobian(rows, y.row, varied.rows, record)
+            for j, (r, s) in enumerate(zip(varied.rows, stacks, strict=True)):
+                found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
+    blocks = []
+    for y in outputs:
+        shape = y.shape if hasattr(y, "shape") else np.shape(y)
+        zeros = [np.zeros((*shape, *r.shape), r.dtype) for r in varied.rows]
+        blocks.append([found.get((id(y), j), z) for j, z in enumerate(zeros)])
+    return blocks
+
+
+def _check_holomorphic(rows: Sequence[Row], outputs: Sequence[Tensor], r: Row, stacks: Sequence[Any]) -> None:
+    """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
+    direction = np.ones(r.shape, r.dtype)[()]
+    ahead = forward_substitute(rows, [(r, direction)], [y.row for y in outputs])
+    turned = forward_substitute(rows, [(r, 1j * direction)], [y.row for y in outputs])
+    for a, b in zip(ahead, turned, strict=True):
+        if a is not None and not np.allclose(np.asarray(1j * a), np.asarray(b), equal_nan=True):
+            raise NotScalarError(
+                "jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
+                "Differentiate with respect to real and imaginary part, or use jvp"
+            )
+
+
+def _as_jacobian(g: Any, like: Any) -> Any:
+    if isinstance(g, Tensor) or isinstance(like, Tensor):
+        return g if isinstance(g, Tensor) else wrap(np.asarray(g), None)
+    g = np.array(g)
+    return g.item() if g.ndim == 0 and type(like) in (float, complex) else g
+
+
+def hessian(f: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
+    """The matrix of second derivatives, forward over reverse.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    """
+    return jacobian(grad(f, argnums), argnums, mode="forward")
+
+
+def hvp(f: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
+    """Hessian times a vector, without the Hessian: `hvp(f)(*args, v)`, v of the form of `argnums`.
+
+    >>> import numpy as np
+    >>> hvp(lambda x: (x**3).sum())(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+    array([6., 0.])
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < 2:
+            raise StructureError("hvp(f) is called with f's arguments and then the vector: hvp(f)(x, v)")
+        *primals, v = args
+        single = isinstance(argnums, int | np.integer)
+        numbers = [argnums] if single else list(argnums)  # type: ignore[arg-type, list-item]
+        chosen = [primals[n] for n in numbers]  # type: ignore[index]
+
+        def gradient(*parts: Any) -> Any:
+            inner = list(primals)
+            for n, part in zip(numbers, parts, strict=True):
+                inner[n] = part  # type: ignore[index]
+            return grad(f, argnums)(*inner, **kwargs)
+
+        return jvp(gradient, chosen, [v] if single else v)[1]
+
+    return run
+
+
+# ---- batching
+
+
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """Map `f` over an axis of its arguments, as one batched computation.
+
+    `in_axes` gives, per argument (or leaf), the axis that counts the examples, or None for an argument
+    that all share. `f` runs once, on types: an `if` on a mapped value must become `np.where`.
+
+    >>> import numpy as np
+    >>> vmap(np.dot, in_axes=(0, None))(np.eye(2), np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        axes = _axes_of(args, in_axes)
+        batched = [k for k, a in enumerate(axes) if a is not None]
+        if not batched:
+            raise ShapeError("vmap needs at least one argument with an axis to map over (in_axes)")
+        examples = []
+        for k in batched:
+            x = leaves[k] if isinstance(leaves[k], Tensor) else np.asarray(leaves[k])
+            if not -x.ndim <= axes[k] < x.ndim:
+                raise ShapeError(f"vmap: axis {axes[k]} of an argument of shape {x.shape}")
+            examples.append(np.moveaxis(x, axes[k], 0) if axes[k] != 0 else x)
+        sizes = {x.shape[0] for x in examples}
+        if len(sizes) > 1:
+            raise ShapeError(f"vmap: the mapped axes must have one length, got {sorted(sizes)}")
+        results: list[Any] = []
+
+        def flat(*staged: Any) -> list[Any]:
+            inner = list(leaves)
+            for k, x in zip(batched, staged, strict=True):
+                inner[k] = x
+            outputs, out_structure = tree.flatten(f(*structure.unflatten(inner), **kwargs))
+            results.append(out_structure)
+            return outputs
+
+        program, _ = stage(flat, [Type(x.shape[1:], x.dtype) for x in examples])
+        outputs = evaluate_batched(program, examples, [True] * len(examples), sizes.pop())
+        form = results[0]
+        targets = [out_axes] * len(outputs) if isinstance(out_axes, int) else tree.flatten(out_axes)[0]
+        moved = [y if a == 0 else np.moveaxis(y, 0, a) for y, a in zip(outputs, targets, strict=True)]
+        return form.unflatten([_own(y) for y in moved])
+
+    return run
+
+
+def _own(y: Any) -> Any:
+    return np.array(y) if isinstance(y, np.ndarray) and not y.flags.writeable else y
+
+
+def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
+    """One axis (or None) per leaf of the arguments."""
+    if in_axes is None or isinstance(in_axes, int):
+        in_axes = (in_axes,) * len(args)
+    if len(in_axes) != len(args):
+        raise ShapeError(f"vmap: in_axes has {len(in_axes)} entries for {len(args)} arguments")
+    axes: list[int | None] = []
+
+    def assign(a: Any, x: Any) -> None:
+        leaves, _ = tree.flatten(x)
+        if a is None or isinstance(a, int):
+            axes.extend([a] * len(leaves))
+        elif isinstance(a, dict):
+            for key in x:
+                assign(a[key], x[key])
+        elif isinstance(a, tuple | list) and len(a) == len(x):
+            for b, y in zip(a, x, strict=True):
+                assign(b, y)
+        else:
+            raise StructureError(f"vmap: in_axes {a!r} does not fit the argument {x!r}")
+
+    for a, x in zip(in_axes, args, strict=True):
+        assign(a, x)
+    return axes
+
+
+# ---- the rest
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same values, constant from here on.
+
+    >>> grad(lambda x: x * stop_gradient(x))(3.0)
+    3.0
+    """
+    return tree.map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, x)
+
+
+def backslash(A: Any, b: Any) -> Any:
+    """Solve A x = b; A a Block of operators (triangular), an operator, or a matrix.
+
+    >>> L = Block([[0, 0], [2.0, 0]])
+    >>> from backsolve.operators import I
+    >>> backslash(I - L, (1.0, 1.0))
+    (1.0, 3.0)
+    """
+    if not isinstance(A, Operator):
+        A = np.asarray(A)
+        if A.dtype == object:
+            A = Block(A.tolist())
+        elif A.ndim == 2 and A.shape[0] != A.shape[1]:
+            return np.linalg.lstsq(A, np.asarray(b), rcond=None)[0]
+        else:
+            A = as_operator(A)
+    if isinstance(A, Block):
+        return A.solve(tuple(b))
+    return Inverse(A).apply(b)
+
+
+@contextmanager
+def debug_nans(enabled: bool = True) -> Iterator[None]:
+    """Within this context the first operation that makes a NaN, forward or backward, is an error.
+
+    The message names the operation and the user's line that ran it.
+    """
+    lines: dict[Row, str] = {}
+
+    def nan_in(x: Any) -> bool:
+        v = getattr(x, "_v", getattr(x, "value", x))
+        return isinstance(v, float | np.ndarray | np.generic) and bool(np.any(np.isnan(v)))
+
+    def forward(prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+        if row is not None:
+            lines[row] = location(3)
+        if nan_in(y) and not any(nan_in(a) for a in inputs):
+            raise NaNError(f"`{prim.name}` made a NaN", at=location(3))
+
+    def block(row: Row, image: Any, seed: Any) -> None:
+        if nan_in(image) and not nan_in(seed):
+            at = lines.get(row, "a line that ran before debug_nans() was switched on")
+            raise NaNError(f"the derivative of `{row.primitive.name}` made a NaN; the operation stands", at=at)
+
+    before = hooks.observe, hooks.observe_block
+    if enabled:
+        hooks.observe, hooks.observe_block = forward, block
+    try:
+        yield
+    finally:
+        hooks.observe, hooks.observe_block = before

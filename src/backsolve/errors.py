@@ -1,0 +1,128 @@
+"""One class per kind of mistake; each docstring is the help page of that mistake.
+
+Messages say what was expected, what arrived, where in the user's code, and what to do.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LIBRARIES = re.compile(r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|functools)\.py$")
+
+
+def location(depth: int = 1) -> str:
+    """`file.py:12: the code` of the innermost frame that is not ours nor NumPy's."""
+    frame = sys._getframe(depth)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE) and not _LIBRARIES.search(name):
+            return describe_line(name, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return "an unknown place"
+
+
+def describe_line(filename: str, line: int) -> str:
+    code = linecache.getline(filename, line).strip()
+    cell = re.search(r"ipython-input-(\d+)|ipykernel_\d+[\\/](\d+)", filename)
+    place = f"notebook cell {cell[1] or cell[2]}, line {line}" if cell else f"{filename}:{line}"
+    return f"{place}: {code}" if code else place
+
+
+class BacksolveError(Exception):
+    """Every error that Backsolve raises on purpose is one of these."""
+
+    def __init__(self, message: str, *, at: str | None = None):
+        at = location(2) if at is None else at
+        super().__init__(f"{message}\n    at {at}" if at else message)
+
+
+class ShapeError(BacksolveError, ValueError):
+    """Two shapes do not fit together.
+
+    The message names the operation and the shapes that arrived. Print `x.shape` just before the
+    line named; the usual remedies are a transpose, a `reshape`, or `x[:, None]` to broadcast.
+    """
+
+
+class DTypeError(BacksolveError, TypeError):
+    """An operation got an element type that it has no meaning for.
+
+    Cast first, for example `x.astype(float)`.
+    """
+
+
+class NotScalarError(BacksolveError, ValueError):
+    """`grad` and `backward` differentiate one real number; something else was returned.
+
+    Reduce the result first (`.sum()`, `.mean()`), give `backward` a seed of the result's shape, or
+    ask for `jacobian`, which accepts any shape.
+    """
+
+
+class NotDifferentiableError(BacksolveError, TypeError):
+    """A derivative was asked with respect to something that has none.
+
+    Integers, booleans and strings cannot be varied smoothly. Pass a float (`2.0`, not `2`), or
+    leave the argument out of `argnums`.
+    """
+
+
+class DroppedDerivativeError(BacksolveError, TypeError):
+    """A value that carries a derivative was about to become a plain number or array.
+
+    The derivative would be lost without a word. Keep the Tensor, or say that you mean it with
+    `bs.stop_gradient(x)` (a value that is constant from here on) or `x.value`.
+    """
+
+
+class TracedValueError(BacksolveError, TypeError):
+    """Python asked for the number inside a value that is only a type while a program is staged.
+
+    Inside `vmap` (and `source`) a function runs once on types. Replace `if x > 0: …` on such
+    a value by `np.where(x > 0, …, …)`, and a length that depends on values by a fixed one.
+    """
+
+
+class FreedGraphError(BacksolveError, RuntimeError):
+    """The rows of this result were freed by an earlier `backward(retain_graph=False)`.
+
+    Leave `retain_graph` at its default, or compute the result again.
+    """
+
+
+class MutatedGraphError(BacksolveError, RuntimeError):
+    """A leaf got a new value after the result was computed from its old one.
+
+    Send `y.forward()` first, which recomputes the result, then `y.backward()`.
+    """
+
+
+class InPlaceError(BacksolveError, TypeError):
+    """A write that cannot be differentiated: into an ndarray, or into a leaf that needs a gradient.
+
+    Write into a Tensor instead: `out = bs.tensor(out)`, `x = x.copy()`, then `out[i] = v`.
+    """
+
+
+class UnsupportedError(BacksolveError, TypeError):
+    """A NumPy or SciPy function, or an option of one, that has no differentiable counterpart here."""
+
+
+class StaticArgumentError(BacksolveError, TypeError):
+    """Metadata of a primitive must be hashable: tuples instead of lists, no arrays."""
+
+
+class NaNError(BacksolveError, FloatingPointError):
+    """`bs.debug_nans()` is on and an operation made a NaN out of inputs that had none."""
+
+
+class StructureError(BacksolveError, TypeError):
+    """Two nested containers were expected to have the same form, and they differ."""
+
+
+class ProgramError(BacksolveError, ValueError):
+    """A Program breaks a rule of its own grammar; `verify()` found it."""

@@ -1,0 +1,132 @@
+"""bs.Function: a differentiable operation by a pair of functions, as on the slides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import DroppedDerivativeError, StructureError
+from .joint import record_joint
+from .operators import Custom
+from .primitive import wrap
+from .row import ancestors
+from .solve import back_substitute
+from .tensor import Staged, Tensor, leaf_row
+
+
+class Context:
+    """What `forward` leaves for `backward`. Attributes may be set freely."""
+
+    def __init__(self) -> None:
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.saved_tensors = tensors
+
+
+class Function:
+    """Subclass it with static methods `forward(ctx, *inputs)` and `backward(ctx, *grads)`.
+
+    >>> import backsolve as bs
+    >>> class Multiply(bs.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x, y):
+    ...         ctx.save_for_backward(x, y)
+    ...         return x * y
+    ...     @staticmethod
+    ...     def backward(ctx, grad_z):
+    ...         x, y = ctx.saved_tensors
+    ...         return y * grad_z, x * grad_z
+    >>> bs.grad(Multiply.apply, argnums=(0, 1))(3.0, 4.0)
+    (4.0, 3.0)
+
+    Higher orders work if both are written with operations on the tensors they get: for those
+    `forward` is run once more, recorded. Forward mode follows from `backward`, which is linear in
+    the gradient; a static method `jvp(ctx, *tangents)` may give it directly.
+    """
+
+    @staticmethod
+    def forward(ctx: Context, *args: Any) -> Any:
+        raise TypeError("a bs.Function needs a static method forward(ctx, *inputs)")
+
+    @staticmethod
+    def backward(ctx: Context, *grads: Any) -> Any:
+        raise TypeError("a bs.Function needs a static method backward(ctx, *grads)")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        ctx = Context()
+        places = [k for k, a in enumerate(args) if isinstance(a, Tensor) and a.row is not None]
+        if not places:
+            return cls.forward(ctx, *args)
+        detached = [a.detach() if isinstance(a, Tensor) and type(a) is Tensor else a for a in args]
+        detached = [wrap(a._v, None) if isinstance(a, Staged) else a for a in detached]
+        result = cls.forward(ctx, *detached)
+        several = isinstance(result, tuple)
+        outputs = list(result) if several else [result]
+        for y in outputs:
+            if isinstance(y, Tensor) and y.row is not None:
+                raise DroppedDerivativeError(
+                    f"{cls.__name__}.forward uses a Tensor that needs a gradient but is not one of its "
+                    "arguments; pass it to apply()"
+                )
+        raw = [y._v if isinstance(y, Tensor) else np.asarray(y)[()] for y in outputs]
+        types = [(y.shape, y.dtype) for y in raw]
+
+        def operator_of(values: Sequence[Any], record: bool) -> Custom:
+            context = ctx
+            if record:  # run forward again so that whatever it keeps knows its own rows
+                context = Context()
+                again = list(args)
+                for k, v in zip(places, values, strict=True):
+                    again[k] = v
+                cls.forward(context, *again)
+
+            def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+                full = [np.zeros(*t) if c is None else c for c, t in zip(cts, types, strict=True)]
+                grads = cls.backward(context, *[c if isinstance(c, Tensor) else wrap(c, None) for c in full])
+                grads = grads if isinstance(grads, tuple) else (grads,)
+                if len(grads) != len(args):
+                    raise StructureError(
+                        f"{cls.__name__}.backward must return one gradient per input of forward: "
+                        f"expected {len(args)}, got {len(grads)}"
+                    )
+                return tuple(_plain(grads[k], record) for k in places)
+
+            def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+                if hasattr(cls, "jvp"):
+                    full_tangents: list[Any] = [None] * len(args)
+                    for k, t in zip(places, ts, strict=True):
+                        full_tangents[k] = t
+                    out = cls.jvp(context, *full_tangents)
+                    return tuple(_plain(t, record) for t in (out if isinstance(out, tuple) else (out,)))
+                return _transpose(pull, types, ts, record)
+
+            return Custom(push, pull, name=cls.__name__)
+
+        rows = [args[k].row for k in places]
+        made = record_joint(cls.__name__, operator_of, [args[k]._v for k in places], rows, raw)
+        return tuple(made) if several else made[0]
+
+
+def _plain(t: Any, record: bool) -> Any:
+    if t is None or record:
+        return t
+    if isinstance(t, Tensor):
+        return t._v if t.row is None else t
+    return np.asarray(t)[()]
+
+
+def _transpose(pull: Any, types: Any, ts: Sequence[Any], record: bool) -> tuple[Any, ...]:
+    """J t from u ↦ Jᵀ u: that map is linear in u, and its own adjoint is J."""
+    seeds = [wrap(np.zeros(*t), leaf_row(np.zeros(*t))) for t in types]
+    grads = pull(seeds)
+    pairs = [
+        (g.row, t)
+        for g, t in zip(grads, ts, strict=True)
+        if t is not None and isinstance(g, Tensor) and g.row is not None
+    ]
+    rows, _ = ancestors([r for r, _ in pairs], min(s.row.index for s in seeds))
+    return tuple(back_substitute(rows, pairs, [s.row for s in seeds], record=record))

@@ -1,0 +1,191 @@
+"""The Program: straight-line code over typed variables, the common tongue of all rooms.
+
+    Program  := inputs: Var*, constants: (Var, array)*, Equation*, outputs: Atom*
+    Equation := Var* = primitive(Atom*, **metadata)
+    Atom     := Var | Python scalar (weak in promotion)
+    Type     := shape, dtype, weak
+
+`print(program)` shows it, `program.verify()` checks it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import ProgramError
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """What is known of a value before it is computed; `weak` is a bare Python scalar's."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    weak: bool = False
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    def __str__(self) -> str:
+        mark = "~" if self.weak else ""
+        return f"{self.dtype.name}{mark}[{','.join(str(s) for s in self.shape)}]"
+
+
+_WEAK = {
+    bool: Type((), np.dtype(bool), True),
+    int: Type((), np.dtype(np.int64), True),
+    float: Type((), np.dtype(np.float64), True),
+    complex: Type((), np.dtype(np.complex128), True),
+}
+
+
+def type_of(value: Any) -> Type:
+    """The Type of an array, a scalar, a Var, a Type, or anything with a shape and a dtype.
+
+    >>> str(type_of(np.zeros((2, 3), np.float32))), str(type_of(1.5))
+    ('float32[2,3]', 'float64~[]')
+    """
+    found = _WEAK.get(type(value))
+    if found is not None:
+        return found
+    if isinstance(value, Type):
+        return value
+    if isinstance(value, Var):
+        return value.type
+    return Type(tuple(value.shape), np.dtype(value.dtype))
+
+
+_serial = itertools.count().__next__
+
+
+class Var:
+    """A variable of a Program. `name` is a wish of the printer's; identity is what counts."""
+
+    __slots__ = ("name", "recorder", "serial", "type")
+
+    def __init__(self, type: Type, recorder: Any = None, name: str | None = None):
+        self.type = type
+        self.recorder = recorder
+        self.name = name
+        self.serial = _serial()
+
+    # A Var stands where an array could: the recording code reads these two of either.
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"{self.name or f'v{self.serial}'}:{self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    outputs: tuple[Var, ...]
+    primitive: Primitive
+    inputs: tuple[Any, ...]  # Var or Python scalar
+    params: dict[str, Any]
+    where: str = ""  # the user's line
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    inputs: tuple[Var, ...]
+    constants: tuple[tuple[Var, Any], ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Any, ...]
+
+    def names(self) -> dict[Var, str]:
+        """A distinct printable name for every variable."""
+        names: dict[Var, str] = {}
+        taken: set[str] = set()
+        fresh = (f"v{k}" for k in itertools.count(1))
+
+        def give(var: Var, wish: str | None) -> None:
+            if wish is None or wish in taken:
+                wish = next(n for n in fresh if n not in taken)
+            taken.add(wish)
+            names[var] = wish
+
+        for var in self.inputs:
+            give(var, var.name)
+        for k, (var, _) in enumerate(self.constants, 1):
+            give(var, var.name or f"c{k}")
+        for equation in self.equations:
+            for var in equation.outputs:
+                give(var, var.name)
+        return names
+
+    def __str__(self) -> str:
+        names = self.names()
+
+        def atom(a: Any) -> str:
+            return names[a] if isinstance(a, Var) else repr(a)
+
+        def typed(variables: Sequence[Var]) -> str:
+            return ", ".join(f"{names[v]}:{v.type}" for v in variables)
+
+        lines = [f"program({typed(self.inputs)}):"]
+        if self.constants:
+            lines.append(f"  constants {typed([v for v, _ in self.constants])}")
+        for e in self.equations:
+            params = "".join(f", {k}={v!r}" for k, v in e.params.items())
+            args = ", ".join(atom(a) for a in e.inputs)
+            lines.append(f"  {typed(e.outputs)} = {e.primitive.name}({args}{params})")
+        lines.append(f"  return {', '.join(atom(a) for a in self.outputs)}")
+        return "\n".join(lines)
+
+    def verify(self) -> Program:
+        """Check the grammar: every variable defined once, before its use, with the type its primitive gives."""
+        known: set[Var] = set()
+
+        def define(var: Var) -> None:
+            if var in known:
+                raise ProgramError(f"{var} is defined twice in\n{self}", at="")
+            known.add(var)
+
+        def use(a: Any, by: str) -> None:
+            if isinstance(a, Var):
+                if a not in known:
+                    raise ProgramError(f"{by} uses {a!r}, which no earlier equation defines", at="")
+            elif type(a) not in _WEAK:
+                raise ProgramError(f"{by} uses {a!r}: only variables and Python scalars may", at="")
+
+        for var in self.inputs:
+            define(var)
+        for var, value in self.constants:
+            if (var.shape, var.dtype) != (value.shape, value.dtype):
+                raise ProgramError(f"constant {var!r} holds a {type_of(value)}", at="")
+            define(var)
+        for e in self.equations:
+            for a in e.inputs:
+                use(a, e.primitive.name)
+            inferred = e.primitive.infer([type_of(a) for a in e.inputs], e.params)
+            for var, t in zip(e.outputs, inferred, strict=True):
+                if var.type != t:
+                    raise ProgramError(f"`{e.primitive.name}` gives {t}, recorded as {var!r}", at="")
+                define(var)
+        for a in self.outputs:
+            use(a, "return")
+        return self

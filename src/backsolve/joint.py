@@ -1,0 +1,48 @@
+"""Joint rows: a whole piece of program as one row of the system.
+
+Its block is one operator from the tuple of its inputs' differentials to the tuple of its outputs'
+(None standing for a structural zero). Each output is then a row of its own that takes one component.
+`bs.Function`, `bs.checkpoint` and compiled calls are recorded like this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .operators import Operator
+from .primitive import Primitive, wrap
+from .row import Row
+
+# operator_of(inputs, record): the inputs are raw values, or Tensors when the solve is recorded
+OperatorOf = Callable[[Sequence[Any], bool], Operator]
+
+
+class _Joint(Primitive):
+    is_joint = True
+
+
+class _Component(Primitive):
+    is_component = True
+
+
+JOINT = _Joint("joint", lambda: None)
+COMPONENT = _Component("component", lambda: None)
+
+
+def record_joint(
+    name: str, operator_of: OperatorOf, inputs: Sequence[Any], rows: Sequence[Row | None], outputs: Sequence[Any]
+) -> list[Any]:
+    """Tensors for raw `outputs` that depend on raw `inputs` (of `rows`) through one joint row."""
+    saved = (None, *inputs)
+    params = {"name": name, "operator_of": operator_of, "outputs": len(outputs)}
+    base = Row(JOINT, tuple(rows), saved, params, (), np.dtype(float), None)
+    tensors = []
+    for k, y in enumerate(outputs):
+        if y.dtype.kind in "fc":
+            tensors.append(wrap(y, Row(COMPONENT, (base,), (), {"k": k}, y.shape, y.dtype, None)))
+        else:
+            tensors.append(wrap(y, None))
+    return tensors

@@ -1,0 +1,225 @@
+"""Element-wise functions: thin names over the primitives, and what is composed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import primitives as _tables  # fills PRIMITIVES
+from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
+from ..tensor import Tensor
+from ._register import array, dtype_of, function, named, shape_of
+
+
+def _expose(name: str, ufunc: np.ufunc | None) -> Any:
+    prim = PRIMITIVES[name]
+
+    def call(*args: Any) -> Any:
+        if ufunc is not None and not any(isinstance(a, Tensor) for a in args):
+            return ufunc(*args)
+        return prim(*[array(a) for a in args])
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`{name}`, element by element; differentiable where the mathematics is."
+    FUNCTIONS[name] = call
+    return call
+
+
+_UFUNC_OF = {impl: ufunc for ufunc, impl in UFUNCS.items()}
+for _name, _prim in list(PRIMITIVES.items()):
+    if _prim.elementwise and _name not in ("cast", "cast_discrete", "where", "clip", "polygamma"):
+        globals()[_name] = _expose(_name, _UFUNC_OF.get(_prim))
+
+# Other names for the same functions: NumPy's aliases and the array API's names.
+for _alias, _name in {
+    "abs": "absolute",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atanh": "arctanh",
+    "atan2": "arctan2",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+    "bitwise_invert": "invert",
+    "bitwise_not": "invert",
+    "conj": "conjugate",
+    "degrees": "rad2deg",
+    "expit": "sigmoid",
+    "fix": "trunc",
+    "mod": "remainder",
+    "pow": "power",
+    "psi": "digamma",
+    "radians": "deg2rad",
+    "true_divide": "divide",
+    "lgamma": "gammaln",
+}.items():
+    FUNCTIONS[_alias] = globals()[_alias] = FUNCTIONS[_name]
+
+
+@function
+def positive(x: Any) -> Any:
+    return P.alias(array(x))
+
+
+UFUNCS[np.positive] = positive
+
+
+@function
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return P.alias(a) if isinstance(a, Tensor) else np.array(a)
+
+
+@function
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, **_: Any) -> Any:
+    dtype = np.dtype(dtype)
+    prim = P.cast if dtype.kind in "fc" else P.cast_discrete
+    return prim(array(x), dtype=dtype)
+
+
+@function
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None and y is None:
+        return FUNCTIONS["nonzero"](condition)
+    condition = array(condition)
+    if dtype_of(condition) != np.bool_:
+        condition = P.not_equal(condition, 0)
+    return P.where(condition, array(x), array(y))
+
+
+@function
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low = a_min if a_min is not None else min
+    high = a_max if a_max is not None else max
+    a = array(a)
+    if low is None and high is None:
+        return positive(a)
+    if low is None or high is None:
+        if dtype_of(a).kind != "f":
+            return P.minimum(a, high) if low is None else P.maximum(a, low)
+        low = -np.inf if low is None else low
+        high = np.inf if high is None else high
+    return P.clip(a, array(low), array(high))
+
+
+@function
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    if decimals == 0:
+        return P.rint(array(a))
+    factor = 10.0**decimals
+    return P.rint(array(a) * factor) / factor
+
+
+FUNCTIONS["around"] = around = round
+
+
+@function
+def divmod(x1: Any, x2: Any) -> Any:
+    return P.floor_divide(x1, x2), P.remainder(x1, x2)
+
+
+@function
+def modf(x: Any) -> Any:
+    whole = P.trunc(x)
+    return x - whole, whole
+
+
+UFUNCS[np.divmod], UFUNCS[np.modf] = divmod, modf
+
+
+@function
+def frexp(x: Any) -> Any:
+    exponent = np.frexp(x.value)[1]
+    return P.ldexp(x, -exponent), exponent
+
+
+UFUNCS[np.frexp] = frexp
+
+
+@function
+def sinc(x: Any) -> Any:
+    # sin(πx)/(πx), and its limit 1 at 0, where the derivatives of the masked branch are exact to order 2.
+    t = array(x) * np.pi
+    zero = P.equal(t, 0)
+    safe = P.where(zero, 1.0, t)
+    return P.where(zero, 1 - t * t / 6, P.sin(safe) / safe)
+
+
+@function
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    info = np.finfo(dtype_of(x))
+    high = info.max if posinf is None else posinf
+    low = info.min if neginf is None else neginf
+    x = P.where(P.isnan(x), nan, x)
+    x = P.where(P.isposinf(x), high, x)
+    return P.where(P.isneginf(x), low, x)
+
+
+@function
+def polygamma(n: int, x: Any) -> Any:
+    return P.polygamma(array(x), n=int(n))
+
+
+@function
+def zeros_like(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    return np.zeros(kwargs.get("shape") or shape_of(a), dtype or dtype_of(a))
+
+
+@function
+def ones_like(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    return np.ones(kwargs.get("shape") or shape_of(a), dtype or dtype_of(a))
+
+
+FUNCTIONS["empty_like"] = zeros_like
+
+
+@function
+def full_like(a: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    shape = kwargs.get("shape") or shape_of(a)
+    if isinstance(fill_value, Tensor):
+        return P.broadcast_to(astype(fill_value, dtype or dtype_of(a)), shape=shape)
+    return np.full(shape, fill_value, dtype or dtype_of(a))
+
+
+@named("shape")
+def _shape(a: Any) -> tuple[int, ...]:
+    return shape_of(a)
+
+
+@named("ndim")
+def _ndim(a: Any) -> int:
+    return len(shape_of(a))
+
+
+@named("size")
+def _size(a: Any, axis: int | None = None) -> int:
+    return int(np.prod(shape_of(a))) if axis is None else shape_of(a)[axis]
+
+
+@function
+def iscomplexobj(x: Any) -> bool:
+    return dtype_of(x).kind == "c"
+
+
+@function
+def isrealobj(x: Any) -> bool:
+    return dtype_of(x).kind != "c"
+
+
+def _values(args: Any) -> list[Any]:
+    return [a._known("its value") if isinstance(a, Tensor) else a for a in args]
+
+
+def _compare(name: str) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(np, name)(*_values(args), **kwargs)
+
+    call.__name__ = name
+    call.__doc__ = f"`numpy.{name}` of the values: an answer that does not vary."
+    return call
+
+
+for _name in ("allclose", "array_equal", "array_equiv", "isclose"):
+    FUNCTIONS[_name] = globals()[_name] = _compare(_name)

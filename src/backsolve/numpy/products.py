@@ -1,0 +1,198 @@
+"""Products: every one of them is a `contract` with its labels written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..operators.contraction import _LETTERS
+from ..primitive import FUNCTIONS, P
+from ._register import all_axes, array, dtype_of, function, ndim_of, one_axis, shape_of
+
+
+def _contract(subscripts: str, *operands: Any) -> Any:
+    """`contract`, with einsum's habit of broadcasting axes of length 1."""
+    inputs, output = subscripts.split("->")
+    labels = inputs.split(",")
+    longest: dict[str, int] = {}
+    for x, a in zip(labels, operands, strict=True):
+        for c, n in zip(x, shape_of(a), strict=True):
+            longest[c] = n if longest.get(c, 1) == 1 else longest[c]
+    fitted, names, present = [], [], ""
+    for x, a in zip(labels, operands, strict=True):
+        keep = [k for k, c in enumerate(x) if shape_of(a)[k] == longest[c] or shape_of(a)[k] != 1]
+        if len(keep) < len(x):
+            a = P.reshape(a, shape=tuple(shape_of(a)[k] for k in keep))
+            x = "".join(x[k] for k in keep)
+        fitted.append(a)
+        names.append(x)
+        present += x
+    sizes = tuple((c, longest[c]) for c in dict.fromkeys(output) if c not in present)
+    return P.contract(*fitted, subscripts=f"{','.join(names)}->{output}", sizes=sizes)
+
+
+@function
+def matmul(x1: Any, x2: Any, /) -> Any:
+    a, b = array(x1), array(x2)
+    s, t = shape_of(a), shape_of(b)
+    if not s or not t:
+        raise ShapeError(f"`matmul` needs arrays of rank 1 or more, got {s} and {t}; use `*` for scalars")
+    inner = t[-2] if len(t) > 1 else t[0]
+    if s[-1] != inner:
+        which = "second-to-last" if len(t) > 2 else "first"
+        hint = "; did you mean `a @ b.T`?" if len(t) == 2 and s[-1] == t[1] else ""
+        raise ShapeError(
+            f"`matmul` needs the last axis of the first argument to match the {which} axis of the "
+            f"second: got {s} and {t}{hint}"
+        )
+    if len(s) == 2 and len(t) == 2:
+        return P.contract(a, b, subscripts="ij,jk->ik", sizes=())
+    batch = max(len(s), len(t), 2) - 2
+    lead = _LETTERS[3 : 3 + batch]
+    left = ("" if len(s) == 1 else lead[batch - len(s) + 2 :] + "a") + "b"
+    right = "b" if len(t) == 1 else lead[batch - len(t) + 2 :] + "bc"
+    out = lead + ("a" if len(s) > 1 else "") + ("c" if len(t) > 1 else "")
+    try:
+        np.broadcast_shapes(s[:-2], t[:-2])
+    except ValueError:
+        raise ShapeError(f"`matmul` cannot broadcast the leading axes of {s} and {t}") from None
+    if max(len(s), len(t)) <= 2:
+        return P.contract(a, b, subscripts=f"{left},{right}->{out}", sizes=())
+    return _contract(f"{left},{right}->{out}", a, b)
+
+
+@function
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    a, b = array(a), array(b)
+    n, m = ndim_of(a), ndim_of(b)
+    if n == 0 or m == 0:
+        return P.multiply(a, b)
+    return matmul(a, b) if m == 1 or (n <= 2 and m == 2) else tensordot(a, b, ((n - 1,), (m - 2,)))
+
+
+@function
+def vdot(a: Any, b: Any) -> Any:
+    a, b = FUNCTIONS["ravel"](a), FUNCTIONS["ravel"](b)
+    return matmul(P.conjugate(a) if dtype_of(a).kind == "c" else a, b)
+
+
+@function
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    x1 = P.conjugate(array(x1)) if dtype_of(x1).kind == "c" else array(x1)
+    return P.sum(P.multiply(x1, x2), axis=(max(ndim_of(x1), ndim_of(x2)) + axis if axis < 0 else axis,), keepdims=False)
+
+
+@function
+def inner(a: Any, b: Any) -> Any:
+    a, b = array(a), array(b)
+    if ndim_of(a) == 0 or ndim_of(b) == 0:
+        return P.multiply(a, b)
+    return tensordot(a, b, ((ndim_of(a) - 1,), (ndim_of(b) - 1,)))
+
+
+@function
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    return P.contract(FUNCTIONS["ravel"](a), FUNCTIONS["ravel"](b), subscripts="i,j->ij", sizes=())
+
+
+@function
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    a, b = array(a), array(b)
+    n, m = ndim_of(a), ndim_of(b)
+    if isinstance(axes, int | np.integer):
+        over_a, over_b = tuple(range(n - axes, n)), tuple(range(axes))
+    else:
+        over_a, over_b = all_axes(axes[0], n), all_axes(axes[1], m)
+    left = list(_LETTERS[:n])
+    right = list(_LETTERS[n : n + m])
+    for i, j in zip(over_a, over_b, strict=True):
+        if shape_of(a)[i] != shape_of(b)[j]:
+            raise ShapeError(f"tensordot: axis {i} of {shape_of(a)} does not match axis {j} of {shape_of(b)}")
+        right[j] = left[i]
+    out = [c for k, c in enumerate(left) if k not in over_a] + [c for k, c in enumerate(right) if k not in over_b]
+    return P.contract(a, b, subscripts=f"{''.join(left)},{''.join(right)}->{''.join(out)}", sizes=())
+
+
+@function
+def einsum(subscripts: Any, *operands: Any, optimize: Any = None, **_: Any) -> Any:
+    """NumPy's einsum, with implicit output, ellipsis and broadcasting."""
+    if not isinstance(subscripts, str):
+        subscripts, operands = _interleaved(subscripts, *operands)
+    parts = [array(a) for a in operands]
+    text = subscripts.replace(" ", "")
+    inputs, _, output = text.partition("->")
+    labels = inputs.split(",")
+    if len(labels) != len(parts):
+        raise ShapeError(f"einsum {subscripts!r} names {len(labels)} operands, got {len(parts)}")
+    free = [c for c in _LETTERS if c not in text]
+    widths = [ndim_of(a) - len(x.replace("...", "")) for x, a in zip(labels, parts, strict=True)]
+    for x, a, w in zip(labels, parts, widths, strict=True):
+        if w < 0 or (w and "..." not in x):
+            raise ShapeError(f"einsum {subscripts!r}: {x!r} does not fit an operand of shape {shape_of(a)}")
+    dots = "".join(free[: max(widths, default=0)])
+    labels = [x.replace("...", dots[len(dots) - w :]) for x, w in zip(labels, widths, strict=True)]
+    if "->" in text:
+        output = output.replace("...", dots)
+    else:
+        joined = "".join(labels)
+        output = dots + "".join(sorted(c for c in set(joined) if joined.count(c) == 1 and c not in dots))
+    return _contract(f"{','.join(labels)}->{output}", *parts)
+
+
+def _interleaved(*args: Any) -> tuple[str, tuple[Any, ...]]:
+    """einsum(a, [0, 1], b, [1, 2], [0, 2]) as text."""
+
+    def text(sublist: Any) -> str:
+        return "".join("..." if k is Ellipsis else _LETTERS[k] for k in sublist)
+
+    pairs = len(args) // 2
+    operands = args[: 2 * pairs : 2]
+    names = ",".join(text(x) for x in args[1 : 2 * pairs : 2])
+    return (f"{names}->{text(args[-1])}" if len(args) % 2 else names), tuple(operands)
+
+
+@function
+def kron(a: Any, b: Any) -> Any:
+    a, b = array(a), array(b)
+    n = max(ndim_of(a), ndim_of(b))
+    s = (1,) * (n - ndim_of(a)) + shape_of(a)
+    t = (1,) * (n - ndim_of(b)) + shape_of(b)
+    a = P.reshape(a, shape=tuple(x for p in s for x in (p, 1)))
+    b = P.reshape(b, shape=tuple(x for p in t for x in (1, p)))
+    return P.reshape(P.multiply(a, b), shape=tuple(p * q for p, q in zip(s, t, strict=True)))
+
+
+@function
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    n = ndim_of(a)
+    i, j = one_axis(axis1, n), one_axis(axis2, n)
+    rows, columns = shape_of(a)[i], shape_of(a)[j]
+    top, left = max(-offset, 0), max(offset, 0)
+    length = max(min(rows - top, columns - left), 0)
+    key: list[Any] = [slice(None)] * n
+    key[i], key[j] = slice(top, top + length), slice(left, left + length)
+    square = array(a)[tuple(key)]
+    labels = list(_LETTERS[:n])
+    labels[j] = labels[i]
+    rest = "".join(c for k, c in enumerate(labels) if k not in (i, j))
+    return P.contract(square, subscripts=f"{''.join(labels)}->{rest}{labels[i]}", sizes=())
+
+
+@function
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    d = diagonal(a, offset, axis1, axis2)
+    return P.sum(d, axis=(ndim_of(d) - 1,), keepdims=False)
+
+
+@function
+def diag(v: Any, k: int = 0) -> Any:
+    if ndim_of(v) == 2:
+        return diagonal(v, k)
+    n = shape_of(v)[0]
+    square = P.contract(array(v), subscripts="i->ii", sizes=())
+    if k == 0:
+        return square
+    start = (max(-k, 0), max(-k, 0) + n, 1), (max(k, 0), max(k, 0) + n, 1)
+    return P.unslice(square, spec=start, shape=(n + abs(k), n + abs(k)))

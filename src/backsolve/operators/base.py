@@ -1,0 +1,211 @@
+"""Operator: a linear map between arrays, as an object.
+
+The contract is four things:
+
+    apply(t)      the image of t, in plain NumPy (so that it computes on arrays and records on Tensors)
+    T             the adjoint under  ⟨u, v⟩ = Re Σ ū v  (for real arrays: the transpose)
+    in_type       Type of what apply takes
+    out_type      Type of what apply gives
+
+Everything else (`@`, `+`, `dense()`, `cost`, `structure`, repr) is derived, and may be sharpened.
+Operators are frozen: nothing in `apply` mutates them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ShapeError
+from ..ir import Type
+from .structure import facts_of_product, facts_of_sum, facts_of_transpose
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one application costs: scalar multiplications, additions, bytes moved."""
+
+    multiplications: int = 0
+    additions: int = 0
+    bytes: int = 0
+
+    @property
+    def flops(self) -> int:
+        return self.multiplications + self.additions
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.multiplications + other.multiplications,
+            self.additions + other.additions,
+            self.bytes + other.bytes,
+        )
+
+
+class Operator:
+    """Abstract; see the head of this file."""
+
+    __slots__ = ()
+
+    # True if the image has entries that are zero by structure, whatever t is (see `support`).
+    masks = False
+    # Facts that hold for every instance; `structure` adds what an instance knows.
+    facts: frozenset[str] = frozenset()
+
+    __array_ufunc__ = None  # ndarray @ operator and ndarray + operator are ours to answer
+
+    @property
+    def in_type(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.in_type")
+
+    @property
+    def out_type(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.out_type")
+
+    @property
+    def T(self) -> Operator:
+        raise NotImplementedError(f"{type(self).__name__}.T")
+
+    def apply(self, t: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.apply")
+
+    def apply_add(self, y: Any, t: Any) -> Any:
+        """y + A t: how adjoints accumulate. An operator that touches few entries writes into y."""
+        return y + self.apply(t)
+
+    def support(self, mask: Any) -> Any:
+        """Where A t can be non-zero, given where t can be; None: anywhere."""
+        return None
+
+    @property
+    def structure(self) -> frozenset[str]:
+        return self.facts
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(bytes=_nbytes(self.in_type) + _nbytes(self.out_type))
+
+    def typed(self, in_type: Type, out_type: Type) -> Operator:
+        """The same map where the engine knows the types better (a diagonal that broadcasts)."""
+        return self
+
+    # ---- algebra
+
+    def __matmul__(self, other: Any) -> Any:
+        if not isinstance(other, Operator):
+            return self(other)
+        return compose(self, other)
+
+    def __call__(self, t: Any) -> Any:
+        expected = self.in_type
+        if isinstance(expected, Type) and not isinstance(t, tuple | list) and np.shape(t) != expected.shape:
+            raise ShapeError(f"{self!r} takes arrays of shape {expected.shape}, got {np.shape(t)}")
+        return self.apply(t)
+
+    def __add__(self, other: Any) -> Operator:
+        return plus(self, as_operator(other))
+
+    def __radd__(self, other: Any) -> Operator:
+        return plus(as_operator(other), self)
+
+    def __sub__(self, other: Any) -> Operator:
+        return plus(self, -as_operator(other))
+
+    def __rsub__(self, other: Any) -> Operator:
+        return plus(as_operator(other), -self)
+
+    def __neg__(self) -> Operator:
+        from .scale import Scale
+
+        return compose(Scale(-1.0, self.out_type), self)
+
+    def __mul__(self, factor: Any) -> Operator:
+        from .scale import Scale
+
+        return compose(Scale(factor, self.out_type), self)
+
+    __rmul__ = __mul__
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns) of the matrix that `dense` gives."""
+        return _size(self.out_type), _size(self.in_type)
+
+    def dense(self) -> npt.NDArray[Any]:
+        """The matrix of the map, out.size × in.size (for looking at and for tests: it may be huge)."""
+        source: Type = self.in_type
+        columns = []
+        for j in range(source.size):
+            e = np.zeros(source.size, source.dtype)
+            e[j] = 1
+            column = np.asarray(self.apply(e.reshape(source.shape))).reshape(-1)
+            if source.dtype.kind == "c":
+                turned = np.asarray(self.apply((1j * e).astype(source.dtype).reshape(source.shape)))
+                if not np.allclose(turned.reshape(-1), 1j * column):
+                    raise ShapeError(f"{self!r} is linear over the reals only: it has no complex matrix")
+            columns.append(column)
+        target: Type = self.out_type
+        if not columns:
+            return np.zeros((target.size, 0), target.dtype)
+        return np.stack(columns, axis=1)
+
+
+def compose(a: Operator, b: Operator) -> Operator:
+    """A @ B, simplified by the rules of simplify.py."""
+    from .product import product
+
+    return product([a, b])
+
+
+def plus(a: Operator, b: Operator) -> Operator:
+    from .sum import total
+
+    return total([a, b])
+
+
+def as_operator(a: Any) -> Operator:
+    """A number is a scaling, a matrix a left multiplication, an operator itself."""
+    if isinstance(a, Operator):
+        return a
+    if np.ndim(a) == 0:
+        from .scale import Scale
+
+        return Scale(a)
+    if np.ndim(a) == 2:
+        from .contraction import matrix
+
+        return matrix(a)
+    raise ShapeError(f"expected a number, a matrix or an operator, got an array of shape {np.shape(a)}")
+
+
+def _size(t: Any) -> int:
+    return sum(_size(x) for x in t) if isinstance(t, tuple) else int(t.size)
+
+
+def _nbytes(t: Any) -> int:
+    return sum(_nbytes(x) for x in t) if isinstance(t, tuple) else int(t.size * t.dtype.itemsize)
+
+
+def show(a: Any, places: int = 4) -> str:
+    """A captured value in a repr: numbers and short vectors in full, others by type."""
+    if type(a) is float or np.ndim(a) == 0 and isinstance(a, np.generic | np.ndarray):
+        return f"{np.asarray(a)[()]:.{places}g}"
+    if isinstance(a, np.ndarray) and a.ndim == 1 and a.size <= 4:
+        return "[" + ", ".join(f"{x:.{places}g}" for x in a) + "]"
+    shape = ", ".join(str(s) for s in np.shape(a))
+    return f"<{getattr(a, 'dtype', 'value')} {shape}>"
+
+
+__all__ = [
+    "Cost",
+    "Operator",
+    "as_operator",
+    "compose",
+    "facts_of_product",
+    "facts_of_sum",
+    "facts_of_transpose",
+    "plus",
+    "show",
+]

@@ -1,0 +1,201 @@
+"""Block: a matrix whose entries are operators; triangular ones are solved by substitution.
+
+    (I − L) dx = D dp
+
+is a Block equation. Entries may be given as numbers, matrices or operators; 0 and None are zero.
+Vectors that a Block takes and gives are tuples, one entry per block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from .base import Cost, Operator, as_operator
+from .identity import Identity
+from .scale import Scale
+from .zero import Zero
+
+
+def _is_zero(a: Any) -> bool:
+    return a is None or isinstance(a, Zero) or (isinstance(a, int | float) and a == 0)
+
+
+class Block(Operator):
+    """Rows of operators: `Block([[A, 0], [B, C]])`.
+
+    >>> L = Block([[0, 0], [3.0, 0]])
+    >>> from backsolve.operators import I
+    >>> (I - L).solve((1.0, 1.0))
+    (1.0, 4.0)
+    """
+
+    __slots__ = ("entries", "height", "width")
+
+    entries: Mapping[tuple[int, int], Operator]
+
+    def __init__(self, rows: Any, shape: tuple[int, int] | None = None):
+        if isinstance(rows, Mapping):
+            if shape is None:
+                raise ShapeError("a Block from a mapping needs shape=(rows, columns)")
+            self.entries = {k: as_operator(a) for k, a in rows.items() if not _is_zero(a)}
+            self.height, self.width = shape
+            return
+        rows = [list(row) for row in rows]
+        widths = {len(row) for row in rows}
+        if len(widths) != 1:
+            raise ShapeError(f"the rows of a Block must have equal length, got {sorted(widths)}")
+        self.height, self.width = len(rows), widths.pop()
+        self.entries = {
+            (i, j): as_operator(a)
+            for i, row in enumerate(rows)
+            for j, a in enumerate(row)
+            if not _is_zero(a)
+        }
+
+    def __getitem__(self, place: tuple[int, int]) -> Operator:
+        return self.entries.get(place, Zero())
+
+    def apply(self, t: Any) -> Any:
+        if len(t) != self.width:
+            raise ShapeError(f"a Block of {self.width} columns takes {self.width} parts, got {len(t)}")
+        out: list[Any] = [None] * self.height
+        for (i, j), a in self.entries.items():
+            if t[j] is not None:
+                image = a.apply(t[j])
+                out[i] = image if out[i] is None else out[i] + image
+        return tuple(0.0 if x is None else x for x in out)
+
+    @property
+    def T(self) -> Block:
+        return Block({(j, i): a.T for (i, j), a in self.entries.items()}, (self.width, self.height))
+
+    def _types(self, side: int, of: str) -> Any:
+        types: list[Any] = [None] * (self.height if side == 0 else self.width)
+        for place, a in self.entries.items():
+            if types[place[side]] is None:
+                types[place[side]] = getattr(a, of)
+        return tuple(types)
+
+    @property
+    def in_type(self) -> Any:
+        return self._types(1, "in_type")
+
+    @property
+    def out_type(self) -> Any:
+        return self._types(0, "out_type")
+
+    def __call__(self, t: Any) -> Any:
+        return self.apply(t)
+
+    # ---- algebra
+
+    def plus(self, other: Operator) -> Block:
+        entries: dict[tuple[int, int], Operator] = dict(self.entries)
+        if isinstance(other, Block):
+            if (other.height, other.width) != (self.height, self.width):
+                raise ShapeError(f"cannot add {self!r} and {other!r}")
+            more: Mapping[tuple[int, int], Operator] = other.entries
+        elif isinstance(other, Identity | Scale):  # c I on the block diagonal
+            one = Identity() if isinstance(other, Identity) else Scale(other.factor)
+            more = {(k, k): one for k in range(self.height)}
+        else:
+            raise ShapeError(f"cannot add {other!r} to a Block; wrap it in one")
+        for place, a in more.items():
+            entries[place] = entries[place] + a if place in entries else a
+        return Block(entries, (self.height, self.width))
+
+    def scaled(self, factor: Any) -> Block:
+        entries = {k: Scale(factor, a.out_type) @ a for k, a in self.entries.items()}
+        return Block(entries, (self.height, self.width))
+
+    def times(self, other: Block) -> Block:
+        if self.width != other.height:
+            raise ShapeError(f"cannot multiply {self!r} and {other!r}")
+        entries: dict[tuple[int, int], Operator] = {}
+        for (i, k), a in self.entries.items():
+            for (m, j), b in other.entries.items():
+                if k == m:
+                    ab = a @ b
+                    entries[i, j] = entries[i, j] + ab if (i, j) in entries else ab
+        return Block(entries, (self.height, other.width))
+
+    # ---- solving
+
+    @property
+    def is_lower(self) -> bool:
+        return all(j <= i for i, j in self.entries)
+
+    @property
+    def is_upper(self) -> bool:
+        return all(j >= i for i, j in self.entries)
+
+    def solve(self, rhs: Sequence[Any]) -> tuple[Any, ...]:
+        """Forward substitution if lower triangular, back substitution if upper."""
+        if self.height != self.width or len(rhs) != self.height:
+            raise ShapeError(f"{self!r} cannot be solved for {len(rhs)} parts: it must be square")
+        if not (self.is_lower or self.is_upper):
+            raise ShapeError(
+                f"{self!r} is not triangular: order the rows so that each reads earlier ones only"
+            )
+        order = range(self.height) if self.is_lower else range(self.height - 1, -1, -1)
+        rows: list[list[tuple[int, Operator]]] = [[] for _ in range(self.height)]
+        for (i, j), a in self.entries.items():
+            if i != j:
+                rows[i].append((j, a))
+        x: list[Any] = list(rhs)
+        for i in order:
+            for j, a in rows[i]:
+                x[i] = x[i] - a.apply(x[j])
+            x[i] = _solve_entry(self[i, i], x[i])
+        return tuple(x)
+
+    @property
+    def structure(self) -> frozenset[str]:
+        return frozenset(
+            name for name, holds in (("lower", self.is_lower), ("upper", self.is_upper)) if holds
+        )
+
+    @property
+    def cost(self) -> Cost:
+        return sum((a.cost for a in self.entries.values()), Cost())
+
+    def dense(self) -> Any:
+        """Entries side by side; every entry must know its type (numbers count as 1 × 1)."""
+        heights, widths = [1] * self.height, [1] * self.width
+        for (i, j), a in self.entries.items():
+            if a.out_type is not None:
+                heights[i], widths[j] = a.shape
+        entries = {k: _dense_entry(a, heights[k[0]]) for k, a in self.entries.items()}
+        return np.block(
+            [
+                [entries.get((i, j), np.zeros((heights[i], widths[j]))) for j in range(self.width)]
+                for i in range(self.height)
+            ]
+        )
+
+    def __repr__(self) -> str:
+        if self.height * self.width > 36:
+            return f"Block({self.height} × {self.width}, {len(self.entries)} entries)"
+        cells = [
+            ["0" if isinstance(self[i, j], Zero) else repr(self[i, j]) for j in range(self.width)]
+            for i in range(self.height)
+        ]
+        widths = [max(len(row[j]) for row in cells) for j in range(self.width)]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
+        return "Block[" + "\n      ".join(line.rstrip() for line in lines) + "]"
+
+
+def _dense_entry(a: Operator, size: int) -> Any:
+    if a.in_type is not None:
+        return a.dense()
+    return np.eye(size) * (1.0 if isinstance(a, Identity) else a.factor)  # type: ignore[attr-defined]
+
+
+def _solve_entry(a: Operator, b: Any) -> Any:
+    from .inverse import Inverse
+
+    return b if isinstance(a, Identity) else Inverse(a).apply(b)

@@ -1,0 +1,171 @@
+"""Broadcast and SumAxes: copying an entry and adding the copies are each other's adjoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Shape, Type
+from .base import Cost, Operator
+from .structure import facts
+
+
+def sum_to(t: Any, shape: Shape) -> Any:
+    """Adjoint of broadcasting from `shape`: add over the axes that were copied."""
+    extra = len(t.shape) - len(shape)
+    axes = tuple(range(extra)) + tuple(
+        extra + k for k, s in enumerate(shape) if s == 1 and t.shape[extra + k] != 1
+    )
+    if axes:
+        t = np.add.reduce(t, axis=axes, keepdims=True)
+    return np.reshape(t, shape)
+
+
+class Broadcast(Operator):
+    """From `in_type` to `shape`, by NumPy's rules."""
+
+    __slots__ = ("_in", "target")
+
+    def __init__(self, in_type: Any, target: Shape):
+        self._in = in_type
+        self.target = target
+
+    def apply(self, t: Any) -> Any:
+        return np.broadcast_to(t, self.target)
+
+    def support(self, mask: Any) -> Any:
+        return None if mask is None else np.broadcast_to(mask, self.target)
+
+    @property
+    def T(self) -> Operator:
+        return SumTo(Type(self.target, self._in.dtype), self._in.shape)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self._in.shape, self._in.dtype)
+
+    @property
+    def out_type(self) -> Type:
+        return Type(self.target, self._in.dtype)
+
+    @property
+    def structure(self) -> frozenset[str]:
+        return facts("identity") if self._in.shape == self.target else facts("selection")
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(bytes=self.out_type.size * self._in.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"Broadcast({self._in.shape} → {self.target})"
+
+
+class SumTo(Operator):
+    """Adjoint of Broadcast."""
+
+    __slots__ = ("_in", "target")
+    facts = facts("sparse")
+
+    def __init__(self, in_type: Any, target: Shape):
+        self._in = in_type
+        self.target = target
+
+    def apply(self, t: Any) -> Any:
+        return sum_to(t, self.target)
+
+    @property
+    def T(self) -> Operator:
+        return Broadcast(Type(self.target, self._in.dtype), self._in.shape)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self._in.shape, self._in.dtype)
+
+    @property
+    def out_type(self) -> Type:
+        return Type(self.target, self._in.dtype)
+
+    @property
+    def cost(self) -> Cost:
+        n = self.in_type.size
+        return Cost(additions=max(n - self.out_type.size, 0), bytes=n * self._in.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"SumTo({self._in.shape} → {self.target})"
+
+
+class SumAxes(Operator):
+    """The sum over `axes` (kept as length 1 or dropped)."""
+
+    __slots__ = ("_in", "axes", "keepdims")
+    facts = facts("sparse")
+
+    def __init__(self, in_type: Any, axes: tuple[int, ...], keepdims: bool = False):
+        self._in = in_type
+        self.axes = axes
+        self.keepdims = keepdims
+
+    def apply(self, t: Any) -> Any:
+        return np.add.reduce(t, axis=self.axes, keepdims=self.keepdims)
+
+    @property
+    def T(self) -> Operator:
+        return Spread(self._in, self.axes, self.keepdims)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self._in.shape, self._in.dtype)
+
+    @property
+    def out_type(self) -> Type:
+        return Type(reduced_shape(self._in.shape, self.axes, self.keepdims), self._in.dtype)
+
+    @property
+    def cost(self) -> Cost:
+        n = self.in_type.size
+        return Cost(additions=max(n - self.out_type.size, 0), bytes=n * self._in.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"SumAxes({self._in.shape}, {self.axes})"
+
+
+class Spread(Operator):
+    """Adjoint of SumAxes: put the summed axes back and copy along them."""
+
+    __slots__ = ("_out", "axes", "keepdims")
+    facts = facts("selection")
+
+    def __init__(self, out_type: Any, axes: tuple[int, ...], keepdims: bool):
+        self._out = out_type
+        self.axes = axes
+        self.keepdims = keepdims
+
+    def apply(self, t: Any) -> Any:
+        if not self.keepdims:
+            t = np.reshape(t, reduced_shape(self._out.shape, self.axes, True))
+        return np.broadcast_to(t, self._out.shape)
+
+    def support(self, mask: Any) -> Any:
+        return None if mask is None else self.apply(mask)
+
+    @property
+    def T(self) -> Operator:
+        return SumAxes(self._out, self.axes, self.keepdims)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(reduced_shape(self._out.shape, self.axes, self.keepdims), self._out.dtype)
+
+    @property
+    def out_type(self) -> Type:
+        return Type(self._out.shape, self._out.dtype)
+
+    def __repr__(self) -> str:
+        return f"Spread({self._out.shape}, {self.axes})"
+
+
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    if keepdims:
+        return tuple(1 if k in axes else s for k, s in enumerate(shape))
+    return tuple(s for k, s in enumerate(shape) if k not in axes)

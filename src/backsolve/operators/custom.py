@@ -1,0 +1,43 @@
+"""Custom: an operator from two functions, as the poster writes `Operator(X -> A*X, X -> A'*X)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .base import Operator
+
+
+class Custom(Operator):
+    __slots__ = ("_adjoint", "_apply", "_in", "_out", "name")
+
+    def __init__(
+        self,
+        apply: Callable[[Any], Any],
+        adjoint: Callable[[Any], Any],
+        in_type: Any = None,
+        out_type: Any = None,
+        name: str = "Custom",
+    ):
+        self._apply, self._adjoint = apply, adjoint
+        self._in, self._out = in_type, out_type
+        self.name = name
+
+    def apply(self, t: Any) -> Any:
+        return self._apply(t)
+
+    @property
+    def T(self) -> Operator:
+        name = self.name[:-2] if self.name.endswith(".T") else f"{self.name}.T"
+        return Custom(self._adjoint, self._apply, self._out, self._in, name)
+
+    @property
+    def in_type(self) -> Any:
+        return self._in
+
+    @property
+    def out_type(self) -> Any:
+        return self._out
+
+    def __repr__(self) -> str:
+        return self.name

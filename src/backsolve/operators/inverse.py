@@ -1,0 +1,67 @@
+"""Inverse: b ↦ A⁻¹ b, found by the structure of A; never formed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..ir import Type
+from .base import Operator
+from .block import Block
+from .diagonal import Diagonal
+from .identity import Identity
+from .matrix import Matrix
+from .scale import Scale
+from .structure import facts_of_transpose
+
+
+class Inverse(Operator):
+    __slots__ = ("A",)
+
+    def __init__(self, A: Operator):
+        source, target = A.in_type, A.out_type
+        if isinstance(source, Type) and isinstance(target, Type) and source.size != target.size:
+            raise ShapeError(f"{A!r} is not square: {target.size} × {source.size}")
+        self.A = A
+
+    def apply(self, t: Any) -> Any:
+        A = self.A
+        if isinstance(A, Identity):
+            return t
+        if isinstance(A, Scale):
+            if not A.factor:
+                raise np.linalg.LinAlgError("a block on the diagonal is zero: the system is singular")
+            return np.divide(t, A.factor)
+        if isinstance(A, Diagonal):
+            return np.divide(t, A.d)
+        if isinstance(A, Block):
+            return A.solve(t)
+        if isinstance(A, Matrix):
+            return np.linalg.solve(A.A, t)
+        if isinstance(A, Inverse):
+            return A.A.apply(t)
+        if "orthogonal" in A.structure:
+            return A.T.apply(t)
+        solution = np.linalg.solve(A.dense(), np.reshape(t, -1))
+        return np.reshape(solution, A.in_type.shape)
+
+    @property
+    def T(self) -> Operator:
+        return Inverse(self.A.T)
+
+    @property
+    def in_type(self) -> Any:
+        return self.A.out_type
+
+    @property
+    def out_type(self) -> Any:
+        return self.A.in_type
+
+    @property
+    def structure(self) -> frozenset[str]:
+        return facts_of_transpose(self.A.structure) - {"sparse", "zero"}
+
+    def __repr__(self) -> str:
+        return f"Inverse({self.A!r})"

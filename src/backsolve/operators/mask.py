@@ -1,0 +1,52 @@
+"""Mask: keep the entries where the mask is true, structural zeros elsewhere.
+
+A Mask selects, it does not multiply: an entry that is masked out stays zero whatever infinity it
+meets later. This is what makes `where(x > 0, sqrt(x), 0)` have the gradient 0 at 0 and not NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Type
+from .base import Cost, Operator
+from .structure import facts
+
+
+class Mask(Operator):
+    __slots__ = ("_type", "mask")
+    facts = facts("diagonal", "symmetric")
+    masks = True
+
+    def __init__(self, mask: Any, type: Type | None = None):
+        self.mask = mask
+        self._type = type
+
+    def apply(self, t: Any) -> Any:
+        return np.where(self.mask, t, 0)
+
+    def support(self, mask: Any) -> Any:
+        return self.mask if mask is None else np.logical_and(self.mask, mask)
+
+    @property
+    def T(self) -> Operator:
+        return self
+
+    @property
+    def in_type(self) -> Type:
+        return self._type or Type(np.shape(self.mask), np.dtype(float))
+
+    out_type = in_type
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(bytes=2 * self.in_type.size * self.in_type.dtype.itemsize)
+
+    def typed(self, in_type: Type, out_type: Type) -> Operator:
+        return Mask(self.mask, Type(out_type.shape, out_type.dtype))
+
+    def __repr__(self) -> str:
+        kept = np.asarray(self.mask)
+        return f"Mask({int(kept.sum())} of {kept.size})"

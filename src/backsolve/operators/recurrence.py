@@ -1,0 +1,91 @@
+"""Recurrence and Cumsum: sums that run along an axis.
+
+Recurrence(a) solves the bidiagonal system
+
+    s_0 = t_0,    s_j = t_j + a_j s_{j−1}
+
+which is `(I − L) s = t` once more. Its adjoint runs the other way:
+
+    s_n = t_n,    s_j = t_j + a_{j+1} s_{j+1}
+
+Cumsum is the case a = 1, kept apart because NumPy does it in one call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Type
+from ..primitive import P
+from .base import Cost, Operator
+from .structure import facts
+
+
+class Recurrence(Operator):
+    __slots__ = ("_type", "a", "axis", "reverse")
+
+    def __init__(self, a: Any, axis: int, reverse: bool = False, type: Type | None = None):
+        self.a = a
+        self.axis = axis
+        self.reverse = reverse
+        self._type = type
+
+    def apply(self, t: Any) -> Any:
+        return P.recurrence(self.a, t, axis=self.axis, reverse=self.reverse)
+
+    @property
+    def T(self) -> Operator:
+        return Recurrence(_shift(np.conjugate(self.a), self.axis, self.reverse), self.axis, not self.reverse, self._type)
+
+    @property
+    def in_type(self) -> Type:
+        return self._type or Type(self.a.shape, self.a.dtype)
+
+    out_type = in_type
+
+    @property
+    def cost(self) -> Cost:
+        n = self.in_type.size
+        return Cost(n, n, 3 * n * self.in_type.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"Recurrence(axis={self.axis}{', reverse' if self.reverse else ''})"
+
+
+def _shift(a: Any, axis: int, reverse: bool) -> Any:
+    """a_{j+1} at place j (a_{j−1} when reversed); the entry that falls in is never read."""
+    return np.roll(a, 1 if reverse else -1, axis=axis)
+
+
+class Cumsum(Operator):
+    __slots__ = ("_type", "axis", "reverse")
+    facts = facts()
+
+    def __init__(self, type: Any, axis: int, reverse: bool = False):
+        self._type = type
+        self.axis = axis
+        self.reverse = reverse
+
+    def apply(self, t: Any) -> Any:
+        if not self.reverse:
+            return np.cumsum(t, axis=self.axis)
+        return np.flip(np.cumsum(np.flip(t, self.axis), axis=self.axis), self.axis)
+
+    @property
+    def T(self) -> Operator:
+        return Cumsum(self._type, self.axis, not self.reverse)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self._type.shape, self._type.dtype)
+
+    out_type = in_type
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(additions=self.in_type.size, bytes=2 * self.in_type.size * self._type.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"Cumsum(axis={self.axis}{', reverse' if self.reverse else ''})"

@@ -1,0 +1,57 @@
+"""Scale: t ↦ c t with one number c."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Type
+from .base import Cost, Operator, show
+from .structure import facts
+
+
+class Scale(Operator):
+    __slots__ = ("_type", "factor")
+
+    def __init__(self, factor: Any, type: Any = None):
+        self.factor = factor
+        self._type = type
+
+    def apply(self, t: Any) -> Any:
+        if isinstance(t, tuple):
+            return tuple(None if x is None else np.multiply(x, self.factor) for x in t)
+        return np.multiply(t, self.factor)
+
+    def support(self, mask: Any) -> Any:
+        return mask
+
+    @property
+    def T(self) -> Operator:
+        return Scale(np.conjugate(self.factor), self._type)
+
+    @property
+    def in_type(self) -> Any:
+        return self._type
+
+    out_type = in_type
+
+    @property
+    def structure(self) -> frozenset[str]:
+        return facts("diagonal") if np.iscomplexobj(self.factor) else facts("diagonal", "symmetric")
+
+    @property
+    def cost(self) -> Cost:
+        n = self._type.size if isinstance(self._type, Type) else 1
+        return Cost(multiplications=0 if self.is_sign else n)
+
+    @property
+    def is_sign(self) -> bool:
+        """±1: a sign, not a multiplication."""
+        return type(self.factor) in (int, float) and self.factor in (1, -1)
+
+    def typed(self, in_type: Type, out_type: Type) -> Operator:
+        return Scale(self.factor, in_type)
+
+    def __repr__(self) -> str:
+        return f"Scale({show(self.factor)})"

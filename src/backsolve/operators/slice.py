@@ -1,0 +1,149 @@
+"""Slice and Unslice: take a rectangular part, put a part back among structural zeros.
+
+`spec` describes a basic index and can be hashed: per axis an int, a (start, stop, step) triple, or
+None for a new axis. Padding with zeros is an Unslice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Type
+from ..primitive import P
+from .base import Cost, Operator
+from .structure import facts
+
+Spec = tuple[Any, ...]
+
+
+def key_of(spec: Spec) -> tuple[Any, ...]:
+    """The spec as NumPy indexes with it."""
+    return tuple(slice(*e) if type(e) is tuple else e for e in spec)
+
+
+class Slice(Operator):
+    __slots__ = ("_in", "spec")
+    facts = facts("selection")
+
+    def __init__(self, in_type: Any, spec: Spec):
+        self._in = in_type
+        self.spec = spec
+
+    def apply(self, t: Any) -> Any:
+        return P.slice(t, spec=self.spec)
+
+    def support(self, mask: Any) -> Any:
+        return None if mask is None else mask[key_of(self.spec)]
+
+    @property
+    def T(self) -> Operator:
+        return Unslice(self._in, self.spec)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self._in.shape, self._in.dtype)
+
+    @property
+    def out_type(self) -> Type:
+        return Type(sliced_shape(self._in.shape, self.spec), self._in.dtype)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(bytes=self.out_type.size * self._in.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"Slice[{show_spec(self.spec)}]"
+
+
+class Unslice(Operator):
+    """Adjoint of Slice; zero-padding."""
+
+    __slots__ = ("_out", "spec")
+    facts = facts("sparse")
+    masks = True
+
+    def __init__(self, out_type: Any, spec: Spec):
+        self._out = out_type
+        self.spec = spec
+
+    def apply(self, t: Any) -> Any:
+        return P.unslice(t, spec=self.spec, shape=self._out.shape)
+
+    def apply_add(self, y: Any, t: Any) -> Any:
+        y[key_of(self.spec)] += t
+        return y
+
+    def support(self, mask: Any) -> Any:
+        part = np.ones(self.in_type.shape, bool) if mask is None else mask
+        return P.unslice(part, spec=self.spec, shape=self._out.shape)
+
+    @property
+    def T(self) -> Operator:
+        return Slice(self._out, self.spec)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(sliced_shape(self._out.shape, self.spec), self._out.dtype)
+
+    @property
+    def out_type(self) -> Type:
+        return Type(self._out.shape, self._out.dtype)
+
+    def __repr__(self) -> str:
+        return f"Unslice[{show_spec(self.spec)}]"
+
+
+class Erase(Operator):
+    """t with a slice set to (structural) zero: what an overwritten array still passes on."""
+
+    __slots__ = ("_type", "spec")
+    facts = facts("diagonal", "symmetric")
+    masks = True
+
+    def __init__(self, type: Any, spec: Spec):
+        self._type = type
+        self.spec = spec
+
+    def apply(self, t: Any) -> Any:
+        return P.slice_update(t, np.zeros((), t.dtype), spec=self.spec)
+
+    def support(self, mask: Any) -> Any:
+        whole = np.ones(self._type.shape, bool) if mask is None else mask
+        return P.slice_update(whole, np.zeros((), bool), spec=self.spec)
+
+    @property
+    def T(self) -> Operator:
+        return self
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self._type.shape, self._type.dtype)
+
+    out_type = in_type
+
+    def __repr__(self) -> str:
+        return f"Erase[{show_spec(self.spec)}]"
+
+
+def pad(in_type: Type, widths: tuple[tuple[int, int], ...]) -> Unslice:
+    """Zero-padding by (before, after) per axis."""
+    shape = tuple(s + before + after for s, (before, after) in zip(in_type.shape, widths, strict=True))
+    spec = tuple((before, before + s, 1) for s, (before, _) in zip(in_type.shape, widths, strict=True))
+    return Unslice(Type(shape, in_type.dtype), spec)
+
+
+def sliced_shape(shape: tuple[int, ...], spec: Spec) -> tuple[int, ...]:
+    return np.broadcast_to(np.empty(()), shape)[key_of(spec)].shape
+
+
+def show_spec(spec: Spec) -> str:
+    def one(e: Any) -> str:
+        if type(e) is not tuple:
+            return str(e)
+        start, stop, step = e
+        text = f"{'' if start is None else start}:{'' if stop is None else stop}"
+        return text if step in (None, 1) else f"{text}:{step}"
+
+    return ", ".join(one(e) for e in spec)

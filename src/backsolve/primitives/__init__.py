@@ -1,0 +1,10 @@
+"""The tables: one row per primitive, grouped by kind. Importing this package fills the registry."""
+
+from . import contract as contract
+from . import discrete as discrete
+from . import elementwise as elementwise
+from . import index as index
+from . import reduce as reduce
+from . import scan as scan
+from . import shape as shape
+from . import special as special

@@ -1,0 +1,251 @@
+"""Element-wise arithmetic, powers, exponentials, trigonometry: y[i] = f(a[i], b[i], …).
+
+Every block is a Diagonal (or a Mask where the function selects). Conventions at kinks: |x| has
+derivative 0 at 0; ties of maximum and minimum are shared in halves; clip counts its bounds as inside.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..ir import Type
+from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
+from ..primitive import UFUNCS, Binary, Primitive, Unary, primitive
+from .batching import elementwise as batch
+
+ONE = Identity()
+MINUS = Scale(-1.0)
+LN2, LN10 = float(np.log(2.0)), float(np.log(10.0))
+
+
+def elementwise(
+    name: str, run: Any, blocks: Any = None, *, kind: type[Primitive] = Primitive, ufunc: Any = None, **row: Any
+) -> Any:
+    """A row of this table; it also answers for NumPy's ufunc of that name."""
+    made = primitive(name, run, kind, blocks=blocks, elementwise=True, batch=batch, **row)
+    found = ufunc if ufunc is not None else run
+    if isinstance(found, np.ufunc):
+        UFUNCS[found] = made
+    return made
+
+
+def unary(name: str, block: Any, run: Any = None, *, ufunc: Any = None, **row: Any) -> Any:
+    run = run if run is not None else getattr(np, name)
+    blocks = None if block is None else (block,)
+    return elementwise(name, run, blocks, kind=Unary, ufunc=ufunc or getattr(np, name, None), **row)
+
+
+def binary(name: str, a: Any = None, b: Any = None, run: Any = None, **row: Any) -> Any:
+    run = run if run is not None else getattr(np, name)
+    blocks = None if a is None and b is None else (a, b)
+    row.setdefault("ufunc", getattr(np, name, None))
+    return elementwise(name, run, blocks, kind=Binary, **row)
+
+
+def is_complex(a: Any) -> bool:
+    return type(a) is complex or getattr(a, "dtype", np.dtype(float)).kind == "c"
+
+
+def real_of(a: Any, d: Any) -> Any:
+    """The block  dz ↦ Re(d · dz)  of a real function of a complex variable."""
+    t = Type(a.shape, a.dtype)
+    return Product([RealPart(t), Diagonal(d, t)])
+
+
+# ---- arithmetic
+
+add = binary("add", ONE, ONE, operator.add, text="{0} + {1}", code="{0} + {1}", latex="{0} + {1}")
+subtract = binary("subtract", ONE, MINUS, operator.sub, text="{0} − {1}", code="{0} - {1}", latex="{0} - {1}")
+multiply = binary(
+    "multiply",
+    lambda b: Diagonal(b),
+    lambda a: Diagonal(a),
+    operator.mul,
+    text="{0} · {1}",
+    code="{0} * {1}",
+    latex=r"{0} \cdot {1}",
+)
+divide = binary(
+    "divide",
+    lambda b: Diagonal(1 / b) if isinstance(b, np.generic | np.ndarray) else Diagonal(np.divide(1.0, b)),
+    lambda y, b: Diagonal(-y / b),
+    np.divide,
+    text="{0} / {1}",
+    code="{0} / {1}",
+    latex=r"\frac{{{0}}}{{{1}}}",
+)
+negative = unary("negative", MINUS, operator.neg, text="−{0}", code="-{0}", latex="-{0}")
+reciprocal = unary("reciprocal", lambda y: Diagonal(-(y * y)))
+square = unary("square", lambda a: Diagonal(2 * a), text="{0}²", latex="{0}^2")
+floor_divide = binary("floor_divide", code="{0} // {1}")
+remainder = binary("remainder", ONE, lambda a, b: Diagonal(-np.floor(a / b)), code="{0} % {1}")
+fmod = binary("fmod", ONE, lambda a, b: Diagonal(-np.trunc(a / b)))
+
+
+def _d_power_base(a: Any, b: Any) -> Any:
+    # b a^(b−1), and 0 where b = 0 even at a = 0, where the formula says 0 · ∞.
+    if type(b) in (int, float):
+        if b == 0:
+            return Mask(np.zeros(np.shape(a), bool))
+        return Diagonal(2 * a) if b == 2 else Diagonal(b * a ** (b - 1))
+    zero = np.equal(b, 0)
+    return Diagonal(np.where(zero, 0, b * np.power(a, np.where(zero, 1, b - 1))))
+
+
+def _d_power_exponent(y: Any, a: Any) -> Any:
+    # a^b log a, and 0 at a = 0: there a^b vanishes faster than log a grows.
+    zero = np.equal(a, 0)
+    return Diagonal(y * np.where(zero, 0, np.log(np.where(zero, 1, a))))
+
+
+def _power(a: Any, b: Any) -> Any:
+    return np.square(a) if type(b) in (int, float) and b == 2 else np.power(a, b)
+
+
+power = binary(
+    "power", lambda a, b: _d_power_base(a, b), lambda y, a: _d_power_exponent(y, a), _power,
+    text="{0}^{1}", code="{0} ** {1}", latex="{{{0}}}^{{{1}}}",
+)
+float_power = binary("float_power", lambda a, b: _d_power_base(a, b), lambda y, a: _d_power_exponent(y, a))
+sqrt = unary("sqrt", lambda y: Diagonal(0.5 / y), text="√{0}", latex=r"\sqrt{{{0}}}")
+cbrt = unary("cbrt", lambda y: Diagonal(1 / (3 * y * y)))
+absolute = unary(
+    "absolute",
+    lambda a: real_of(a, np.conjugate(np.sign(a))) if is_complex(a) else Diagonal(np.sign(a)),
+    text="|{0}|",
+    code="np.abs({0})",
+    latex="|{0}|",
+)
+fabs = unary("fabs", lambda a: Diagonal(np.sign(a)))
+hypot = binary("hypot", lambda y, a: Diagonal(ratio(a, y)), lambda y, b: Diagonal(ratio(b, y)))
+
+
+def ratio(a: Any, b: Any) -> Any:
+    """a / b, and 0 where b = 0."""
+    zero = np.equal(b, 0)
+    return np.where(zero, 0, a / np.where(zero, 1, b))
+
+
+# ---- exponentials and logarithms
+
+exp = unary("exp", lambda y: Diagonal(y), latex="e^{{{0}}}")
+exp2 = unary("exp2", lambda y: Diagonal(LN2 * y))
+expm1 = unary("expm1", lambda y: Diagonal(y + 1))
+log = unary("log", lambda a: Diagonal(1 / a), latex=r"\log {0}")
+log2 = unary("log2", lambda a: Diagonal(1 / (LN2 * a)))
+log10 = unary("log10", lambda a: Diagonal(1 / (LN10 * a)))
+log1p = unary("log1p", lambda a: Diagonal(1 / (1 + a)))
+
+
+def share(a: Any, y: Any, base: Any = np.exp) -> Any:
+    """exp(a − y), the weight of a in logaddexp; 0 where all is −∞."""
+    return base(a - np.where(np.isneginf(y), 0, y))
+
+
+logaddexp = binary("logaddexp", lambda y, a: Diagonal(share(a, y)), lambda y, b: Diagonal(share(b, y)))
+logaddexp2 = binary(
+    "logaddexp2", lambda y, a: Diagonal(share(a, y, np.exp2)), lambda y, b: Diagonal(share(b, y, np.exp2))
+)
+
+# ---- trigonometry
+
+sin = unary("sin", lambda a: Diagonal(np.cos(a)), latex=r"\sin {0}")
+cos = unary("cos", lambda a: Diagonal(-np.sin(a)), latex=r"\cos {0}")
+tan = unary("tan", lambda y: Diagonal(1 + y * y))
+arcsin = unary("arcsin", lambda a: Diagonal(1 / np.sqrt(1 - a * a)))
+arccos = unary("arccos", lambda a: Diagonal(-1 / np.sqrt(1 - a * a)))
+arctan = unary("arctan", lambda a: Diagonal(1 / (1 + a * a)))
+arctan2 = binary(
+    "arctan2", lambda a, b: Diagonal(b / (a * a + b * b)), lambda a, b: Diagonal(-a / (a * a + b * b))
+)
+sinh = unary("sinh", lambda a: Diagonal(np.cosh(a)))
+cosh = unary("cosh", lambda a: Diagonal(np.sinh(a)))
+tanh = unary("tanh", lambda y: Diagonal(1 - y * y), latex=r"\tanh {0}")
+arcsinh = unary("arcsinh", lambda a: Diagonal(1 / np.sqrt(a * a + 1)))
+arccosh = unary("arccosh", lambda a: Diagonal(1 / (np.sqrt(a - 1) * np.sqrt(a + 1))))
+arctanh = unary("arctanh", lambda a: Diagonal(1 / (1 - a * a)))
+deg2rad = unary("deg2rad", Scale(float(np.pi / 180)))
+rad2deg = unary("rad2deg", Scale(float(180 / np.pi)))
+UFUNCS[np.radians], UFUNCS[np.degrees] = deg2rad, rad2deg
+
+# ---- selection: masks, so that what was not selected stays zero whatever it meets
+
+
+def _wins(mine: Any, other: Any, better: Any) -> Any:
+    tie = np.equal(mine, other)
+    return Product([Diagonal(np.where(tie, 0.5, 1.0).astype(mine.dtype if hasattr(mine, "dtype") else float)),
+                    Mask(np.logical_or(better(mine, other), tie))])
+
+
+def _wins_or_nan(mine: Any, other: Any, better: Any) -> Any:
+    tie = np.equal(mine, other)
+    valid = np.logical_or(better(mine, other), np.isnan(other))
+    return Product([Diagonal(np.where(tie, 0.5, 1.0)), Mask(np.logical_or(valid, tie))])
+
+
+maximum = binary("maximum", lambda a, b: _wins(a, b, np.greater), lambda a, b: _wins(b, a, np.greater))
+minimum = binary("minimum", lambda a, b: _wins(a, b, np.less), lambda a, b: _wins(b, a, np.less))
+fmax = binary("fmax", lambda a, b: _wins_or_nan(a, b, np.greater), lambda a, b: _wins_or_nan(b, a, np.greater))
+fmin = binary("fmin", lambda a, b: _wins_or_nan(a, b, np.less), lambda a, b: _wins_or_nan(b, a, np.less))
+where = elementwise(
+    "where", np.where, (None, lambda a: Mask(a), lambda a: Mask(np.logical_not(a))), ufunc=()
+)
+
+
+def _run_clip(a: Any, low: Any, high: Any) -> Any:
+    return np.minimum(np.maximum(a, low), high)
+
+
+clip = elementwise(
+    "clip",
+    _run_clip,
+    (
+        lambda a, b, c: Mask(np.logical_and(np.greater_equal(a, b), np.less_equal(a, c))),
+        lambda a, b, c: Mask(np.logical_and(np.less(a, b), np.less_equal(b, c))),
+        lambda a, b, c: Mask(np.logical_or(np.greater(a, c), np.greater(b, c))),
+    ),
+    ufunc=(),
+)
+heaviside = binary("heaviside", None, lambda a: Mask(np.equal(a, 0)))
+copysign = binary("copysign", lambda y, a: Diagonal(np.sign(y) * np.sign(a)))
+ldexp = binary("ldexp", lambda b: Diagonal(np.exp2(b)))
+
+# ---- complex numbers: real-linear blocks (see operators/cast.py)
+
+conjugate = elementwise(
+    "conjugate", np.conjugate, (lambda A: Conjugate(A) if A.dtype.kind == "c" else ONE,), code="np.conj({0})"
+)
+real = elementwise("real", np.real, (lambda A: RealPart(A) if A.dtype.kind == "c" else ONE,), ufunc=())
+imag = elementwise(
+    "imag",
+    np.imag,
+    (lambda A: Product([RealPart(A), Scale(-1j, A)]) if A.dtype.kind == "c" else Zero(A, A),),
+    ufunc=(),
+)
+angle = elementwise(
+    "angle", np.angle, (lambda a: real_of(a, -1j / a) if is_complex(a) else Zero(a, a),), ufunc=()
+)
+
+
+def _run_cast(a: Any, *, dtype: Any) -> Any:
+    return np.asarray(a).astype(dtype)[()]
+
+
+cast = elementwise(
+    "cast",
+    _run_cast,
+    (lambda A, *, dtype: Cast(A, dtype),),
+    code="{0}.astype('{dtype}')",
+    type=lambda a, *, dtype: Type(a.shape, np.dtype(dtype)),
+)
+# To integers or booleans: piecewise constant.
+cast_discrete = elementwise(
+    "cast_discrete", _run_cast, type=lambda a, *, dtype: Type(a.shape, np.dtype(dtype)),
+    code="{0}.astype('{dtype}')",
+)
+
+# The same value under a new row: what a nested differentiation varies, and what x.copy() returns.
+alias = elementwise("alias", lambda a: a, (ONE,), kind=Unary, text="{0}", code="{0}")

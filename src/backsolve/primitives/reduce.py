@@ -1,0 +1,131 @@
+"""Reductions over axes. `axis` is a tuple of non-negative ints; the public functions normalise it.
+
+Ties of max and min share the derivative equally. The 2-norm has derivative 0 at 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Type
+from ..operators import Diagonal, Mask, Product, RealPart, SumAxes
+from ..operators.broadcast import reduced_shape
+from ..primitive import primitive
+from .batching import over_axes
+from .elementwise import is_complex, ratio, share
+
+
+def _reduction(name: str, run: Any, block: Any, **row: Any) -> Any:
+    """A row whose output has the reduced shape and the dtype NumPy gives."""
+
+    def rule(a: Type, *, axis: Any, keepdims: bool) -> Type:
+        sample = run(np.ones((1,) * a.ndim, a.dtype), axis=axis, keepdims=keepdims)
+        return Type(reduced_shape(a.shape, axis, keepdims), sample.dtype)
+
+    blocks = None if block is None else (block,)
+    return primitive(name, run, blocks=blocks, type=rule, batch=over_axes, **row)
+
+
+def _ufunc(ufunc: np.ufunc) -> Any:
+    return lambda a, *, axis, keepdims: ufunc.reduce(a, axis=axis, keepdims=keepdims)
+
+
+def kept(y: Any, shape: tuple[int, ...], axis: tuple[int, ...]) -> Any:
+    """y with its reduced axes back as ones."""
+    return np.reshape(y, reduced_shape(shape, axis, True))
+
+
+def product_of_others(a: Any, axis: tuple[int, ...]) -> Any:
+    """At every place the product of all other entries along `axis`: right also where entries are 0.
+
+    The product of what stands before times the product of what stands after.
+    """
+    rest = tuple(k for k in range(a.ndim) if k not in axis)
+    order = rest + axis
+    moved = np.transpose(a, order)
+    flat = np.reshape(moved, (*[a.shape[k] for k in rest], -1)) if a.size else moved
+    if not a.size:
+        return a
+    ones = np.ones_like(flat[..., :1])
+    before = np.concatenate([ones, np.cumprod(flat[..., :-1], axis=-1)], axis=-1)
+    after = np.flip(np.cumprod(np.flip(flat[..., 1:], -1), axis=-1), -1)
+    others = before * np.concatenate([after, ones], axis=-1)
+    return np.transpose(np.reshape(others, moved.shape), tuple(int(k) for k in np.argsort(order)))
+
+
+def _extremum_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
+    winners = np.equal(a, kept(y, a.shape, axis))
+    count = np.add.reduce(winners.astype(a.dtype), axis=axis, keepdims=keepdims)
+    return Product([Diagonal(1 / count), SumAxes(a, axis, keepdims), Mask(winners)])
+
+
+def _run_logsumexp(a: Any, *, axis: Any, keepdims: bool) -> Any:
+    top = np.maximum.reduce(a, axis=axis, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    with np.errstate(divide="ignore"):
+        out = np.log(np.add.reduce(np.exp(a - top), axis=axis, keepdims=True)) + top
+    return out if keepdims else np.reshape(out, reduced_shape(np.shape(a), axis, False))[()]
+
+
+def _run_norm(a: Any, *, axis: Any, keepdims: bool) -> Any:
+    magnitude = np.abs(a)
+    top = np.maximum.reduce(magnitude, axis=axis, keepdims=True, initial=0)
+    top = np.where((top > 0) & np.isfinite(top), top, 1)  # scaled: no overflow, no underflow
+    out = top * np.sqrt(np.add.reduce(np.square(magnitude / top), axis=axis, keepdims=True))
+    return out if keepdims else np.reshape(out, reduced_shape(np.shape(a), axis, False))[()]
+
+
+def _norm_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
+    direction = ratio(a, kept(y, a.shape, axis))
+    if not is_complex(a):
+        return Product([SumAxes(a, axis, keepdims), Diagonal(direction)])
+    t = Type(a.shape, a.dtype)
+    real = RealPart(t)
+    return Product([SumAxes(real.out_type, axis, keepdims), real, Diagonal(np.conjugate(direction), t)])
+
+
+sum = _reduction(
+    "sum", _ufunc(np.add), lambda A, *, axis, keepdims: SumAxes(A, axis, keepdims), text="Σ {0}",
+    code="np.sum({0}, axis={axis}, keepdims={keepdims})",
+)
+prod = _reduction(
+    "prod",
+    _ufunc(np.multiply),
+    lambda a, *, axis, keepdims: Product([SumAxes(a, axis, keepdims), Diagonal(product_of_others(a, axis))]),
+)
+max = _reduction(
+    "max", _ufunc(np.maximum), lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims)
+)
+min = _reduction(
+    "min", _ufunc(np.minimum), lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims)
+)
+logsumexp = _reduction(
+    "logsumexp",
+    _run_logsumexp,
+    lambda y, a, *, axis, keepdims: Product(
+        [SumAxes(a, axis, keepdims), Diagonal(share(a, kept(y, a.shape, axis)))]
+    ),
+    code="backsolve.numpy.logsumexp({0}, axis={axis}, keepdims={keepdims})",
+)
+norm = _reduction(
+    "norm",
+    _run_norm,
+    lambda y, a, *, axis, keepdims: _norm_block(y, a, axis, keepdims),
+    code="np.linalg.norm({0}, axis={axis}, keepdims={keepdims})",
+)
+any = _reduction("any", _ufunc(np.logical_or), None)
+all = _reduction("all", _ufunc(np.logical_and), None)
+argmax = primitive(
+    "argmax",
+    lambda a, *, axis: np.argmax(a, axis=axis),
+    type=lambda a, *, axis: Type(reduced_shape(a.shape, (axis,), False), np.dtype(np.intp)),
+    batch=over_axes,
+)
+argmin = primitive(
+    "argmin",
+    lambda a, *, axis: np.argmin(a, axis=axis),
+    type=lambda a, *, axis: Type(reduced_shape(a.shape, (axis,), False), np.dtype(np.intp)),
+    batch=over_axes,
+)

@@ -1,0 +1,60 @@
+"""Special functions, through SciPy's ufuncs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from ..operators import Diagonal
+from ..primitive import UFUNCS
+from .elementwise import binary, elementwise, unary
+
+TWO_OVER_ROOT_PI = float(2 / np.sqrt(np.pi))
+ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
+
+erf = unary("erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erf, ufunc=special.erf)
+erfc = unary("erfc", lambda a: Diagonal(-TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erfc, ufunc=special.erfc)
+erfinv = unary(
+    "erfinv", lambda y: Diagonal(np.exp(y * y) / TWO_OVER_ROOT_PI), special.erfinv, ufunc=special.erfinv
+)
+ndtr = unary("ndtr", lambda a: Diagonal(np.exp(-0.5 * a * a) / ROOT_TWO_PI), special.ndtr, ufunc=special.ndtr)
+gammaln = unary("gammaln", lambda a: Diagonal(special.psi(a)), special.gammaln, ufunc=special.gammaln)
+gamma = unary("gamma", lambda y, a: Diagonal(y * special.psi(a)), special.gamma, ufunc=special.gamma)
+digamma = unary("digamma", lambda a: Diagonal(polygamma(a, n=1)), special.psi, ufunc=special.psi)
+sigmoid = unary("sigmoid", lambda y: Diagonal(y * (1 - y)), special.expit, ufunc=special.expit)
+log_sigmoid = unary(
+    "log_sigmoid", lambda a: Diagonal(special.expit(-a)), special.log_expit, ufunc=special.log_expit
+)
+softplus = unary("softplus", lambda a: Diagonal(special.expit(a)), lambda a: np.logaddexp(a, 0))
+logit = unary("logit", lambda a: Diagonal(1 / (a * (1 - a))), special.logit, ufunc=special.logit)
+
+
+def _run_polygamma(a: Any, *, n: int) -> Any:
+    return np.asarray(special.polygamma(n, a)).astype(getattr(a, "dtype", float))[()]
+
+
+polygamma = elementwise("polygamma", _run_polygamma, (lambda a, *, n: Diagonal(polygamma(a, n=n + 1)),))
+
+
+def _log_or_zero(a: Any, b: Any) -> Any:
+    return np.where(np.equal(b, 0) & np.equal(a, 0), 0, np.log(b))
+
+
+# x log y, with 0 log 0 = 0
+xlogy = binary(
+    "xlogy",
+    lambda a, b: Diagonal(_log_or_zero(a, b)),
+    lambda a, b: Diagonal(np.where(np.equal(a, 0), 0, a / np.where(np.equal(a, 0), 1, b))),
+    special.xlogy,
+    ufunc=special.xlogy,
+)
+xlog1py = binary(
+    "xlog1py",
+    lambda b: Diagonal(np.log1p(b)),
+    lambda a, b: Diagonal(a / (1 + b)),
+    special.xlog1py,
+    ufunc=special.xlog1py,
+)
+UFUNCS[special.digamma] = digamma

@@ -1,0 +1,110 @@
+"""Row: one row of `(I − L) dx = D dp`, recorded while a program runs.
+
+A row knows its type, the primitive that made it, the earlier rows it reads (`parents`) and what its
+blocks captured (`saved`) — and nothing else: values that no block asks for are free to go. An eager
+tape is nothing but these rows, linked backwards; Python's reference counting is its memory manager.
+
+Reading order: `Row`, then `Primitive.__call__` in primitive.py, which makes them, then
+solve/reverse.py, which walks them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import FreedGraphError
+from .ir import Shape
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+next_index = itertools.count().__next__
+
+NOTHING: tuple[Any, ...] = ()  # saved by a row whose blocks capture nothing
+FREED: tuple[Any, ...] = (None,)  # saved by a row whose captures were given back
+
+
+class Row:
+    __slots__ = ("dtype", "index", "owner", "params", "parents", "primitive", "saved", "shape")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        parents: tuple[Any, ...],
+        saved: tuple[Any, ...],
+        params: dict[str, Any] | None,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        owner: Any,
+    ):
+        self.primitive = primitive
+        self.parents = parents  # a Row, or (for y.forward()) a constant, or None, per input
+        self.saved = saved  # raw values (output, *inputs); None where no block asks
+        self.params = params
+        self.shape = shape
+        self.dtype = dtype
+        # A weak reference to the Tensor, if the row hangs on a leaf that a user made: y.forward()
+        # then refreshes the values that the user holds. None below grad, jvp and the like.
+        self.owner = owner
+        self.index = next_index()  # increases in the order of execution: a topological order
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.primitive.is_leaf
+
+    def __repr__(self) -> str:
+        return f"<Row {self.index}: {self.primitive.name} {self.dtype.name}{list(self.shape)}>"
+
+
+def ancestors(outputs: Iterable[Row], oldest: int = -1) -> tuple[list[Row], bool]:
+    """The rows that `outputs` rest on, no older than index `oldest`, in order of execution.
+
+    Also tells whether older rows were met: then somebody outside differentiates too.
+    """
+    seen = {row for row in outputs if row.index >= oldest}
+    stack = list(seen)
+    older = len(stack) < len(set(outputs))
+    while stack:
+        row = stack.pop()
+        if row.saved is FREED:
+            raise FreedGraphError(
+                "the rows of this result were freed; call backward(retain_graph=True)"
+            )
+        for parent in row.parents:
+            if parent.__class__ is Row and parent not in seen:
+                if parent.index >= oldest:
+                    seen.add(parent)
+                    stack.append(parent)
+                else:
+                    older = True
+    return sorted(seen, key=_index), older
+
+
+def descendants(rows: Iterable[Row], sources: Iterable[Row]) -> list[Row]:
+    """Those of `rows` (in order of execution) that depend on one of `sources`."""
+    reached = set(sources)
+    kept = []
+    for row in rows:
+        if row in reached or any(p.__class__ is Row and p in reached for p in row.parents):
+            reached.add(row)
+            kept.append(row)
+    return kept
+
+
+def _index(row: Row) -> int:
+    return row.index

@@ -1,0 +1,92 @@
+"""Checkpointing: keep the inputs of a piece of program, not its rows, and run it again when needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..joint import record_joint
+from ..operators import Custom
+from ..primitive import P, wrap
+from ..row import Row, ancestors, next_index
+from ..tensor import Staged, Tensor, leaf_row
+from .forward import forward_substitute
+from .reverse import back_substitute
+
+
+def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the values and derivatives of `f` that stores only its inputs.
+
+    Tensors that `f` closes over are differentiated too.
+
+    >>> import numpy as np, backsolve as bs
+    >>> bs.grad(lambda x: bs.checkpoint(lambda t: np.sin(np.sin(t)))(x))(1.0)
+    0.36003948908964587
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten((args, kwargs))
+        if any(isinstance(x, Staged) for x in leaves):
+            return f(*args, **kwargs)
+        places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
+
+        def call(values: Sequence[Any], record: bool) -> tuple[list[Row], int, Any]:
+            """f on fresh rows: the rows of the inputs, where they begin, and what came out."""
+            start = next_index()
+            inner = list(leaves)
+            fresh = []
+            for k, v in zip(places, values, strict=True):
+                inner[k] = P.alias(v) if record and isinstance(v, Tensor) else wrap(v, leaf_row(v))
+                fresh.append(inner[k].row)
+            a, k = structure.unflatten(inner)
+            return fresh, start, f(*a, **k)
+
+        raw = [leaves[k]._v for k in places]
+        _, start, result = call(raw, record=False)
+        outputs, out_structure = tree.flatten(result)
+        varying = [k for k, y in enumerate(outputs) if isinstance(y, Tensor) and y.row is not None]
+        free = _closed_over([outputs[k].row for k in varying], start)
+        if not varying:
+            return result
+        types = [(outputs[k].shape, outputs[k].dtype) for k in varying]
+
+        def operator_of(values: Sequence[Any], record: bool) -> Custom:
+            fresh, begin, again = call(values[: len(places)], record)
+            outs = [tree.flatten(again)[0][k].row for k in varying]
+            rows, _ = ancestors([r for r in outs if r is not None], begin)
+            sources = [*fresh, *free]
+
+            def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+                seeds = [(r, t) for r, t in zip(sources, ts, strict=True) if t is not None]
+                return tuple(forward_substitute(rows, seeds, outs, record=record))
+
+            def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+                seeds = [
+                    (r, np.zeros(*t) if c is None else c) for r, c, t in zip(outs, cts, types, strict=True)
+                ]
+                return tuple(back_substitute(rows, seeds, sources, record=record))
+
+            return Custom(push, pull, name="Recomputed")
+
+        parents = [*[leaves[k].row for k in places], *free]
+        inputs = [*raw, *[None] * len(free)]
+        made = record_joint("checkpoint", operator_of, inputs, parents, [outputs[k]._v for k in varying])
+        for k, y in zip(varying, made, strict=True):
+            outputs[k] = y
+        return out_structure.unflatten(outputs)
+
+    return run
+
+
+def _closed_over(outputs: list[Row], start: int) -> list[Row]:
+    """Rows older than the call that its results rest on."""
+    rows, _ = ancestors(outputs, start)
+    found = dict.fromkeys(r for r in outputs if r.index < start)
+    for row in rows:
+        found.update(dict.fromkeys(p for p in row.parents if p.__class__ is Row and p.index < start))
+    return list(found)

@@ -1,0 +1,63 @@
+"""Forward substitution on `(I − L) dx = D dp`: forward mode.
+
+From the first row to the last:  dx_i = Σ_j L_ij dx_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..primitive import hooks, row_values
+from ..row import Row
+from . import masked
+from .fit import fit_ahead
+from .masked import Masked
+
+
+def forward_substitute(
+    rows: Sequence[Row],
+    seeds: Iterable[tuple[Row, Any]],
+    outputs: Sequence[Row | None],
+    *,
+    record: bool = False,
+) -> list[Any]:
+    """The differentials of `outputs`, given those of the parameters; None is structurally zero."""
+    tangents: dict[Row, Any] = dict(seeds)
+    given = set(tangents)
+    observe = hooks.observe_block
+    with np.errstate(all="ignore"):
+        for row in rows:
+            if row in given:
+                continue
+            primitive = row.primitive
+            saved = row_values(row) if record else row.saved
+            if primitive.is_component:
+                parts = tangents.get(row.parents[0])
+                if parts is not None and parts[row.params["k"]] is not None:  # type: ignore[index]
+                    tangents[row] = fit_ahead(parts[row.params["k"]], row)  # type: ignore[index]
+                continue
+            if primitive.is_joint:
+                ins = tuple(
+                    masked.plain(tangents[p]) if p.__class__ is Row and p in tangents else None
+                    for p in row.parents
+                )
+                if any(t is not None for t in ins):
+                    tangents[row] = row.params["operator_of"](saved[1:], record).apply(ins)  # type: ignore[index]
+                continue
+            total = None
+            for i, parent in enumerate(row.parents):
+                t = tangents.get(parent) if parent.__class__ is Row else None
+                if t is None:
+                    continue
+                block = primitive.block(row, i, saved)
+                image = masked.apply(block, t) if block.masks or t.__class__ is Masked else block.apply(t)
+                image = fit_ahead(image, row)
+                if observe is not None:
+                    observe(row, image, t)
+                total = image if total is None else masked.plus(total, image)
+            if total is not None:
+                tangents[row] = total
+    return [masked.plain(tangents[y]) if y is not None and y in tangents else None for y in outputs]

@@ -1,0 +1,88 @@
+"""The messages of McAllester's notes: y.backward() fills gradients, y.forward() refreshes values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import FreedGraphError, MutatedGraphError, NotScalarError, ShapeError
+from ..primitive import FUNCTIONS
+from ..row import FREED, NOTHING, Row, ancestors
+from ..tensor import Tensor
+from .reverse import back_substitute
+
+
+def _live_leaves(rows: list[Row]) -> list[tuple[Row, Tensor]]:
+    found = []
+    for row in rows:
+        leaf = row.owner() if row.is_leaf and row.owner is not None else None
+        if leaf is not None and leaf.row is row:
+            found.append((row, leaf))
+    return found
+
+
+def backward(y: Tensor, seed: Any = None, retain_graph: bool = True) -> None:
+    if y.row is None:
+        raise NotScalarError(
+            "backward() on a tensor that depends on no leaf with requires_grad=True; "
+            "make one with bs.tensor(value, requires_grad=True)"
+        )
+    if seed is None:
+        if y.size != 1 or y.dtype.kind == "c":
+            raise NotScalarError(
+                f"backward() without a seed needs one real number, got {y.dtype} of shape {y.shape}; "
+                "reduce it (y.sum().backward()) or pass the seed: y.backward(np.ones(y.shape))"
+            )
+        seed = np.ones(y.shape, y.dtype)[()]
+    seed = np.asarray(seed._known("its value") if isinstance(seed, Tensor) else seed, y.dtype)[()]
+    if seed.shape != y.shape:
+        raise ShapeError(f"the seed must have the shape {y.shape} of the tensor, got {seed.shape}")
+    rows, _ = ancestors([y.row])
+    leaves = _live_leaves(rows)
+    for row, leaf in leaves:
+        if leaf._v is not row.saved[0]:
+            raise MutatedGraphError(
+                "a leaf got a new value after this result was computed; send y.forward() first"
+            )
+    adjoints = back_substitute(rows, [(y.row, seed)], [row for row, _ in leaves], free=not retain_graph)
+    for (_, leaf), g in zip(leaves, adjoints, strict=True):
+        if g is not None:
+            leaf.grad = np.array(g) if leaf.grad is None else leaf.grad + g
+
+
+def forward(y: Tensor) -> Tensor:
+    """Run the recorded rows again on the leaves' present values, and refresh what they captured."""
+    if y.row is None:
+        return y
+    rows, _ = ancestors([y.row])
+    values: dict[Row, Any] = {}
+    for row in rows:
+        if row.saved is FREED:
+            raise FreedGraphError("the rows of this result were freed; compute it again")
+        owner = row.owner() if row.owner is not None else None
+        if row.is_leaf:
+            values[row] = owner._v if owner is not None else row.saved[0]
+            row.saved = (values[row],)
+            continue
+        if row.owner is None or row.primitive.is_joint or row.primitive.is_component:
+            raise FreedGraphError(
+                "forward() replays graphs that hang on leaves made by bs.tensor(…, requires_grad=True) "
+                f"and consist of primitives; `{row.primitive.name}` cannot be replayed"
+            )
+        inputs = [values[p] if p.__class__ is Row else p for p in row.parents]
+        v = row.primitive.run(*inputs, **(row.params or {}))
+        values[row] = v
+        if row.saved is not NOTHING:
+            row.saved = tuple(
+                None if old is None else new
+                for old, new in zip(row.saved, (v, *inputs), strict=False)
+            )
+        if owner is not None:
+            owner._v = v
+    y._v = values[y.row]
+    return y
+
+
+FUNCTIONS["backward"] = backward
+FUNCTIONS["forward"] = forward

@@ -1,0 +1,236 @@
+"""The system `(I − L) dx = D dp` of a program at a point, as an object.
+
+Rows are numbered from 1 as they are printed (v1, v2, …); `system.L[i, j]` is the operator ∂v_i/∂v_j and
+`system.D[i, k]` the operator ∂v_i/∂p_k. How it is solved stands in `solve/`: each way enters itself in
+WAYS when it is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .ir import Type
+from .operators import Broadcast, Cast, Operator, Zero
+from .row import Row, descendants
+from .tensor import Tensor
+from .vary import Varied, same_kind
+
+WAYS: dict[str, Callable[..., Any]] = {}
+
+
+def way(name: str) -> Callable[[Any], Any]:
+    """Enter a way to solve a System."""
+
+    def enter(f: Any) -> Any:
+        WAYS[name] = f
+        return f
+
+    return enter
+
+
+class System:
+    """Made by `bs.linearize(f)(*args)`."""
+
+    def __init__(
+        self,
+        varied: Varied,
+        outputs: Sequence[Tensor],
+        structure: tree.Structure,
+        values: dict[Row, Any],
+        constants: dict[Row, tuple[Any, ...]],
+        lines: dict[Row, str],
+        f: Callable[..., Any],
+    ):
+        rows, self.record = varied.gather(outputs)
+        rows = descendants(rows, varied.rows)
+        self._varied, self._structure = varied, structure
+        self.parameters = varied.rows
+        self.names = _parameter_names(f, varied)
+        merged = _merge_repeated([r for r in rows if r not in set(varied.rows)], constants)
+        known = set(rows)
+        self.rows = [r for r in rows if r not in merged and r not in set(varied.rows)]
+        self.outputs = [
+            merged.get(y.row, y.row) if y.row in known else None for y in outputs
+        ]
+        self._raw_outputs = [y._v for y in outputs]
+        self.values, self.constants, self.lines = values, constants, lines
+        self.number = {row: k for k, row in enumerate(self.rows, 1)}
+        self.L = _Entries(self, self.number)
+        self.D = _Entries(self, {row: k for k, row in enumerate(self.parameters, 1)})
+
+    # ---- entries
+
+    def edges(self, row: Row) -> list[tuple[Row, Operator]]:
+        """The blocks of one row: (the row it reads, the operator), repeated reads added up."""
+        found: dict[Row, Operator] = {}
+        if row.primitive.is_joint or row.primitive.is_component:
+            return [(p, _opaque(row)) for p in row.parents if p.__class__ is Row and p in self]
+        for i, parent in enumerate(row.parents):
+            if parent.__class__ is Row and parent in self:
+                with np.errstate(all="ignore"):
+                    block = typed_block(row, i)
+                found[parent] = found[parent] + block if parent in found else block
+        return list(found.items())
+
+    def __contains__(self, row: Row) -> bool:
+        return row in self.number or row in self.parameters
+
+    @property
+    def blocks(self) -> int:
+        return sum(len(self.edges(row)) for row in self.rows)
+
+    # ---- solving
+
+    def forward(self, *dp: Any) -> Any:
+        """The differential of the outputs along a differential of the parameters."""
+        leaves, _ = tree.flatten(dp if not self._varied.single else dp[0] if len(dp) == 1 else dp)
+        seeds = [_as_differential(t, r) for t, r in zip(leaves, self.parameters, strict=True)]
+        found = WAYS["forward"](self, seeds)
+        images = [
+            np.zeros(np.shape(v)) if t is None else t
+            for t, v in zip(found, self._raw_outputs, strict=True)
+        ]
+        return self._structure.unflatten([same_kind(t, np.asarray(t)[()]) for t in images])
+
+    def backward(self, seed: Any = None) -> Any:
+        """The adjoint of the parameters for a seed of the outputs (1 by default)."""
+        if seed is None:
+            seed = self._structure.unflatten([np.ones(np.shape(v)) for v in self._raw_outputs])
+        leaves, _ = tree.flatten(seed)
+        pairs = [
+            (row, _as_differential(s, row))
+            for row, s in zip(self.outputs, leaves, strict=True)
+            if row is not None
+        ]
+        return self._varied.like(WAYS["reverse"](self, pairs))
+
+    def jacobian(self, method: str = "auto") -> Any:
+        """The dense Jacobian, by "forward", "reverse", or the one with fewer solves."""
+        blocks = WAYS["jacobian"](self, method)
+        return self._structure.unflatten([self._varied.like(row, lambda g, _: np.asarray(g)) for row in blocks])
+
+    def cost(self, order: str = "reverse") -> int:
+        """Scalar multiplications that the full Jacobian needs in this order ("forward", "reverse")."""
+        return int(WAYS["cost"](self, order))
+
+    # ---- printing
+
+    def __str__(self) -> str:
+        from .system_text import describe
+
+        return describe(self)
+
+    def __repr__(self) -> str:
+        return f"<System: {len(self.rows)} rows, {len(self.parameters)} parameters, {self.blocks} blocks>"
+
+
+class _Entries:
+    """L or D: `[i, j]` with the printed numbers, Zero where row i does not read j."""
+
+    def __init__(self, system: System, columns: dict[Row, int]):
+        self._system, self._columns = system, columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._system.rows), len(self._columns)
+
+    def __getitem__(self, place: tuple[int, int]) -> Operator:
+        i, j = place
+        height, width = self.shape
+        if not (1 <= i <= height and 1 <= j <= width):
+            raise IndexError(f"rows are 1 … {height} and columns 1 … {width}, got [{i}, {j}]")
+        row = self._system.rows[i - 1]
+        for parent, block in self._system.edges(row):
+            if self._columns.get(parent) == j:
+                return block
+        column = next(r for r, k in self._columns.items() if k == j)
+        return Zero(Type(column.shape, column.dtype), Type(row.shape, row.dtype))
+
+    def items(self) -> dict[tuple[int, int], Operator]:
+        """All entries that are not structurally zero."""
+        return {
+            (i, self._columns[parent]): block
+            for i, row in enumerate(self._system.rows, 1)
+            for parent, block in self._system.edges(row)
+            if parent in self._columns
+        }
+
+    def __repr__(self) -> str:
+        return f"<{self.shape[0]} × {self.shape[1]} blocks, {len(self.items())} non-zero>"
+
+
+def typed_block(row: Row, i: int) -> Operator:
+    """∂row/∂input i with the engine's broadcasting and promotion made explicit."""
+    parent: Row = row.parents[i]
+    source, target = Type(parent.shape, parent.dtype), Type(row.shape, row.dtype)
+    block: Operator = row.primitive.block(row, i, row.saved)
+    if not row.primitive.elementwise:
+        return block.typed(source, target)
+    inner: list[Operator] = []
+    if source.shape != target.shape:
+        inner.insert(0, Broadcast(source, target.shape))
+        source = inner[0].out_type
+    block_takes_complex = block.in_type is not None and getattr(block.in_type, "dtype", target.dtype).kind == "c"
+    if source.dtype.kind != "c" and (target.dtype.kind == "c" or block_takes_complex):
+        inner.insert(0, Cast(source, target.dtype))
+        source = inner[0].out_type
+    whole = block.typed(source, target)
+    for factor in inner:
+        whole = whole @ factor
+    return whole
+
+
+def _opaque(row: Row) -> Operator:
+    from .operators import Custom
+
+    return Custom(lambda t: t, lambda t: t, name=(row.params or {}).get("name", row.primitive.name))
+
+
+def _merge_repeated(rows: Sequence[Row], constants: dict[Row, tuple[Any, ...]]) -> dict[Row, Row]:
+    """Rows that compute again what an earlier row did, e.g. x[0] read twice; relinks the readers."""
+    first: dict[Any, Row] = {}
+    merged: dict[Row, Row] = {}
+    for row in rows:
+        row.parents = tuple(merged.get(p, p) if p.__class__ is Row else p for p in row.parents)
+        if row.primitive.is_joint or row.primitive.is_component:
+            continue
+        fixed = tuple(_constant_key(c) for c in constants.get(row, ()))
+        key: Any = (row.primitive, tuple(map(id, row.parents)), fixed, tuple(sorted((row.params or {}).items())))
+        try:
+            original = first.setdefault(key, row)
+        except TypeError:
+            continue
+        if original is not row:
+            merged[row] = original
+    return merged
+
+
+def _constant_key(c: Any) -> Any:
+    return c if c is None or type(c) in (int, float, bool, complex) else id(c)
+
+
+def _parameter_names(f: Callable[..., Any], varied: Varied) -> list[str]:
+    try:
+        names = [
+            p.name
+            for p in inspect.signature(f).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    count = len(varied.rows)
+    if len(names) >= count and all(isinstance(x, Tensor) for x in varied.args[:count]):
+        return names[:count]
+    return [f"p{k}" for k in range(1, count + 1)]
+
+
+def _as_differential(t: Any, row: Row) -> Any:
+    if isinstance(t, Tensor):
+        return t
+    t = np.asarray(t, row.dtype)
+    return np.broadcast_to(t, row.shape)[()] if t.ndim == 0 else t

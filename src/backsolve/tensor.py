@@ -1,0 +1,419 @@
+"""Tensor: what a user holds. A value, a gradient, and the row that made it.
+
+A Tensor behaves like a NumPy array. Its operators and methods are looked up in the tables that
+`primitives/` and `numpy/` fill; its own code is about what a Tensor must not do in silence: lose a
+derivative, alias memory, or pretend that a staged value has a number inside.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+from weakref import ref
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import (
+    DroppedDerivativeError,
+    InPlaceError,
+    NotDifferentiableError,
+    ShapeError,
+    TracedValueError,
+    UnsupportedError,
+)
+from .ir import Shape, Var
+from .primitive import FUNCTIONS, UFUNCS, P, Primitive, hooks, wrap
+from .row import NOTHING, Row
+
+
+class _Leaf(Primitive):
+    """The row of a parameter: nothing made it."""
+
+    is_leaf = True
+
+
+LEAF = _Leaf("leaf", lambda: None)
+
+
+def leaf_row(value: Any, owner: Any = None) -> Row:
+    """A fresh parameter row for a raw value; it remembers the value to notice a later change."""
+    t = value if hasattr(value, "shape") else np.asarray(value)
+    return Row(LEAF, (), (value,) if owner else NOTHING, None, t.shape, t.dtype, owner)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[name](self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"`numpy.{name}` of this tensor."
+    return method
+
+
+def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """x.__op__(y) and x.__rop__(y) of a primitive of two arguments."""
+
+    def forward(self: Tensor, other: Any) -> Any:
+        return getattr(P, name)(self, other)
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return getattr(P, name)(other, self)
+
+    return forward, reflected
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Tensor:
+        result = FUNCTIONS[name](self, other)
+        if self.ndim == 0:  # NumPy's scalars are immutable: x += 1 makes a new one
+            return result
+        return self._become(result, name)
+
+    return method
+
+
+class Tensor:
+    """A value that remembers how it was made.
+
+    >>> import backsolve as bs
+    >>> x = bs.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    array([2., 4., 6.])
+    """
+
+    __slots__ = ("__weakref__", "_v", "grad", "row")
+
+    _v: Any
+    row: Row | None
+    grad: Any
+
+    def __init__(self, value: Any, requires_grad: bool = False, dtype: npt.DTypeLike = None):
+        if isinstance(value, Tensor):
+            value = value._plain("Tensor(x) of a tensor")
+        v = np.array(value, dtype=dtype)
+        if v.dtype.kind not in "biufc":
+            raise TypeError(f"a Tensor holds numbers, got {type(value).__name__} ({v.dtype})")
+        self._v = v[()]  # rank 0 as a NumPy scalar: faster, and immutable as NumPy's scalars are
+        self.row = None
+        self.grad = None
+        if requires_grad:
+            self.requires_grad = True
+
+    # ---- what it holds
+
+    @property
+    def value(self) -> npt.NDArray[Any]:
+        """The value as a NumPy array (read-only: what was recorded must not change unseen)."""
+        view = np.asarray(self._known("its value")).view()
+        view.flags.writeable = False
+        return view
+
+    @value.setter
+    def value(self, new: Any) -> None:
+        if self.row is not None and not self.row.is_leaf:
+            raise InPlaceError("only a leaf can be given a new value; this tensor was computed")
+        v = np.array(new, dtype=self.dtype)
+        if v.shape != self.shape:
+            raise ShapeError(f"expected a value of shape {self.shape}, got {v.shape}")
+        self._v = v[()]
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.row is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wish: bool) -> None:
+        if self.row is not None and not self.row.is_leaf:
+            raise InPlaceError("requires_grad can be set on leaves; use bs.stop_gradient(x)")
+        if not wish:
+            self.row = None
+        elif self.row is None:
+            if self.dtype.kind not in "fc":
+                raise NotDifferentiableError(
+                    f"a gradient needs floating-point values, got {self.dtype}; write 2.0 for 2, "
+                    "or x.astype(float)"
+                )
+            self.row = leaf_row(self._v, ref(self))
+
+    shape: Shape = property(lambda self: np.shape(self._v) if type(self._v) is float else self._v.shape)  # type: ignore[assignment]
+    dtype: np.dtype[Any] = property(lambda self: np.asarray(self._v).dtype if type(self._v) in (float, complex) else self._v.dtype)  # type: ignore[assignment]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    # ---- messages (McAllester's notes): forward fills value, backward fills grad
+
+    def backward(self, grad: Any = None, retain_graph: bool = True) -> None:
+        """Back substitution from here; adds into `.grad` of every leaf that requires it."""
+        FUNCTIONS["backward"](self, grad, retain_graph)
+
+    def forward(self) -> Tensor:
+        """Recompute this value, and all values it rests on, from the leaves' present values."""
+        return FUNCTIONS["forward"](self)  # type: ignore[no-any-return]
+
+    def detach(self) -> Tensor:
+        return wrap(self._v, None)  # type: ignore[no-any-return]
+
+    # ---- leaving the world of derivatives
+
+    def _known(self, what: str) -> Any:
+        if type(self._v) is Var:
+            raise TracedValueError(
+                f"Python asked for {what}, but this value of type {self._v.type} is being staged: "
+                "only its type is known. Use np.where(condition, a, b) instead of `if`, and keep "
+                "lengths independent of values"
+            )
+        return self._v
+
+    def _plain(self, what: str) -> Any:
+        """The raw value, for Python or NumPy to take away; an error if a derivative would be lost."""
+        v = self._known(what)
+        if self.row is not None:
+            raise DroppedDerivativeError(
+                f"{what} would lose the derivative of this tensor. Keep it a Tensor (np.stack joins "
+                "several, `x[i] = v` writes into one), or write bs.stop_gradient(x) or x.value if "
+                "it shall count as a constant"
+            )
+        return v
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        v = self._plain("turning it into a NumPy array")
+        return np.array(v, dtype=dtype, copy=copy)
+
+    def __float__(self) -> float:
+        return float(self._plain("float(x)"))
+
+    def __int__(self) -> int:
+        return int(self._plain("int(x)"))
+
+    def __complex__(self) -> complex:
+        return complex(self._plain("complex(x)"))
+
+    def __index__(self) -> int:
+        return operator.index(np.asarray(self._plain("using it as an index")))
+
+    def __bool__(self) -> bool:
+        return bool(self._known("its truth value"))
+
+    def item(self, *args: Any) -> Any:
+        return np.asarray(self._plain("x.item()")).item(*args)
+
+    def tolist(self) -> Any:
+        return np.asarray(self._plain("x.tolist()")).tolist()
+
+    def __reduce__(self) -> Any:
+        if self.row is not None and not self.row.is_leaf:
+            self._plain("pickling or deep-copying it")
+        return Tensor, (np.asarray(self._known("its value")), self.requires_grad)
+
+    # ---- NumPy's protocols
+
+    __array_priority__ = 1000
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs:
+            impl = UFUNCS.get(ufunc)
+            if impl is not None:
+                return impl(*inputs)
+        return FUNCTIONS["array_ufunc"](ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return FUNCTIONS["array_function"](func, args, kwargs)
+
+    # ---- operators
+
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("subtract")
+    __mul__, __rmul__ = _binary("multiply")
+    __truediv__, __rtruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__ = _binary("remainder")
+    __pow__, __rpow__ = _binary("power")
+    __and__, __rand__ = _binary("bitwise_and")
+    __or__, __ror__ = _binary("bitwise_or")
+    __xor__, __rxor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("left_shift")
+    __rshift__, __rrshift__ = _binary("right_shift")
+    __lt__, _ = _binary("less")
+    __le__, _ = _binary("less_equal")
+    __gt__, _ = _binary("greater")
+    __ge__, _ = _binary("greater_equal")
+    __eq__, _ = _binary("equal")  # type: ignore[assignment]
+    __ne__, _ = _binary("not_equal")  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    __iadd__ = _in_place("add")
+    __isub__ = _in_place("subtract")
+    __imul__ = _in_place("multiply")
+    __itruediv__ = _in_place("divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __imod__ = _in_place("remainder")
+    __ipow__ = _in_place("power")
+
+    def __neg__(self) -> Tensor:
+        return P.negative(self)  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return P.absolute(self)  # type: ignore[no-any-return]
+
+    def __invert__(self) -> Tensor:
+        return P.invert(self)  # type: ignore[no-any-return]
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return FUNCTIONS["matmul"](self, other)  # type: ignore[no-any-return]
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return FUNCTIONS["matmul"](other, self)  # type: ignore[no-any-return]
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def __round__(self, digits: int = 0) -> Tensor:
+        return FUNCTIONS["round"](self, digits)  # type: ignore[no-any-return]
+
+    # ---- indexing: slices are values, not views
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return FUNCTIONS["getitem"](self, key)  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        self._become(FUNCTIONS["setitem"](self, key, new), "x[i] = v")
+
+    def _become(self, result: Tensor, what: str) -> Tensor:
+        """An in-place operation: this same object goes on as the new value."""
+        if self.row is not None and self.row.is_leaf and self.row.owner is not None:
+            raise InPlaceError(
+                f"in-place {what} on a leaf that requires grad: its gradient would have nowhere to go. "
+                "Start from x = x.copy(), or give the leaf a new value with x.value = …"
+            )
+        if result.shape != self.shape:
+            raise ShapeError(f"in-place {what} cannot change the shape {self.shape} to {result.shape}")
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                raise InPlaceError(f"in-place {what} cannot turn {self.dtype} into {result.dtype}; "
+                                   f"write x = x.astype({result.dtype.name!r}) first")
+            result = P.cast(result, dtype=self.dtype)
+        self._v, self.row = result._v, result.row
+        if self.row is not None and self.row.owner is not None:
+            self.row.owner = ref(self)
+        return self
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a tensor of rank 0")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise TypeError("iteration over a tensor of rank 0")
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, x: Any) -> bool:
+        return bool((self == x).any())
+
+    # ---- shapes and reductions, under NumPy's names
+
+    @property
+    def T(self) -> Tensor:
+        return self.transpose()
+
+    @property
+    def mT(self) -> Tensor:
+        return self.swapaxes(-1, -2)  # type: ignore[no-any-return]
+
+    @property
+    def flat(self) -> NoReturn:
+        raise UnsupportedError("x.flat is a view; write x.reshape(-1)")
+
+    @property
+    def real(self) -> Tensor:
+        return FUNCTIONS["real"](self)  # type: ignore[no-any-return]
+
+    @property
+    def imag(self) -> Tensor:
+        return FUNCTIONS["imag"](self)  # type: ignore[no-any-return]
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> Tensor:
+        return FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 else shape, **kwargs)  # type: ignore[no-any-return]
+
+    def transpose(self, *axes: Any) -> Tensor:
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
+            axes = axes[0]
+        return FUNCTIONS["transpose"](self, axes or None)  # type: ignore[no-any-return]
+
+    def astype(self, dtype: npt.DTypeLike, **kwargs: Any) -> Tensor:
+        return FUNCTIONS["astype"](self, dtype, **kwargs)  # type: ignore[no-any-return]
+
+    def __copy__(self) -> Tensor:
+        return self.copy()  # type: ignore[no-any-return]
+
+    all, any = _method("all"), _method("any")
+    argmax, argmin = _method("argmax"), _method("argmin")
+    clip, conj, conjugate, copy = _method("clip"), _method("conj"), _method("conj"), _method("copy")
+    cumprod, cumsum = _method("cumprod"), _method("cumsum")
+    diagonal, dot = _method("diagonal"), _method("dot")
+    flatten, ravel = _method("ravel"), _method("ravel")
+    max, min, mean, prod = _method("max"), _method("min"), _method("mean"), _method("prod")
+    ptp, repeat, round, squeeze = _method("ptp"), _method("repeat"), _method("round"), _method("squeeze")
+    std, sum, swapaxes = _method("std"), _method("sum"), _method("swapaxes")
+    take, trace, var, nonzero = _method("take"), _method("trace"), _method("var"), _method("nonzero")
+
+    def __repr__(self) -> str:
+        if type(self._v) is Var:
+            return f"Tensor(staged {self._v.type})"
+        body = np.array2string(np.asarray(self._v), separator=", ", prefix="Tensor(")
+        made = "" if self.row is None else ", requires_grad=True"
+        if self.row is not None and not self.row.is_leaf:
+            made = f", made_by={self.row.primitive.name!r}"
+        kind = "" if self.dtype in (np.float64, np.int64, np.bool_) else f", dtype={self.dtype}"
+        return f"Tensor({body}{made}{kind})"
+
+    def __format__(self, spec: str) -> str:
+        return format(np.asarray(self._known("its value"))[()], spec) if spec else repr(self)
+
+
+class Staged(Tensor):
+    """A Tensor whose value is a variable of a Program being recorded."""
+
+    __slots__ = ()
+
+
+def _wrap_var(var: Var, row: Row | None) -> Staged:
+    t = Staged.__new__(Staged)
+    t._v, t.row, t.grad = var, row, None
+    return t
+
+
+hooks.Tensor = Tensor
+hooks.wrap_var = _wrap_var
+
+
+def tensor(value: Any, requires_grad: bool = False, dtype: npt.DTypeLike = None) -> Tensor:
+    """A Tensor with its own copy of `value`."""
+    return Tensor(value, requires_grad, dtype)

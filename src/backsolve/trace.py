@@ -1,0 +1,96 @@
+"""Staging: run a function once on types and write down a Program.
+
+A staged value is a Tensor whose `_v` is a Var. Calling a primitive on one appends an Equation to the
+innermost Recorder among its arguments; everything else the function touches (arrays, eager Tensors,
+values of an outer recording) becomes a constant of the Program and keeps its own history. Rows are
+made exactly as in eager mode, so differentiation inside a staged function needs nothing new.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import location
+from .ir import Equation, Program, Type, Var, type_of
+from .primitive import Primitive, coerce, hooks, wrap
+
+_level = itertools.count().__next__
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.level = _level()
+        self.equations: list[Equation] = []
+        self.constants: dict[int, tuple[Var, Any]] = {}
+
+    def atom(self, a: Any) -> Any:
+        """An argument as the Program writes it: its Var, a Python scalar, or a constant's Var."""
+        if isinstance(a, hooks.Tensor):
+            v = a._v
+            if type(v) is Var and v.recorder is self:
+                return v
+        elif type(a) in (float, int, bool, complex):
+            return a
+        found = self.constants.get(id(a))
+        if found is None:
+            value = a if isinstance(a, hooks.Tensor) else coerce(a)
+            t = type_of(value)
+            found = self.constants[id(a)] = (Var(Type(t.shape, t.dtype), self), a)
+            if value is not a:
+                self.constants[id(a)] = (found[0], value)
+                self.constants[id(value)] = (found[0], a)  # keeps `a` alive while its id is a key
+        return found[0]
+
+    def program(self, inputs: Sequence[Var], outputs: Sequence[Any]) -> Program:
+        constants = {var: value for var, value in self.constants.values()}
+        atoms = tuple(self.atom(y) for y in outputs)
+        constants.update({var: value for var, value in self.constants.values()})
+        tidy = tuple((v, c if hasattr(c, "dtype") else np.asarray(c)) for v, c in constants.items())
+        return Program(tuple(inputs), tidy, tuple(self.equations), atoms)
+
+
+def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """`prim(*args)` where an argument is staged: append an equation, return a staged value."""
+    staged = [a._v.recorder for a in args if isinstance(a, hooks.Tensor) and type(a._v) is Var]
+    recorder = max(staged, key=lambda r: r.level)
+    args = [a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a) for a in args]
+    atoms = tuple(recorder.atom(a) for a in args)
+    types = [type_of(a) for a in atoms]
+    try:
+        (out,) = prim.infer(types, params)
+    except Exception as error:
+        from .primitive import translate
+
+        raise translate(error, prim, [np.empty(t.shape, bool) for t in types], params) from error
+    var = Var(out, recorder)
+    recorder.equations.append(Equation((var,), prim, atoms, params, location(2)))
+    values = [a._v if isinstance(a, hooks.Tensor) else a for a in args]
+    return wrap(var, prim.record(var, args, values, params))
+
+
+hooks.stage = stage_call
+
+
+def stage(f: Callable[..., Any], types: Sequence[Type], names: Sequence[str | None] = ()) -> tuple[Program, Any]:
+    """Record `f` on values of the given types; also give back what it returned, staged."""
+    recorder = Recorder()
+    padded = [*names, *[None] * (len(types) - len(names))]
+    inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
+    result = f(*[wrap(v, None) for v in inputs])
+    flat = result if isinstance(result, list | tuple) else [result]
+    return recorder.program(inputs, flat), result
+
+
+def evaluate(program: Program, args: Sequence[Any]) -> list[Any]:
+    """Run a Program on Tensors, arrays or staged values, one primitive call an equation."""
+    values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
+    values.update(program.constants)
+    for e in program.equations:
+        values[e.outputs[0]] = e.primitive(
+            *[values[a] if type(a) is Var else a for a in e.inputs], **e.params
+        )
+    return [values[a] if type(a) is Var else a for a in program.outputs]

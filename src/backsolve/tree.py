@@ -1,0 +1,124 @@
+"""Nested containers and their flat leaves.
+
+A tree is a dict, list, tuple, named tuple, dataclass or None, nested at will; everything else is a
+leaf. `flatten` gives the leaves in a fixed order and a Structure that puts them back.
+
+>>> leaves, structure = flatten({"w": [1.0, 2.0], "b": None})
+>>> leaves
+[1.0, 2.0]
+>>> structure.unflatten(["p", "q"])
+{'w': ['p', 'q'], 'b': None}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import StructureError
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The form of a tree without its leaves; hashable, comparable."""
+
+    kind: Any  # a container type, or LEAF
+    meta: Hashable = None  # keys of a dict, field names of a dataclass
+    children: tuple[Structure, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return 1 if self.kind is LEAF else sum(child.size for child in self.children)
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self.kind is LEAF:
+            return next(leaves)
+        if self.kind is type(None):
+            return None
+        _, rebuild = _handlers(self.kind)
+        return rebuild(self.kind, self.meta, [child._build(leaves) for child in self.children])
+
+
+LEAF = object()
+_LEAF_STRUCTURE = Structure(LEAF)
+
+# kind -> (take apart into (meta, children), put together from (kind, meta, children))
+_Handlers = tuple[Callable[[Any], tuple[Any, Iterable[Any]]], Callable[[Any, Any, list[Any]], Any]]
+_REGISTRY: dict[type, _Handlers] = {
+    dict: (lambda t: (tuple(t), t.values()), lambda kind, keys, xs: dict(zip(keys, xs, strict=True))),
+    list: (lambda t: (None, t), lambda kind, meta, xs: xs),
+    tuple: (lambda t: (None, t), lambda kind, meta, xs: tuple(xs)),
+}
+_NAMED_TUPLE: _Handlers = (lambda t: (None, t), lambda kind, meta, xs: kind(*xs))
+
+
+def _take_dataclass_apart(t: Any) -> tuple[Any, Iterable[Any]]:
+    names = tuple(f.name for f in dataclasses.fields(t))
+    return names, [getattr(t, name) for name in names]
+
+
+def _put_dataclass_together(kind: Any, names: Any, xs: list[Any]) -> Any:
+    # Bypass __init__: it may validate or convert, and leaves may be placeholders.
+    new = object.__new__(kind)
+    for name, x in zip(names, xs, strict=True):
+        object.__setattr__(new, name, x)
+    return new
+
+
+_DATACLASS: _Handlers = (_take_dataclass_apart, _put_dataclass_together)
+
+
+def register(
+    kind: type,
+    take_apart: Callable[[Any], tuple[Hashable, Iterable[Any]]],
+    put_together: Callable[[Any, list[Any]], Any],
+) -> None:
+    """Make `kind` a container: `take_apart(x) -> (meta, children)`, `put_together(meta, children)`."""
+    _REGISTRY[kind] = (take_apart, lambda _kind, meta, xs: put_together(meta, xs))
+
+
+def _handlers(kind: type) -> Any:
+    found = _REGISTRY.get(kind)
+    if found is None:
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return _NAMED_TUPLE
+        if dataclasses.is_dataclass(kind):
+            return _DATACLASS
+    return found
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    leaves: list[Any] = []
+    return leaves, _flatten_into(tree, leaves)
+
+
+def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
+    if tree is None:
+        return Structure(type(None))
+    handlers = _handlers(type(tree))
+    if handlers is None:
+        leaves.append(tree)
+        return _LEAF_STRUCTURE
+    meta, children = handlers[0](tree)
+    return Structure(type(tree), meta, tuple(_flatten_into(child, leaves) for child in children))
+
+
+def map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Apply `f` to the leaves of trees of one form.
+
+    >>> map(lambda a, b: a + b, {"x": 1, "y": (2, 3)}, {"x": 10, "y": (20, 30)})
+    {'x': 11, 'y': (22, 33)}
+    """
+    leaves, structure = flatten(tree)
+    columns = [leaves]
+    for other in others:
+        other_leaves, other_structure = flatten(other)
+        if other_structure != structure:
+            raise StructureError(f"expected a tree of the form of {tree!r}, got {other!r}")
+        columns.append(other_leaves)
+    return structure.unflatten([f(*row) for row in zip(*columns, strict=True)])

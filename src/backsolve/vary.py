@@ -1,0 +1,138 @@
+"""Giving a function arguments that vary, and giving back results of the kind that went in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .errors import NotDifferentiableError
+from .primitive import P, wrap
+from .row import Row, ancestors
+from .tensor import Staged, Tensor, leaf_row
+
+
+class Varied:
+    """The arguments of one call with fresh rows under the chosen ones.
+
+    A fresh row is a leaf, or, if somebody outside differentiates too, an alias of the outer value:
+    a solve that stops at fresh rows cannot confuse its own variation with an outer one.
+    """
+
+    def __init__(self, what: str, args: Sequence[Any], argnums: int | Sequence[int]):
+        self.single = isinstance(argnums, int | np.integer)
+        numbers = [argnums] if self.single else list(argnums)  # type: ignore[arg-type, list-item]
+        for n in numbers:
+            if not -len(args) <= n < len(args):  # type: ignore[operator]
+                raise NotDifferentiableError(
+                    f"`{what}` was asked for argument {n} of a call with {len(args)} arguments; "
+                    "keyword arguments cannot be varied, pass them by position"
+                )
+        self.args = list(args)
+        chosen = tuple(args[n] for n in numbers)  # type: ignore[index]
+        self.originals, self.structure = tree.flatten(chosen)
+        self.static = [not _is_number(x) for x in self.originals]
+        fresh = [x if s else vary(what, x) for x, s in zip(self.originals, self.static, strict=True)]
+        for n, part in zip(numbers, self.structure.unflatten(fresh), strict=True):
+            self.args[n] = part  # type: ignore[index]
+        self.rows: list[Row] = [x.row for x, s in zip(fresh, self.static, strict=True) if not s]
+        self.numbers = [x for x, s in zip(self.originals, self.static, strict=True) if not s]
+        self.oldest = min((r.index for r in self.rows), default=0)
+        self.from_tensors = any(isinstance(x, Tensor) for x in self.numbers)
+        self.from_python = all(type(x) in (float, complex) for x in self.numbers)
+
+    def gather(self, outputs: Sequence[Tensor]) -> tuple[list[Row], bool]:
+        """The rows between the fresh ones and `outputs`; and whether the solve must be recorded."""
+        rows, older = ancestors([y.row for y in outputs if y.row is not None], self.oldest)
+        older = older or any(r in rows and r.parents for r in self.rows)
+        return rows, older or any(isinstance(y, Staged) for y in outputs)
+
+    def release(self, y: Any) -> Any:
+        """A result as the caller should see it: without our rows unless an outer solve needs them."""
+        if not isinstance(y, Tensor):
+            return y
+        if isinstance(y, Staged):
+            return y
+        if y.row is not None:
+            _, record = self.gather([y])
+            if record:
+                return y
+        if self.from_tensors:
+            return y.detach()
+        v = y._v
+        if self.from_python and getattr(v, "shape", ()) == () and hasattr(v, "item"):
+            return v.item()
+        return v
+
+    def like(self, values: Sequence[Any], kind: Callable[[Any, Any], Any] | None = None) -> Any:
+        """Derivatives in the form of the chosen arguments; static leaves stand for themselves."""
+        rest = iter(values)
+        leaves = [
+            x if s else (kind or same_kind)(next(rest), x)
+            for x, s in zip(self.originals, self.static, strict=True)
+        ]
+        parts = self.structure.unflatten(leaves)
+        return parts[0] if self.single else parts
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Tensor | np.ndarray | np.generic | float | complex | int)
+
+
+def vary(what: str, x: Any) -> Tensor:
+    """x as a Tensor with a fresh row."""
+    if isinstance(x, Tensor):
+        if x.dtype.kind not in "fc":
+            raise _not_smooth(what, x.dtype)
+        return P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))  # type: ignore[no-any-return]
+    if type(x) in (float, complex):
+        return wrap(x, leaf_row(x))  # type: ignore[no-any-return]
+    if isinstance(x, bool | int) or x.dtype.kind not in "fc":
+        raise _not_smooth(what, getattr(x, "dtype", type(x).__name__))
+    v = x[()]
+    return wrap(v, leaf_row(v))  # type: ignore[no-any-return]
+
+
+def _not_smooth(what: str, kind: Any) -> NotDifferentiableError:
+    return NotDifferentiableError(
+        f"`{what}` needs floating-point arguments, got {kind}: integers cannot vary smoothly. "
+        "Write 2.0 for 2, or x.astype(float), or leave the argument out of argnums"
+    )
+
+
+def same_kind(g: Any, like: Any) -> Any:
+    """A derivative of the kind of the argument `like`: float, array or Tensor."""
+    if g is None:
+        g = np.zeros(np.shape(like._v) if type(like) is Tensor else like.shape if hasattr(like, "shape") else (),
+                     like.dtype if hasattr(like, "dtype") else type(like))[()]
+    if isinstance(g, Tensor):
+        if g.row is not None or isinstance(g, Staged):
+            return g
+        g = g._v
+    if isinstance(like, Tensor):
+        return g if isinstance(like, Staged) and isinstance(g, Tensor) else wrap(owned(g), None)
+    if type(like) in (float, complex):
+        return type(like)(g)
+    return owned(g) if isinstance(like, np.ndarray) else g
+
+
+def owned(g: Any) -> Any:
+    """An array of the caller's own: writable, and shared with nothing."""
+    if isinstance(g, np.ndarray) and g.flags.owndata and g.flags.writeable:
+        return g
+    return np.array(g)
+
+
+def distinct(arrays: Sequence[Any]) -> list[Any]:
+    """The same adjoint may reach two arguments; callers must not find them aliased."""
+    seen: set[int] = set()
+    out = []
+    for g in arrays:
+        if isinstance(g, np.ndarray):
+            if id(g) in seen:
+                g = g.copy()
+            seen.add(id(g))
+        out.append(g)
+    return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,15 +14,16 @@ from . import tree
 from .batch import evaluate_batched
 from .errors import NaNError, NotScalarError, ShapeError, StructureError, location
 from .ir import Type
+from .kinds import distinct, same_kind
 from .operators import Block, Inverse, Operator, as_operator
 from .primitive import Primitive, hooks, wrap
-from .row import Row, descendants
-from .solve import back_substitute, forward_substitute
+from .row import Row
+from .solve import forward_substitute
 from .solve.many import forward_jacobian, reverse_jacobian
 from .system import System
 from .tensor import Staged, Tensor
 from .trace import stage
-from .vary import Varied, distinct, same_kind
+from .vary import Varied
 
 ArgNums = int | Sequence[int]
 
@@ -77,14 +79,7 @@ def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> 
 def _adjoints(varied: Varied, y: Any) -> list[Any]:
     if not isinstance(y, Tensor) or y.row is None:
         return [None] * len(varied.rows)
-    rows, record = varied.gather([y])
-    seed = np.ones(y.shape, y.dtype)[()]
-    reached = None
-    if record:
-        rows = descendants(rows, varied.rows)
-        reached = set(rows)
-    found = back_substitute(rows, [(y.row, seed)], varied.rows, record=record, reached=reached)
-    return distinct(found)
+    return distinct(varied.pull([(y, y.dtype.type(1))]))
 
 
 def _split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -125,10 +120,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     def pull(seed: Any) -> Any:
         seeds = _match(seed, outputs, structure, "the seed")
         live = [(y, s) for y, s in zip(outputs, seeds, strict=True) if isinstance(y, Tensor) and y.row is not None]
-        rows, record = varied.gather([y for y, _ in live])
-        record = record or any(isinstance(s, Tensor) for _, s in live)
-        found = back_substitute(rows, [(y.row, s) for y, s in live], varied.rows, record=record)
-        return varied.like(distinct(found))
+        return varied.like(distinct(varied.pull(live)))
 
     value = tree.map(varied.release, result)
     return (value, pull, tree.map(varied.release, aux)) if has_aux else (value, pull)
@@ -215,9 +207,37 @@ def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable
         finally:
             hooks.observe = before
         tensors = [y if isinstance(y, Tensor) else wrap(np.asarray(y)[()], None) for y in outputs]
-        return System(varied, tensors, structure, values, constants, lines, f)
+        rows, record = varied.gather(tensors)
+        return System(
+            rows=rows,
+            parameters=varied.rows,
+            outputs=tensors,
+            record=record,
+            names=_parameter_names(f, varied),
+            in_form=varied.like,
+            out_form=structure,
+            values=values,
+            constants=constants,
+            lines=lines,
+        )
 
     return run
+
+
+def _parameter_names(f: Callable[..., Any], varied: Varied) -> list[str]:
+    """The names of f's arguments if each is one parameter, else p1, p2, …"""
+    try:
+        names = [
+            p.name
+            for p in inspect.signature(f).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    count = len(varied.rows)
+    if len(names) >= count and all(isinstance(x, Tensor) for x in varied.args[:count]):
+        return names[:count]
+    return [f"p{k}" for k in range(1, count + 1)]
 
 
 def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto") -> Callable[..., Any]:

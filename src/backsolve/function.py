@@ -11,7 +11,6 @@ from .errors import DroppedDerivativeError, StructureError
 from .joint import record_joint
 from .operators import Custom
 from .primitive import wrap
-from .row import ancestors
 from .solve import back_substitute
 from .tensor import Staged, Tensor, leaf_row
 
@@ -128,5 +127,6 @@ def _transpose(pull: Any, types: Any, ts: Sequence[Any], record: bool) -> tuple[
         for g, t in zip(grads, ts, strict=True)
         if t is not None and isinstance(g, Tensor) and g.row is not None
     ]
-    rows, _ = ancestors([r for r, _ in pairs], min(s.row.index for s in seeds))
-    return tuple(back_substitute(rows, pairs, [s.row for s in seeds], record=record))
+    rows = [s.row for s in seeds]
+    oldest = min(r.index for r in rows)
+    return tuple(back_substitute(pairs, rows, oldest=oldest, record=record))

@@ -149,11 +149,11 @@ class Primitive:
             return None
         saved = NOTHING
         if keep or types:
-            everything = (y, *values)
-            saved = tuple(
-                v if k in keep else type_of(v) if k in types and rows[k - 1] is None and k else None
-                for k, v in enumerate(everything)
-            )
+            saved = (y if 0 in keep else None, *[
+                (v if parent is not None else own(v)) if k in keep
+                else type_of(v) if k in types and parent is None else None
+                for k, (v, parent) in enumerate(zip(values, rows, strict=True), 1)
+            ])
         return self.make_row(y, rows, values, saved, params)
 
     def make_row(
@@ -190,32 +190,49 @@ class Unary(Primitive):
 
     def __init__(self, name: str, run: Callable[..., Any], **fields: Any):
         super().__init__(name, run, **fields)
-        wants = self._wants[0] if self._wants else ()
-        self._keep_y, self._keep_a = 0 in wants, 1 in wants
+        self.call = self._fast_lane()
 
     def __call__(self, a: Any) -> Any:  # type: ignore[override]
-        if type(a) is not hooks.Tensor:
-            return Primitive.__call__(self, a)
-        v = a._v
-        try:
-            y = self.run(v)
-        except Exception as error:
-            raise translate(error, self, (v,), {}) from error
-        parent = a.row
-        row = None
-        if parent is not None and self.differentiable:
-            if self._keep_y:
-                saved: Any = (y, v if self._keep_a else None)
-            else:
-                saved = (None, v) if self._keep_a else NOTHING
+        return self.call(a)
+
+    def _fast_lane(self) -> Callable[[Any], Any]:
+        """The same as Primitive.__call__, unrolled: names bound once, no loops, no sets."""
+        run, differentiable, general = self.run, self.differentiable, Primitive.__call__
+        wants = self._wants[0] if self._wants else ()
+        keep_y, keep_a = 0 in wants, 1 in wants
+        new, hook = object.__new__, hooks
+
+        def call(a: Any) -> Any:
+            Tensor = hook.Tensor
+            if type(a) is not Tensor:
+                return general(self, a)
+            v = a._v
             try:
-                row = Row(self, (parent,), saved, None, y.shape, y.dtype, parent.owner)
-            except AttributeError:  # a bare Python number
-                t = type_of(y)
-                row = Row(self, (parent,), saved, None, t.shape, t.dtype, parent.owner)
-        if hooks.observe is not None:
-            hooks.observe(self, row, y, (a,))
-        return wrap(y, row)
+                y = run(v)
+            except Exception as error:
+                raise translate(error, self, (v,), {}) from error
+            t = new(Tensor)
+            t._v = y
+            t.grad = t.row = None
+            parent = a.row
+            if parent is not None and differentiable:
+                if keep_y:
+                    saved: Any = (y, v) if keep_a else (y,)
+                else:
+                    saved = (None, v) if keep_a else NOTHING
+                try:
+                    row = Row(self, (parent,), saved, None, y.shape, y.dtype, None)
+                except AttributeError:  # a bare Python number
+                    known = type_of(y)
+                    row = Row(self, (parent,), saved, None, known.shape, known.dtype, None)
+                if parent.owner is not None:
+                    row.owner = ref(t)
+                t.row = row
+            if hook.observe is not None:
+                hook.observe(self, t.row, y, (a,))
+            return t
+
+        return call
 
 
 class Binary(Primitive):
@@ -223,50 +240,80 @@ class Binary(Primitive):
 
     def __init__(self, name: str, run: Callable[..., Any], **fields: Any):
         super().__init__(name, run, **fields)
-        # Which of (y, a, b) to keep when a varies, b varies, both vary.
-        both = [set(w) for w in self._wants] or [set(), set()]
-        cases = (set(), both[0], both[1], both[0] | both[1])
-        self._picks = tuple(_pick(case) for case in cases)
+        self.call = self._fast_lane()
 
     def __call__(self, a: Any, b: Any) -> Any:  # type: ignore[override]
-        Tensor = hooks.Tensor
-        parent_a = parent_b = None
-        if type(a) is Tensor:
-            va, parent_a = a._v, a.row
-        elif type(a) in _PLAIN:
-            va = a
-        else:
-            return Primitive.__call__(self, a, b)
-        if type(b) is Tensor:
-            vb, parent_b = b._v, b.row
-        elif type(b) in _PLAIN and type(a) is Tensor:
-            vb = b
-        else:
-            return Primitive.__call__(self, a, b)
-        try:
-            y = self.run(va, vb)
-        except Exception as error:
-            raise translate(error, self, (va, vb), {}) from error
-        row = None
-        if (parent_a is not None or parent_b is not None) and self.differentiable:
-            owner = None
-            if parent_a is None:
-                pick, owner = self._picks[2], parent_b.owner
-                parents = (None if owner is None else va, parent_b)
-            elif parent_b is None:
-                pick, owner = self._picks[1], parent_a.owner
-                parents = (parent_a, None if owner is None else vb)
+        return self.call(a, b)
+
+    def _fast_lane(self) -> Callable[[Any, Any], Any]:
+        run, differentiable, general = self.run, self.differentiable, Primitive.__call__
+        # Which of (y, a, b) to keep when a varies, b varies, both vary.
+        wants = [set(w) for w in self._wants] or [set(), set()]
+        pick_a, pick_b, pick_both = _pick(wants[0]), _pick(wants[1]), _pick(wants[0] | wants[1])
+        new, hook, plain = object.__new__, hooks, _PLAIN
+
+        def call(a: Any, b: Any) -> Any:
+            Tensor = hook.Tensor
+            if type(a) is Tensor:
+                va, row_a = a._v, a.row
+                if type(b) is Tensor:
+                    vb, row_b = b._v, b.row
+                elif type(b) in plain:
+                    vb, row_b = b, None
+                else:
+                    return general(self, a, b)
+            elif type(b) is Tensor and type(a) in plain:
+                va, row_a, vb, row_b = a, None, b._v, b.row
             else:
-                pick, owner = self._picks[3], parent_a.owner or parent_b.owner
-                parents = (parent_a, parent_b)
+                return general(self, a, b)
             try:
-                row = Row(self, parents, pick(y, va, vb), None, y.shape, y.dtype, owner)
-            except AttributeError:  # two bare Python numbers gave a third
-                t = type_of(y)
-                row = Row(self, parents, pick(y, va, vb), None, t.shape, t.dtype, owner)
-        if hooks.observe is not None:
-            hooks.observe(self, row, y, (a, b))
-        return wrap(y, row)
+                y = run(va, vb)
+            except Exception as error:
+                raise translate(error, self, (va, vb), {}) from error
+            t = new(Tensor)
+            t._v = y
+            t.grad = t.row = None
+            if (row_a is not None or row_b is not None) and differentiable:
+                parents: Any
+                if row_b is None:
+                    owner = row_a.owner
+                    saved = pick_a(y, va, own(vb))
+                    parents = (row_a, None if owner is None else vb)
+                elif row_a is None:
+                    owner = row_b.owner
+                    saved = pick_b(y, own(va), vb)
+                    parents = (None if owner is None else va, row_b)
+                else:
+                    owner = row_a.owner or row_b.owner
+                    saved = pick_both(y, va, vb)
+                    parents = (row_a, row_b)
+                try:
+                    row = Row(self, parents, saved, None, y.shape, y.dtype, None)
+                except AttributeError:  # two bare Python numbers gave a third
+                    known = type_of(y)
+                    row = Row(self, parents, saved, None, known.shape, known.dtype, None)
+                if owner is not None:
+                    row.owner = ref(t)
+                t.row = row
+            if hook.observe is not None:
+                hook.observe(self, t.row, y, (a, b))
+            return t
+
+        return call
+
+
+_SMALL = 4096
+
+
+def own(constant: Any) -> Any:
+    """A constant array as a block may capture it: a copy, while that costs nothing to speak of.
+
+    The caller may write into the array later (a buffer reused in a loop), and the derivative must be
+    that of the value that was used. Large arrays are not copied: see docs/design/limits.md.
+    """
+    if type(constant) is np.ndarray and constant.size <= _SMALL and constant.flags.writeable:
+        return constant.copy()
+    return constant
 
 
 def _pick(case: set[int]) -> Callable[[Any, Any, Any], tuple[Any, ...]]:

@@ -7,18 +7,18 @@ WAYS when it is imported.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import tree
+from .errors import StructureError
 from .ir import Type
 from .operators import Broadcast, Cast, Operator, Zero
 from .row import Row, descendants
 from .tensor import Tensor
-from .vary import Varied, same_kind
+from .kinds import same_kind
 
 WAYS: dict[str, Callable[..., Any]] = {}
 
@@ -38,22 +38,25 @@ class System:
 
     def __init__(
         self,
-        varied: Varied,
+        *,
+        rows: Sequence[Row],
+        parameters: Sequence[Row],
         outputs: Sequence[Tensor],
-        structure: tree.Structure,
+        record: bool,
+        names: Sequence[str],
+        in_form: Callable[..., Any],
+        out_form: tree.Structure,
         values: dict[Row, Any],
         constants: dict[Row, tuple[Any, ...]],
         lines: dict[Row, str],
-        f: Callable[..., Any],
     ):
-        rows, self.record = varied.gather(outputs)
-        rows = descendants(rows, varied.rows)
-        self._varied, self._structure = varied, structure
-        self.parameters = varied.rows
-        self.names = _parameter_names(f, varied)
-        merged = _merge_repeated([r for r in rows if r not in set(varied.rows)], constants)
+        rows = descendants(rows, parameters)
+        self.record, self.names, self.parameters = record, names, parameters
+        self._in_form, self._out_form = in_form, out_form
+        own = set(parameters)
+        merged = _merge_repeated([r for r in rows if r not in own], constants)
         known = set(rows)
-        self.rows = [r for r in rows if r not in merged and r not in set(varied.rows)]
+        self.rows = [r for r in rows if r not in merged and r not in own]
         self.outputs = [
             merged.get(y.row, y.row) if y.row in known else None for y in outputs
         ]
@@ -88,31 +91,33 @@ class System:
 
     def forward(self, *dp: Any) -> Any:
         """The differential of the outputs along a differential of the parameters."""
-        leaves, _ = tree.flatten(dp if not self._varied.single else dp[0] if len(dp) == 1 else dp)
+        leaves, _ = tree.flatten(dp[0] if len(dp) == 1 else dp)
+        if len(leaves) != len(self.parameters):
+            raise StructureError(f"expected differentials of {len(self.parameters)} parameters, got {len(leaves)}")
         seeds = [_as_differential(t, r) for t, r in zip(leaves, self.parameters, strict=True)]
         found = WAYS["forward"](self, seeds)
         images = [
             np.zeros(np.shape(v)) if t is None else t
             for t, v in zip(found, self._raw_outputs, strict=True)
         ]
-        return self._structure.unflatten([same_kind(t, np.asarray(t)[()]) for t in images])
+        return self._out_form.unflatten([same_kind(t, np.asarray(t)[()]) for t in images])
 
     def backward(self, seed: Any = None) -> Any:
         """The adjoint of the parameters for a seed of the outputs (1 by default)."""
         if seed is None:
-            seed = self._structure.unflatten([np.ones(np.shape(v)) for v in self._raw_outputs])
+            seed = self._out_form.unflatten([np.ones(np.shape(v)) for v in self._raw_outputs])
         leaves, _ = tree.flatten(seed)
         pairs = [
             (row, _as_differential(s, row))
             for row, s in zip(self.outputs, leaves, strict=True)
             if row is not None
         ]
-        return self._varied.like(WAYS["reverse"](self, pairs))
+        return self._in_form(WAYS["reverse"](self, pairs))
 
     def jacobian(self, method: str = "auto") -> Any:
         """The dense Jacobian, by "forward", "reverse", or the one with fewer solves."""
         blocks = WAYS["jacobian"](self, method)
-        return self._structure.unflatten([self._varied.like(row, lambda g, _: np.asarray(g)) for row in blocks])
+        return self._out_form.unflatten([self._in_form(row, lambda g, _: np.asarray(g)) for row in blocks])
 
     def cost(self, order: str = "reverse") -> int:
         """Scalar multiplications that the full Jacobian needs in this order ("forward", "reverse")."""
@@ -212,21 +217,6 @@ def _merge_repeated(rows: Sequence[Row], constants: dict[Row, tuple[Any, ...]]) 
 
 def _constant_key(c: Any) -> Any:
     return c if c is None or type(c) in (int, float, bool, complex) else id(c)
-
-
-def _parameter_names(f: Callable[..., Any], varied: Varied) -> list[str]:
-    try:
-        names = [
-            p.name
-            for p in inspect.signature(f).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        names = []
-    count = len(varied.rows)
-    if len(names) >= count and all(isinstance(x, Tensor) for x in varied.args[:count]):
-        return names[:count]
-    return [f"p{k}" for k in range(1, count + 1)]
 
 
 def _as_differential(t: Any, row: Row) -> Any:

@@ -24,7 +24,7 @@ from .errors import (
     UnsupportedError,
 )
 from .ir import Shape, Var
-from .primitive import FUNCTIONS, UFUNCS, P, Primitive, hooks, wrap
+from .primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P, Primitive, hooks, wrap
 from .row import NOTHING, Row
 
 
@@ -53,15 +53,29 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """x.__op__(y) and x.__rop__(y) of a primitive of two arguments."""
+    """x.__op__(y) and x.__rop__(y) of a primitive; `install_operators` puts the fast lanes there."""
 
     def forward(self: Tensor, other: Any) -> Any:
-        return getattr(P, name)(self, other)
+        return PRIMITIVES[name](self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
-        return getattr(P, name)(other, self)
+        return PRIMITIVES[name](other, self)
 
+    forward.primitive = reflected.primitive = name  # type: ignore[attr-defined]
     return forward, reflected
+
+
+def install_operators() -> None:
+    """Once the tables are filled: let `a * b` enter the primitive's fast lane without a detour."""
+    for attribute, method in list(vars(Tensor).items()):
+        name = getattr(method, "primitive", None)
+        if name is None:
+            continue
+        call = PRIMITIVES[name].call  # type: ignore[attr-defined]
+        if method.__name__ == "forward":
+            setattr(Tensor, attribute, call)
+        else:
+            setattr(Tensor, attribute, lambda self, other, call=call: call(other, self))
 
 
 def _in_place(name: str) -> Callable[..., Any]:

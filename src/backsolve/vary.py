@@ -9,8 +9,10 @@ import numpy as np
 
 from . import tree
 from .errors import NotDifferentiableError
+from .kinds import same_kind
 from .primitive import P, wrap
-from .row import Row, ancestors
+from .row import Row, ancestors, descendants
+from .solve.reverse import OuterRow, back_substitute
 from .tensor import Staged, Tensor, leaf_row
 
 
@@ -40,6 +42,7 @@ class Varied:
         self.rows: list[Row] = [x.row for x, s in zip(fresh, self.static, strict=True) if not s]
         self.numbers = [x for x, s in zip(self.originals, self.static, strict=True) if not s]
         self.oldest = min((r.index for r in self.rows), default=0)
+        self.record: bool | None = None  # known once `pull` has met all rows
         self.from_tensors = any(isinstance(x, Tensor) for x in self.numbers)
         self.from_python = all(type(x) in (float, complex) for x in self.numbers)
 
@@ -49,16 +52,33 @@ class Varied:
         older = older or any(r in rows and r.parents for r in self.rows)
         return rows, older or any(isinstance(y, Staged) for y in outputs)
 
+    def pull(self, seeds: Sequence[tuple[Tensor, Any]]) -> list[Any]:
+        """Back substitution from outputs to the fresh rows, recorded if somebody outside needs it.
+
+        Whether somebody does shows when a row older than ours is met; the first try takes it that
+        nobody does, which is the common case and the fast one.
+        """
+        pairs = [(y.row, s) for y, s in seeds if y.row is not None]
+        self.record = any(r.parents for r in self.rows) or any(
+            isinstance(y, Staged) or isinstance(s, Tensor) for y, s in seeds
+        )
+        if not self.record:
+            try:
+                return back_substitute(pairs, self.rows, oldest=self.oldest)  # type: ignore[no-any-return]
+            except OuterRow:
+                self.record = True
+        rows, _ = ancestors([r for r, _ in pairs], self.oldest)
+        reached = set(descendants(rows, self.rows))
+        return back_substitute(  # type: ignore[no-any-return]
+            pairs, self.rows, oldest=self.oldest, record=True, reached=reached
+        )
+
     def release(self, y: Any) -> Any:
         """A result as the caller should see it: without our rows unless an outer solve needs them."""
-        if not isinstance(y, Tensor):
+        if not isinstance(y, Tensor) or isinstance(y, Staged):
             return y
-        if isinstance(y, Staged):
+        if y.row is not None and (self.gather([y])[1] if self.record is None else self.record):
             return y
-        if y.row is not None:
-            _, record = self.gather([y])
-            if record:
-                return y
         if self.from_tensors:
             return y.detach()
         v = y._v
@@ -100,39 +120,3 @@ def _not_smooth(what: str, kind: Any) -> NotDifferentiableError:
         f"`{what}` needs floating-point arguments, got {kind}: integers cannot vary smoothly. "
         "Write 2.0 for 2, or x.astype(float), or leave the argument out of argnums"
     )
-
-
-def same_kind(g: Any, like: Any) -> Any:
-    """A derivative of the kind of the argument `like`: float, array or Tensor."""
-    if g is None:
-        g = np.zeros(np.shape(like._v) if type(like) is Tensor else like.shape if hasattr(like, "shape") else (),
-                     like.dtype if hasattr(like, "dtype") else type(like))[()]
-    if isinstance(g, Tensor):
-        if g.row is not None or isinstance(g, Staged):
-            return g
-        g = g._v
-    if isinstance(like, Tensor):
-        return g if isinstance(like, Staged) and isinstance(g, Tensor) else wrap(owned(g), None)
-    if type(like) in (float, complex):
-        return type(like)(g)
-    return owned(g) if isinstance(like, np.ndarray) else g
-
-
-def owned(g: Any) -> Any:
-    """An array of the caller's own: writable, and shared with nothing."""
-    if isinstance(g, np.ndarray) and g.flags.owndata and g.flags.writeable:
-        return g
-    return np.array(g)
-
-
-def distinct(arrays: Sequence[Any]) -> list[Any]:
-    """The same adjoint may reach two arguments; callers must not find them aliased."""
-    seen: set[int] = set()
-    out = []
-    for g in arrays:
-        if isinstance(g, np.ndarray):
-            if id(g) in seen:
-                g = g.copy()
-            seen.add(id(g))
-        out.append(g)
-    return out

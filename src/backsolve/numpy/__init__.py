@@ -1,7 +1,8 @@
 """The array namespace: NumPy's names, differentiable.
 
-`import backsolve.numpy as np` works like NumPy on arrays and like Backsolve on Tensors. Names that are
-not functions of tensors (dtypes, constants, creation) are NumPy's own.
+`import backsolve.numpy as np` is NumPy: arrays go in and out unchanged, and Tensors find their way
+here by NumPy's own protocols. Added are the functions NumPy lacks (logsumexp, erf, sigmoid …) and
+those that would lose a derivative before a protocol could help: array, asarray, full.
 """
 
 from __future__ import annotations
@@ -11,23 +12,29 @@ from typing import Any
 import numpy as _np
 
 from ..primitive import FUNCTIONS as _FUNCTIONS
+from . import calculus as _calculus
+from . import creation as _creation
 from . import elementwise as _elementwise
 from . import indexing as _indexing
+from . import joining as _joining
+from . import linear as _linear
+from . import padding as _padding
 from . import products as _products
 from . import protocol as _protocol
 from . import reductions as _reductions
 from . import shapes as _shapes
+from . import sorting as _sorting
+from .creation import OWN as _OWN
 
 _INTERNAL = {"getitem", "setitem", "array_ufunc", "array_function", "backward", "forward"}
 
 
 def __getattr__(name: str) -> Any:
-    found = _FUNCTIONS.get(name)
-    if found is not None and name not in _INTERNAL:
-        return found
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return getattr(_np, name)
+    if name in _OWN:
+        return _OWN[name]
+    if hasattr(_np, name) or name.startswith("__") or name in _INTERNAL or name not in _FUNCTIONS:
+        return getattr(_np, name)
+    return _FUNCTIONS[name]
 
 
 def __dir__() -> list[str]:

@@ -51,6 +51,8 @@ class Operator:
 
     # True if the image has entries that are zero by structure, whatever t is (see `support`).
     masks = False
+    # The same of the adjoint's image.
+    adjoint_masks = False
     # Facts that hold for every instance; `structure` adds what an instance knows.
     facts: frozenset[str] = frozenset()
 
@@ -70,6 +72,10 @@ class Operator:
 
     def apply(self, t: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.apply")
+
+    def pull(self, t: Any) -> Any:
+        """The adjoint applied: `self.T.apply(t)`, for those that can spare the detour."""
+        return self.T.apply(t)
 
     def apply_add(self, y: Any, t: Any) -> Any:
         """y + A t: how adjoints accumulate. An operator that touches few entries writes into y."""

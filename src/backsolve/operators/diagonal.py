@@ -21,6 +21,9 @@ class Diagonal(Operator):
     def apply(self, t: Any) -> Any:
         return t * self.d
 
+    def pull(self, t: Any) -> Any:
+        return t * self.d if t.dtype.kind != "c" else self.T.apply(t)
+
     def support(self, mask: Any) -> Any:
         return mask
 

@@ -21,6 +21,7 @@ from .structure import facts
 class Gather(Operator):
     __slots__ = ("_in", "indices")
     facts = facts("selection")
+    adjoint_masks = True
 
     def __init__(self, in_type: Any, indices: tuple[Any, ...]):
         self._in = in_type
@@ -98,7 +99,7 @@ class EraseAt(Operator):
 
     __slots__ = ("_type", "indices")
     facts = facts("diagonal", "symmetric")
-    masks = True
+    masks = adjoint_masks = True
 
     def __init__(self, type: Any, indices: tuple[Any, ...]):
         self._type = type

@@ -18,7 +18,7 @@ from .structure import facts
 class Mask(Operator):
     __slots__ = ("_type", "mask")
     facts = facts("diagonal", "symmetric")
-    masks = True
+    masks = adjoint_masks = True
 
     def __init__(self, mask: Any, type: Type | None = None):
         self.mask = mask

@@ -48,6 +48,15 @@ class Product(Operator):
         return any(a.masks for a in self.factors)
 
     @property
+    def adjoint_masks(self) -> bool:  # type: ignore[override]
+        return any(a.adjoint_masks for a in self.factors)
+
+    def pull(self, t: Any) -> Any:
+        for a in self.factors:
+            t = a.pull(t)
+        return t
+
+    @property
     def T(self) -> Operator:
         return Product([a.T for a in reversed(self.factors)])
 

@@ -26,6 +26,7 @@ def key_of(spec: Spec) -> tuple[Any, ...]:
 class Slice(Operator):
     __slots__ = ("_in", "spec")
     facts = facts("selection")
+    adjoint_masks = True
 
     def __init__(self, in_type: Any, spec: Spec):
         self._in = in_type
@@ -100,7 +101,7 @@ class Erase(Operator):
 
     __slots__ = ("_type", "spec")
     facts = facts("diagonal", "symmetric")
-    masks = True
+    masks = adjoint_masks = True
 
     def __init__(self, type: Any, spec: Spec):
         self._type = type

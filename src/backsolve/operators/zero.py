@@ -14,7 +14,7 @@ from .structure import facts
 class Zero(Operator):
     __slots__ = ("_in", "_out")
     facts = facts("zero")
-    masks = True
+    masks = adjoint_masks = True
 
     def __init__(self, in_type: Type | None = None, out_type: Type | None = None):
         self._in, self._out = in_type, out_type

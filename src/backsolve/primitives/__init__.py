@@ -8,3 +8,6 @@ from . import reduce as reduce
 from . import scan as scan
 from . import shape as shape
 from . import special as special
+from ..tensor import install_operators
+
+install_operators()

@@ -69,7 +69,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
                 seeds = [
                     (r, np.zeros(*t) if c is None else c) for r, c, t in zip(outs, cts, types, strict=True)
                 ]
-                return tuple(back_substitute(rows, seeds, sources, record=record))
+                return tuple(back_substitute(seeds, sources, oldest=begin, record=record))
 
             return Custom(push, pull, name="Recomputed")
 

@@ -26,8 +26,10 @@ _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
 def reverse_jacobian(rows: Sequence[Row], output: Row, inputs: Sequence[Row], record: bool) -> list[Any]:
     """∂output/∂input for each input, as stacks with one leading axis over the output's entries."""
 
+    oldest = min(r.index for r in inputs)
+
     def pull(seed: Any) -> list[Any]:
-        grads = back_substitute(rows, [(output, seed)], inputs, record=record)
+        grads = back_substitute([(output, seed)], inputs, oldest=oldest, record=record)
         return [np.zeros(r.shape, r.dtype) if g is None else g for g, r in zip(grads, inputs, strict=True)]
 
     return _over_basis(pull, output, rows)

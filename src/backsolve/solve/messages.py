@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..tensor import Tensor
 from .reverse import back_substitute
 
 
-def _live_leaves(rows: list[Row]) -> list[tuple[Row, Tensor]]:
+def _live_leaves(rows: Iterable[Row]) -> list[tuple[Row, Tensor]]:
     found = []
     for row in rows:
         leaf = row.owner() if row.is_leaf and row.owner is not None else None
@@ -38,17 +39,19 @@ def backward(y: Tensor, seed: Any = None, retain_graph: bool = True) -> None:
     seed = np.asarray(seed._known("its value") if isinstance(seed, Tensor) else seed, y.dtype)[()]
     if seed.shape != y.shape:
         raise ShapeError(f"the seed must have the shape {y.shape} of the tensor, got {seed.shape}")
-    rows, _ = ancestors([y.row])
-    leaves = _live_leaves(rows)
+    adjoints = back_substitute([(y.row, seed)], None)
+    leaves = _live_leaves(adjoints)
     for row, leaf in leaves:
         if leaf._v is not row.saved[0]:
             raise MutatedGraphError(
                 "a leaf got a new value after this result was computed; send y.forward() first"
             )
-    adjoints = back_substitute(rows, [(y.row, seed)], [row for row, _ in leaves], free=not retain_graph)
-    for (_, leaf), g in zip(leaves, adjoints, strict=True):
-        if g is not None:
-            leaf.grad = np.array(g) if leaf.grad is None else leaf.grad + g
+    for row, leaf in leaves:
+        g = adjoints[row]
+        leaf.grad = np.array(g) if leaf.grad is None else leaf.grad + g
+    if not retain_graph:
+        for row in ancestors([y.row])[0]:
+            row.saved = row.saved if row.is_leaf else FREED
 
 
 def forward(y: Tensor) -> Tensor:

@@ -1,16 +1,20 @@
 """Back substitution on `(I − L)ᵀ x̄ = seed`: backpropagation.
 
 From the last row to the first:  x̄_j += L_ijᵀ x̄_i  for every block L_ij of row i. Each block is built
-from what its row captured, applied, and forgotten.
+from what its row captured, applied, and forgotten. The rows still to visit wait in a heap, the
+youngest on top: the order of execution is the order of the system.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from ..errors import FreedGraphError
 from ..operators import Identity, ScatterAdd, Unslice
 from ..primitive import hooks, row_values
 from ..row import FREED, Row
@@ -19,113 +23,146 @@ from .fit import fit_back
 from .masked import Masked
 
 
+class OuterRow(Exception):
+    """A row older than the solve was met: somebody outside differentiates too, so it must be recorded."""
+
+
 def back_substitute(
-    rows: Sequence[Row],
     seeds: Iterable[tuple[Row, Any]],
-    wanted: Sequence[Row],
+    wanted: Sequence[Row] | None,
     *,
+    oldest: int = -1,
     record: bool = False,
     free: bool = False,
     reached: set[Row] | None = None,
-) -> list[Any]:
+) -> Any:
     """The adjoints of `wanted`, given the adjoints `seeds` of the outputs.
 
-    `rows` are the rows between them in order of execution; `record` keeps the solve itself
+    With `wanted` None, a dict of the adjoints of all leaves. Rows older than `oldest` are not entered;
+    meeting one raises OuterRow unless the solve is recorded. `record` keeps the solve itself
     differentiable; `free` gives back each row's captures once used; only rows in `reached`, if given,
     receive adjoints.
     """
     adjoints: dict[Row, Any] = {}
-    owned: set[Row] = set()  # whose adjoint is an array made here, and may be added into
-    for row, seed in seeds:
-        adjoints[row] = masked.plus(adjoints[row], seed) if row in adjoints else seed
-    stop = set(wanted)
-    observe = hooks.observe_block
+    waiting: dict[int, Row] = {}
+    heap: list[int] = []
+    fresh: set[Row] = set()  # whose adjoint is an array made here, and may be added into
+    stop = frozenset(wanted) if wanted is not None else frozenset()
+
+    def receive(row: Row, g: Any) -> None:
+        old = adjoints.get(row)
+        if old is None:
+            adjoints[row] = g
+            if row not in stop:
+                waiting[-row.index] = row
+                heappush(heap, -row.index)
+        elif old.__class__ is Masked or g.__class__ is Masked:
+            adjoints[row] = masked.plus(old, g)
+        else:
+            adjoints[row] = old + g
+
     with np.errstate(all="ignore"):
-        for row in reversed(rows):
-            if row in stop:
-                continue
-            seed = adjoints.pop(row, None)
-            if seed is None:
-                continue
+        for row, seed in seeds:
+            receive(row, seed)
+        observe = hooks.observe_block
+        while heap:
+            row = waiting.pop(heappop(heap))
             primitive = row.primitive
-            if primitive.is_component:
-                _deposit(adjoints, row, seed)
+            if primitive.is_leaf:
                 continue
-            saved = row_values(row) if record else row.saved
+            seed = adjoints.pop(row)
+            if primitive.is_component:
+                _deposit(adjoints, waiting, heap, row, seed)
+                continue
+            saved = row.saved
+            if saved is FREED:
+                raise FreedGraphError("the rows of this result were freed; keep retain_graph=True")
+            if record and saved:
+                saved = row_values(row)
             if primitive.is_joint:
-                _spread_joint(adjoints, row, seed, saved, reached, record)
-            else:
-                for i, parent in enumerate(row.parents):
-                    if parent.__class__ is not Row or (reached is not None and parent not in reached):
+                operator = row.params["operator_of"](saved[1:], record)  # type: ignore[index]
+                images = operator.T.apply(tuple(seed))
+            blocks = primitive.blocks
+            for i, parent in enumerate(row.parents):
+                if parent.__class__ is not Row:
+                    continue
+                if parent.index < oldest and parent not in stop:
+                    if not record:
+                        raise OuterRow
+                    continue
+                if reached is not None and parent not in reached:
+                    continue
+                if primitive.is_joint:
+                    g = images[i]
+                    if g is None:
                         continue
-                    block = primitive.block(row, i, saved)
+                else:
+                    block = blocks[i] if blocks is not None else None
+                    if block.__class__ is FunctionType:
+                        block = block(saved, row)
+                    elif block is None:
+                        block = primitive.block(row, i, saved)
                     if block.__class__ is Identity:
                         g = seed
-                    else:
+                    elif block.adjoint_masks or seed.__class__ is Masked:
                         block = block.T
-                        old = adjoints.get(parent)
-                        if old is not None and not record and _add_into(block, old, seed, parent, owned):
+                        if _add_into(block, adjoints, seed, parent, fresh, record):
                             continue
-                        if block.masks or seed.__class__ is Masked:
-                            g = _apply_masked(block, seed, parent, owned, old is None)
-                        else:
-                            g = block.apply(seed)
-                    g = fit_back(g, parent)
-                    if observe is not None:
-                        observe(row, g, seed)
-                    if parent in adjoints:
-                        adjoints[parent] = masked.plus(adjoints[parent], g)
-                        if not record:
-                            owned.add(parent)
+                        g = _apply_masked(block, seed, parent)
                     else:
-                        adjoints[parent] = g
+                        g = block.pull(seed)
+                if g.__class__ is Masked or g.shape != parent.shape or g.dtype != parent.dtype:
+                    g = fit_back(g, parent)
+                if observe is not None:
+                    observe(row, g, seed)
+                receive(parent, g)
             if free and row.saved:
                 row.saved = FREED
+    if wanted is None:
+        return {row: masked.plain(g) for row, g in adjoints.items()}
     return [masked.plain(adjoints[r]) if r in adjoints else None for r in wanted]
 
 
-def _apply_masked(block: Any, seed: Any, parent: Row, owned: set[Row], first: bool) -> Any:
+def _apply_masked(block: Any, seed: Any, parent: Row) -> Any:
     """A block that makes structural zeros. A leaf needs no mask: nothing will multiply its adjoint."""
-    fresh = block.__class__ in (Unslice, ScatterAdd)
-    if parent.is_leaf:
-        g = block.apply(masked.plain(seed)) if fresh else masked.plain(masked.apply(block, seed))
-    else:
-        g = masked.apply(block, seed)
-    if fresh and first:
-        owned.add(parent)
-    return g
+    if parent.is_leaf and block.__class__ in (Unslice, ScatterAdd):
+        return block.apply(masked.plain(seed))
+    g = masked.apply(block, seed)
+    return masked.plain(g) if parent.is_leaf else g
 
 
-def _add_into(block: Any, old: Any, seed: Any, parent: Row, owned: set[Row]) -> bool:
+def _add_into(
+    block: Any, adjoints: dict[Row, Any], seed: Any, parent: Row, fresh: set[Row], record: bool
+) -> bool:
     """Adjoints of single entries are added in place: n reads of an array cost O(n), not O(n²)."""
-    if block.__class__ not in (Unslice, ScatterAdd) or parent not in owned:
+    if record or block.__class__ not in (Unslice, ScatterAdd):
         return False
-    value = masked.plain(old)
-    seed_value = masked.plain(seed)
-    if value.__class__ is not np.ndarray or getattr(seed_value, "dtype", None) != value.dtype:
+    old = adjoints.get(parent)
+    if old is None:
+        fresh.add(parent)  # what apply is about to make
         return False
-    if isinstance(seed_value, hooks.Tensor):
+    value, part = masked.plain(old), masked.plain(seed)
+    if isinstance(part, hooks.Tensor) or isinstance(value, hooks.Tensor) or part.dtype != value.dtype:
         return False
-    block.apply_add(value, seed_value)
+    if parent not in fresh:
+        value = np.array(value)
+        mask = np.array(old.mask) if old.__class__ is Masked else None
+        adjoints[parent] = value if mask is None else Masked(value, mask)
+        fresh.add(parent)
+        old = adjoints[parent]
+    block.apply_add(value, part)
     if old.__class__ is Masked:
-        np.logical_or(old.mask, block.support(seed.mask if seed.__class__ is Masked else None), out=old.mask)
+        old.mask |= block.support(seed.mask if seed.__class__ is Masked else None)
     return True
 
 
-def _deposit(adjoints: dict[Row, Any], row: Row, seed: Any) -> None:
+def _deposit(adjoints: dict[Row, Any], waiting: dict[int, Row], heap: list[int], row: Row, seed: Any) -> None:
     """One component's adjoint into the tuple of its joint row."""
     base, k = row.parents[0], row.params["k"]  # type: ignore[index]
-    parts = adjoints.setdefault(base, [None] * base.params["outputs"])
+    parts = adjoints.get(base)
+    if parts is None:
+        parts = adjoints[base] = [None] * base.params["outputs"]
+        waiting[-base.index] = base
+        heappush(heap, -base.index)
     seed = masked.plain(seed)
     parts[k] = seed if parts[k] is None else parts[k] + seed
-
-
-def _spread_joint(
-    adjoints: dict[Row, Any], row: Row, seed: Any, saved: Any, reached: set[Row] | None, record: bool
-) -> None:
-    operator = row.params["operator_of"](saved[1:], record)  # type: ignore[index]
-    for parent, g in zip(row.parents, operator.T.apply(tuple(seed)), strict=True):
-        if parent.__class__ is not Row or g is None or (reached is not None and parent not in reached):
-            continue
-        g = fit_back(g, parent)
-        adjoints[parent] = masked.plus(adjoints[parent], g) if parent in adjoints else g

@@ -22,7 +22,11 @@ def forward(system: System, seeds: Sequence[Any]) -> list[Any]:
 
 @way("reverse")
 def reverse(system: System, seeds: Sequence[tuple[Row, Any]]) -> list[Any]:
-    return back_substitute(system.rows, seeds, system.parameters)
+    return back_substitute(seeds, system.parameters, oldest=_oldest(system), record=system.record)
+
+
+def _oldest(system: System) -> int:
+    return min((p.index for p in system.parameters), default=-1)
 
 
 @way("adjoints")
@@ -34,7 +38,7 @@ def adjoints(system: System, output: Row) -> dict[Row, Any]:
         if row is output:
             found[row] = seed
             continue
-        (g,) = back_substitute(system.rows, [(output, seed)], [row])
+        (g,) = back_substitute([(output, seed)], [row], oldest=_oldest(system), record=system.record)
         if g is not None:
             found[row] = g
     return found

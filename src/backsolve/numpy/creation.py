@@ -1,0 +1,117 @@
+"""Making arrays from Tensors, where NumPy alone would lose their derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..primitive import FUNCTIONS, P
+from ..tensor import Tensor
+from ._register import array as as_array
+from ._register import dtype_of, function, ndim_of, one_axis, shape_of
+from .elementwise import astype
+
+OWN: dict[str, Callable[..., Any]] = {}  # replace NumPy's in this namespace
+
+
+def _own(f: Any) -> Any:
+    OWN[f.__name__] = f
+    return f
+
+
+def _has_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor) or (
+        isinstance(x, list | tuple) and any(_has_tensor(e) for e in x)
+    )
+
+
+def _joined(x: Any) -> Any:
+    """Nested lists with Tensors in them as one Tensor."""
+    if isinstance(x, list | tuple) and _has_tensor(x):
+        return FUNCTIONS["stack"]([_joined(e) for e in x])
+    return as_array(x)
+
+
+@_own
+def array(object: Any, dtype: Any = None, **options: Any) -> Any:
+    """NumPy's array, which may hold Tensors: the result is then a (new) Tensor."""
+    if not _has_tensor(object):
+        return np.array(object, dtype, **options)
+    joined = _joined(object)
+    return P.alias(joined) if dtype is None else astype(joined, dtype)
+
+
+@_own
+def asarray(a: Any, dtype: Any = None, **options: Any) -> Any:
+    """NumPy's asarray; a Tensor stays as it is."""
+    if not _has_tensor(a):
+        return np.asarray(a, dtype, **options)
+    joined = _joined(a)
+    return joined if dtype is None or dtype_of(joined) == dtype else astype(joined, dtype)
+
+
+OWN["asanyarray"] = asarray
+
+
+@_own
+def full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+    """NumPy's full; filled with a Tensor it is a Tensor."""
+    if not _has_tensor(fill_value):
+        return np.full(shape, fill_value, dtype, **options)
+    filled = FUNCTIONS["broadcast_to"](_joined(fill_value), shape)
+    return filled if dtype is None else astype(filled, dtype)
+
+
+def _like(make: Any) -> Any:
+    def call(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, **options: Any) -> Any:
+        shape = options.get("shape")
+        return make(shape_of(a) if shape is None else shape, dtype or dtype_of(a))
+
+    call.__name__ = f"{make.__name__}_like"
+    call.__doc__ = f"`numpy.{call.__name__}`: a constant array of the shape of a tensor."
+    return call
+
+
+zeros_like = FUNCTIONS["zeros_like"] = FUNCTIONS["empty_like"] = _like(np.zeros)
+ones_like = FUNCTIONS["ones_like"] = _like(np.ones)
+
+
+@function
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+    return full(shape_of(a) if shape is None else shape, fill_value, dtype or dtype_of(a))
+
+
+@function
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *, device: Any = None
+) -> Any:
+    start, stop = as_array(start), as_array(stop)
+    steps = num - 1 if endpoint else num
+    n = max(ndim_of(start), ndim_of(stop))
+    k = np.arange(num, dtype=float).reshape(-1, *[1] * n)
+    step = (stop - start) / steps if steps > 0 else (stop - start) * np.nan
+    y = start + k * step if steps > 0 else start + k * (stop - start)
+    if endpoint and num > 1:  # the end exactly, not by rounding
+        y = P.where(k == steps, stop, y)
+    y = FUNCTIONS["moveaxis"](y, 0, one_axis(axis, n + 1)) if axis else y
+    y = y if dtype is None else astype(y, dtype)
+    return (y, step) if retstep else y
+
+
+@function
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+    n = len(xi)
+    grids = []
+    for k, x in enumerate(xi):
+        along = {0: 1, 1: 0}.get(k, k) if indexing == "xy" and n > 1 else k
+        grids.append(FUNCTIONS["reshape"](x, tuple(-1 if j == along else 1 for j in range(n))))
+    return tuple(grids) if sparse else FUNCTIONS["broadcast_arrays"](*grids)
+
+
+@function
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    n = shape_of(x)[0] if N is None else N
+    powers = [P.power(x, k) for k in range(n)]
+    return FUNCTIONS["stack"](powers if increasing else powers[::-1], axis=-1)

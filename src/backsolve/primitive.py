@@ -38,6 +38,7 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}  # what a NumPy or SciPy ufunc m
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
 _PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
+_VALUE, _TYPE = 1, 2
 _LETTERS = {letter: k for k, letter in enumerate("yabcd")}
 
 
@@ -85,6 +86,7 @@ class Primitive:
         self.code = code  # how bs.source writes it: "{0} * {1}"
         self.latex = latex
         self.differentiable = blocks is not None
+        self._plans: dict[tuple[bool, ...], tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._wants: Any
         if wants is not None:  # any number of inputs: blocks(i, saved, row) -> operator
             self._variadic, self._wants = blocks, wants
@@ -126,43 +128,64 @@ class Primitive:
 
     def record(self, y: Any, args: Sequence[Any], values: Sequence[Any], params: Any) -> Row | None:
         """The row of `y = self(*args)`, or None if nothing in it varies."""
-        if not self.differentiable:
-            return None
         Tensor = hooks.Tensor
         rows = [a.row if isinstance(a, Tensor) else None for a in args]
-        keep: set[int] = set()
-        types: set[int] = set()
-        active = False
-        for i, parent in enumerate(rows):
-            if parent is None:
-                continue
-            if self.blocks is None:
-                keep.update(self._wants(i, len(args)))
-            elif self.blocks[i] is None:
-                rows[i] = None
-                continue
-            else:
-                keep.update(self._wants[i])
-                types.update(self._type_wants[i])
-            active = True
+        pattern = tuple([r is not None for r in rows])
+        plan = self._plans.get(pattern)
+        if plan is None:
+            plan = self._plans[pattern] = self._plan(pattern)
+        active, keep = plan
         if not active:
             return None
+        for i in active:
+            if i < 0:
+                rows[~i] = None
         saved = NOTHING
-        if keep or types:
-            saved = (y if 0 in keep else None, *[
-                (v if parent is not None else own(v)) if k in keep
-                else type_of(v) if k in types and parent is None else None
-                for k, (v, parent) in enumerate(zip(values, rows, strict=True), 1)
-            ])
+        if keep:
+            inputs = [
+                None if not k else type_of(v) if k == _TYPE else v if r is not None else own(v)
+                for k, v, r in zip(keep[1:], values, rows, strict=True)
+            ]
+            saved = (y if keep[0] else None, *inputs)
         return self.make_row(y, rows, values, saved, params)
+
+    def _plan(self, pattern: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """For inputs that vary as in `pattern`: which of them count, and what to keep.
+
+        An input that varies but has no block is written ~i. `keep` says, for the output and each
+        input, 0 to drop it, _VALUE or _TYPE.
+        """
+        if not self.differentiable:
+            return (), ()
+        active: list[int] = []
+        keep = [0] * (len(pattern) + 1)
+        for i, varies in enumerate(pattern):
+            if not varies:
+                continue
+            if self.blocks is not None and self.blocks[i] is None:
+                active.append(~i)
+                continue
+            active.append(i)
+            wanted = self._wants(i, len(pattern)) if self.blocks is None else self._wants[i]
+            for k in wanted:
+                keep[k] = _VALUE
+            for k in () if self.blocks is None else self._type_wants[i]:
+                if k and not pattern[k - 1] and not keep[k]:
+                    keep[k] = _TYPE
+        if all(i < 0 for i in active):
+            return (), ()
+        return tuple(active), tuple(keep) if any(keep) else ()
 
     def make_row(
         self, y: Any, rows: Sequence[Row | None], values: Sequence[Any], saved: Any, params: Any
     ) -> Row:
-        owned = any(r is not None and r.owner is not None for r in rows)
+        owned = False
+        for r in rows:
+            if r is not None and r.owner is not None:
+                owned = True
         parents = tuple(rows)
         if owned and None in rows:
-            parents = tuple(v if r is None else r for r, v in zip(rows, values, strict=True))
+            parents = tuple([v if r is None else r for r, v in zip(rows, values, strict=True)])
         t = y if hasattr(y, "shape") else type_of(y)
         return Row(self, parents, saved, params or None, t.shape, t.dtype, owned or None)
 

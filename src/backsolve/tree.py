@@ -14,19 +14,36 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from .errors import StructureError
 
 
-@dataclass(frozen=True, slots=True)
 class Structure:
     """The form of a tree without its leaves; hashable, comparable."""
 
-    kind: Any  # a container type, or LEAF
-    meta: Hashable = None  # keys of a dict, field names of a dataclass
-    children: tuple[Structure, ...] = ()
+    __slots__ = ("children", "kind", "meta")
+
+    def __init__(self, kind: Any, meta: Hashable = None, children: tuple[Structure, ...] = ()):
+        self.kind = kind  # a container type, or LEAF
+        self.meta = meta  # keys of a dict, field names of a dataclass
+        self.children = children
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Structure)
+            and self.kind is other.kind
+            and self.meta == other.meta
+            and self.children == other.children
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.meta, self.children))
+
+    def __repr__(self) -> str:
+        return f"Structure({self.unflatten(['*'] * self.size)!r})"
 
     @property
     def size(self) -> int:
@@ -36,9 +53,12 @@ class Structure:
         return self._build(iter(leaves))
 
     def _build(self, leaves: Iterator[Any]) -> Any:
-        if self.kind is LEAF:
+        kind = self.kind
+        if kind is LEAF:
             return next(leaves)
-        if self.kind is type(None):
+        if kind is tuple:
+            return tuple([child._build(leaves) for child in self.children])
+        if kind is type(None):
             return None
         _, rebuild = _handlers(self.kind)
         return rebuild(self.kind, self.meta, [child._build(leaves) for child in self.children])
@@ -98,14 +118,18 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 
 def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
+    kind = type(tree)
+    if kind is np.ndarray or kind is float:
+        leaves.append(tree)
+        return _LEAF_STRUCTURE
     if tree is None:
-        return Structure(type(None))
-    handlers = _handlers(type(tree))
+        return Structure(kind)
+    handlers = _handlers(kind)
     if handlers is None:
         leaves.append(tree)
         return _LEAF_STRUCTURE
     meta, children = handlers[0](tree)
-    return Structure(type(tree), meta, tuple(_flatten_into(child, leaves) for child in children))
+    return Structure(kind, meta, tuple([_flatten_into(child, leaves) for child in children]))
 
 
 def map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:

@@ -1,1 +1,172 @@
-"""."""
+"""Differences, sums of areas, interpolation, convolution, polynomials, statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..primitive import FUNCTIONS, P
+from ._register import array, dtype_of, function, ndim_of, one_axis, reject, shape_of, size_of
+from .elementwise import astype
+from .indexing import getitem, take
+from .joining import concatenate
+from .products import matmul
+from .reductions import mean, sum
+from .shapes import flip, moveaxis, ravel, reshape
+
+
+def _along(axis: int, start: Any, stop: Any) -> tuple[Any, ...]:
+    return (*(slice(None),) * axis, slice(start, stop))
+
+
+@function
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Any:
+    a = array(a)
+    if n < 0:
+        raise ValueError(f"`diff` needs a non-negative order, got n={n}")
+    if n == 0:
+        return a
+    if ndim_of(a) == 0:
+        raise ShapeError("`diff` needs rank 1 or more, got a scalar")
+    axis = one_axis(axis, ndim_of(a))
+    edge = tuple(1 if k == axis else s for k, s in enumerate(shape_of(a)))
+    ends = [None if e is np._NoValue else array(e) for e in (prepend, append)]
+    ends = [P.broadcast_to(e, shape=edge) if e is not None and not ndim_of(e) else e for e in ends]
+    parts = [e for e in (ends[0], a, ends[1]) if e is not None]
+    a = concatenate(parts, axis) if len(parts) > 1 else a
+    minus = P.not_equal if dtype_of(a) == bool else P.subtract
+    for _ in range(n):
+        a = minus(getitem(a, _along(axis, 1, None)), getitem(a, _along(axis, None, -1)))
+    return a
+
+
+@function
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    parts = [to_begin, diff(ravel(ary)), to_end]
+    return concatenate([ravel(p) for p in parts if p is not None])
+
+
+@function
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided at the ends; spacings by a number or coordinates."""
+    f = array(f)
+    f = f if dtype_of(f).kind in "fc" else astype(f, float)
+    axes = tuple(range(ndim_of(f))) if axis is None else np.atleast_1d(axis).tolist()
+    spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
+    if len(spacings) != len(axes):
+        raise TypeError(f"`gradient` got {len(varargs)} spacings for {len(axes)} axes")
+    found = [_gradient_along(f, one_axis(k, ndim_of(f)), h, edge_order) for k, h in zip(axes, spacings, strict=True)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _gradient_along(f: Any, k: int, h: Any, edge_order: int) -> Any:
+    n = shape_of(f)[k]
+    if n <= edge_order:
+        raise ShapeError(f"`gradient` needs more than {edge_order} entries along axis {k} of {shape_of(f)}")
+    steps = diff(h) if ndim_of(h) else h * np.ones(n - 1)
+    steps = reshape(steps, tuple(-1 if j == k else 1 for j in range(ndim_of(f))))
+    slopes = diff(f, axis=k) / steps
+    left, right = getitem(steps, _along(k, None, -1)), getitem(steps, _along(k, 1, None))
+    before, after = getitem(slopes, _along(k, None, -1)), getitem(slopes, _along(k, 1, None))
+    inside = (right * before + left * after) / (left + right)
+    first, last = getitem(slopes, _along(k, 0, 1)), getitem(slopes, _along(k, -1, None))
+    if edge_order == 2:  # linear extrapolation of the slopes to the ends
+        h0, h1 = (getitem(steps, _along(k, i, i + 1)) for i in (0, 1))
+        g1, g0 = (getitem(steps, _along(k, n - 1 - i, n - i)) for i in (2, 1))
+        s1, t1 = getitem(slopes, _along(k, 1, 2)), getitem(slopes, _along(k, n - 3, n - 2))
+        first, last = first + (first - s1) * h0 / (h0 + h1), last + (last - t1) * g0 / (g0 + g1)
+    return astype(concatenate([first, inside, last], k), dtype_of(f))
+
+
+@function
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    y = array(y)
+    axis = one_axis(axis, ndim_of(y))
+    if x is not None:
+        dx = diff(array(x), axis=-1 if ndim_of(x) == 1 else axis)
+        if ndim_of(dx) == 1:
+            dx = reshape(dx, tuple(-1 if j == axis else 1 for j in range(ndim_of(y))))
+    pairs = getitem(y, _along(axis, 1, None)) + getitem(y, _along(axis, None, -1))
+    return sum(dx * pairs / 2.0, axis=axis)
+
+
+@function
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """Piecewise linear interpolation, differentiated in x, xp and fp."""
+    reject("interp", period=period)
+    x, xp, fp = array(x), array(xp), array(fp)
+    n = shape_of(xp)[0]
+    at = FUNCTIONS["searchsorted"](xp, x, "right").value
+    i = np.clip(at - 1, 0, max(n - 2, 0))
+    x0, x1, f0, f1 = take(xp, i), take(xp, np.minimum(i + 1, n - 1)), take(fp, i), take(fp, np.minimum(i + 1, n - 1))
+    y = f0 + (x - x0) * ((f1 - f0) / (x1 - x0)) if n > 1 else f0
+    first, last = getitem(xp, 0), getitem(xp, -1)
+    y = P.where(P.less(x, first), getitem(fp, 0) if left is None else left, y)
+    return P.where(P.greater(x, last), getitem(fp, -1) if right is None else right, y)
+
+
+@function
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """Σ_k a[k] v[n−k]: a matrix with v along its diagonals, applied to a."""
+    a, v = ravel(array(a)), ravel(array(v))
+    n, m = size_of(a), size_of(v)
+    if not n or not m:
+        raise ShapeError(f"`convolve` needs entries on both sides, got shapes {(n,)} and {(m,)}")
+    if n < m:
+        a, v, n, m = v, a, m, n
+    padded = FUNCTIONS["pad"](a, m - 1)
+    windows = getitem(padded, np.arange(n + m - 1)[:, None] + np.arange(m))
+    y = matmul(windows, flip(v))
+    cut = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}
+    if mode not in cut:
+        raise ValueError(f"`convolve` knows the modes {sorted(cut)}, got {mode!r}")
+    return getitem(y, slice(*cut[mode]))
+
+
+@function
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    v = flip(array(v))
+    y = convolve(a, P.conjugate(v) if dtype_of(v).kind == "c" else v, mode)
+    short = size_of(a) < size_of(v) and mode == "same" and size_of(a) % 2 == 0
+    if short:  # NumPy centres the window on the other operand
+        whole = convolve(a, v, "full")
+        start = size_of(a) // 2
+        return getitem(whole, slice(start, start + size_of(v)))
+    return y
+
+
+@function
+def polyval(p: Any, x: Any) -> Any:
+    p, x = array(p), array(x)
+    y: Any = P.multiply(x, 0)
+    for c in range(shape_of(p)[0]):
+        y = y * x + getitem(p, c)
+    return y
+
+
+@function
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None, aweights: Any = None, *, dtype: Any = None) -> Any:
+    reject("cov", fweights=fweights, aweights=aweights)
+    m = FUNCTIONS["atleast_2d"](array(m))
+    m = m if rowvar or shape_of(m)[0] == 1 else FUNCTIONS["transpose"](m)
+    if y is not None:
+        y = FUNCTIONS["atleast_2d"](array(y))
+        m = concatenate([m, y if rowvar or shape_of(y)[0] == 1 else FUNCTIONS["transpose"](y)], 0)
+    m = astype(m, dtype or np.result_type(dtype_of(m), float))
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    centred = m - mean(m, axis=1, keepdims=True)
+    other = moveaxis(centred, 0, 1)
+    other = P.conjugate(other) if dtype_of(m).kind == "c" else other
+    c = matmul(centred, other) / (shape_of(m)[1] - ddof)
+    return FUNCTIONS["squeeze"](c)
+
+
+@function
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    c = cov(x, y, rowvar, dtype=dtype)
+    if ndim_of(c) == 0:
+        return c / c
+    d = P.sqrt(P.real(FUNCTIONS["diagonal"](c)))
+    return c / getitem(d, (slice(None), None)) / d

@@ -1,1 +1,225 @@
-"""."""
+"""Joining, splitting and repeating: concatenation and slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..primitive import FUNCTIONS, P
+from ._register import array, function, integers, ndim_of, one_axis, shape_of, size_of
+from .elementwise import astype
+from .indexing import getitem, take
+from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape
+
+
+@function
+def concatenate(
+    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
+    parts = list(array(arrays)) if not isinstance(arrays, list | tuple) else [array(a) for a in arrays]
+    if not parts:
+        raise ShapeError("`concatenate` needs at least one array")
+    if axis is None:
+        parts, axis = [ravel(a) for a in parts], 0
+    if ndim_of(parts[0]) == 0:
+        raise ShapeError("`concatenate` cannot join arrays of rank 0; use np.stack")
+    axis = one_axis(axis, ndim_of(parts[0]))
+    shapes = [shape_of(a) for a in parts]
+    for shape in shapes[1:]:
+        if len(shape) != len(shapes[0]) or any(
+            s != t for k, (s, t) in enumerate(zip(shape, shapes[0], strict=True)) if k != axis
+        ):
+            raise ShapeError(
+                f"`concatenate` along axis {axis} needs equal shapes elsewhere, got {shapes}"
+            )
+    starts = (0, *np.cumsum([s[axis] for s in shapes]).tolist())
+    joined = P.concatenate(*parts, axis=axis, starts=starts)
+    return joined if dtype is None else astype(joined, dtype)
+
+
+FUNCTIONS["concat"] = concatenate
+
+
+@function
+def stack(
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
+    parts = [array(a) for a in arrays]
+    if not parts:
+        raise ShapeError("`stack` needs at least one array")
+    shapes = {shape_of(a) for a in parts}
+    if len(shapes) > 1:
+        raise ShapeError(f"`stack` needs equal shapes, got {sorted(shapes)}")
+    axis = one_axis(axis, ndim_of(parts[0]) + 1)
+    return concatenate([expand_dims(a, axis) for a in parts], axis, dtype=dtype)
+
+
+@function
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype)
+
+
+@function
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    parts = [atleast_1d(a) for a in tup]
+    return concatenate(parts, 0 if parts and ndim_of(parts[0]) == 1 else 1, dtype=dtype)
+
+
+@function
+def dstack(tup: Any) -> Any:
+    return concatenate([atleast_3d(a) for a in tup], 2)
+
+
+@function
+def column_stack(tup: Any) -> Any:
+    return concatenate([reshape(a, (-1, 1)) if ndim_of(a) < 2 else a for a in tup], 1)
+
+
+@function
+def block(arrays: Any) -> Any:
+    """Nested lists: the innermost are joined along the last axis, the outermost along the first."""
+
+    def depth(x: Any) -> int:
+        return 1 + depth(x[0]) if isinstance(x, list) else 0
+
+    def rank(x: Any) -> int:
+        return max(rank(e) for e in x) if isinstance(x, list) else ndim_of(x)
+
+    levels = depth(arrays)
+    width = max(levels, rank(arrays))
+
+    def join(x: Any, level: int) -> Any:
+        if isinstance(x, list):
+            return concatenate([join(e, level - 1) for e in x], -level)
+        return reshape(x, (1,) * (width - ndim_of(x)) + shape_of(x))
+
+    return join(arrays, levels)
+
+
+@function
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    return concatenate([arr, values], axis)
+
+
+@function
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """`obj` a place, a slice, or places in the old array before which to insert."""
+    a, v = array(arr), array(values)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = one_axis(axis, ndim_of(a))
+    n = shape_of(a)[axis]
+    order = np.insert(np.arange(n), obj, -1)
+    new = np.flatnonzero(order == -1)
+    if np.ndim(obj) == 0 and not isinstance(obj, slice):  # one place takes a whole run of values
+        if ndim_of(v) == 0:
+            v = reshape(v, (1,) * ndim_of(a))
+        v = FUNCTIONS["moveaxis"](atleast_nd(v, ndim_of(a)), 0, axis)
+        count = shape_of(v)[axis]
+        order = np.insert(np.arange(n), np.full(count, obj), -1)
+        new = np.flatnonzero(order == -1)
+    target = tuple(len(new) if k == axis else s for k, s in enumerate(shape_of(a)))
+    v = astype(P.broadcast_to(v, shape=target), a.dtype)
+    order[new] = n + np.arange(len(new))
+    return take(concatenate([a, v], axis), order, axis=axis)
+
+
+def atleast_nd(v: Any, n: int) -> Any:
+    return reshape(v, (1,) * (n - ndim_of(v)) + shape_of(v))
+
+
+@function
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    a = array(arr)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = one_axis(axis, ndim_of(a))
+    return take(a, np.delete(np.arange(shape_of(a)[axis]), obj), axis=axis)
+
+
+@function
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    ary = array(ary)
+    axis = one_axis(axis, ndim_of(ary))
+    n = shape_of(ary)[axis]
+    if np.ndim(indices_or_sections) == 0:
+        k = int(indices_or_sections)
+        if k <= 0:
+            raise ShapeError(f"`array_split` needs one part or more, got {k}")
+        sizes = [n // k + 1] * (n % k) + [n // k] * (k - n % k)
+        stops = np.cumsum([0, *sizes]).tolist()
+    else:
+        stops = [0, *integers(indices_or_sections), n]
+    full = (slice(None),) * axis
+    return [getitem(ary, (*full, slice(i, j))) for i, j in zip(stops, stops[1:], strict=False)]
+
+
+@function
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    n = shape_of(ary)[one_axis(axis, ndim_of(ary))]
+    if np.ndim(indices_or_sections) == 0 and n % indices_or_sections:
+        raise ShapeError(
+            f"`split` needs equal parts: {n} entries into {indices_or_sections}; try array_split"
+        )
+    return array_split(ary, indices_or_sections, axis)
+
+
+@function
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    _at_least_rank("vsplit", ary, 2)
+    return split(ary, indices_or_sections, 0)
+
+
+@function
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    _at_least_rank("hsplit", ary, 1)
+    return split(ary, indices_or_sections, 1 if ndim_of(ary) > 1 else 0)
+
+
+@function
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    _at_least_rank("dsplit", ary, 3)
+    return split(ary, indices_or_sections, 2)
+
+
+def _at_least_rank(name: str, a: Any, n: int) -> None:
+    if ndim_of(a) < n:
+        raise ShapeError(f"`{name}` needs rank {n} or more, got shape {shape_of(a)}")
+
+
+@function
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    axis = one_axis(axis, ndim_of(x))
+    full = (slice(None),) * axis
+    return tuple(getitem(x, (*full, k)) for k in range(shape_of(x)[axis]))
+
+
+@function
+def tile(A: Any, reps: Any) -> Any:
+    reps = tuple(integers(reps))
+    shape = (1,) * (len(reps) - ndim_of(A)) + shape_of(A)
+    reps = (1,) * (len(shape) - len(reps)) + reps
+    paired = tuple(x for r, s in zip(reps, shape, strict=True) for x in (r, s))
+    ones = tuple(x for s in shape for x in (1, s))
+    spread = P.broadcast_to(reshape(A, ones), shape=paired)
+    return P.reshape(spread, shape=tuple(r * s for r, s in zip(reps, shape, strict=True)))
+
+
+@function
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    a = array(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = one_axis(axis, ndim_of(a))
+    return take(a, np.repeat(np.arange(shape_of(a)[axis]), repeats), axis=axis)
+
+
+@function
+def resize(a: Any, new_shape: Any) -> Any:
+    shape = tuple(integers(new_shape))
+    size = int(np.prod(shape))
+    if not size_of(a):
+        return np.zeros(shape, array(a).dtype)
+    return reshape(take(ravel(a), np.arange(size) % size_of(a)), shape)

@@ -1,1 +1,85 @@
-"""."""
+"""Sorting is reading in another order: the order is constant, the reading is differentiated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..primitive import P
+from ..tensor import Tensor
+from ._register import all_axes, array, function, ndim_of, one_axis, reject, shape_of
+from .elementwise import astype
+from .indexing import getitem, take_along_axis
+from .shapes import moveaxis, ravel, reshape
+
+
+def _value(a: Any) -> Any:
+    return np.asarray(a._known("its order") if isinstance(a, Tensor) else a)
+
+
+@function
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    reject("argsort", order=order)
+    return Tensor(np.argsort(_value(a), axis, kind, stable=stable))
+
+
+@function
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    reject("sort", order=order)
+    if axis is None:
+        a, axis = ravel(a), 0
+    return take_along_axis(a, np.argsort(_value(a), axis, kind, stable=stable), axis)
+
+
+@function
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    reject("argpartition", order=order)
+    return Tensor(np.argpartition(_value(a), kth, axis))
+
+
+@function
+def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    reject("partition", order=order)
+    if axis is None:
+        a, axis = ravel(a), 0
+    return take_along_axis(a, np.argpartition(_value(a), kth, axis), axis)
+
+
+@function
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    return Tensor(np.searchsorted(_value(a), _value(v), side, sorter))
+
+
+@function
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    a = array(a)
+    a = a if a.dtype.kind in "fc" else astype(a, float)
+    shape = shape_of(a)
+    axes = all_axes(axis, len(shape))
+    rest = [k for k in range(len(shape)) if k not in axes]
+    flat = moveaxis(a, axes, range(len(rest), len(shape)))
+    n = int(np.prod([shape[k] for k in axes]))
+    ordered = sort(reshape(flat, (*[shape[k] for k in rest], n)), -1)
+    middle = getitem(ordered, (Ellipsis, slice((n - 1) // 2, n // 2 + 1)))
+    y = P.divide(P.sum(middle, axis=(ndim_of(middle) - 1,), keepdims=False), 2 - n % 2)
+    return reshape(y, tuple(1 if k in axes else s for k, s in enumerate(shape))) if keepdims else y
+
+
+@function
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    a = array(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    full = (slice(None),) * one_axis(axis, ndim_of(a))
+    return getitem(a, (*full, np.flatnonzero(_value(condition))))
+
+
+@function
+def argwhere(a: Any) -> Any:
+    return Tensor(np.argwhere(_value(a)))
+
+
+@function
+def flatnonzero(a: Any) -> Any:
+    return Tensor(np.flatnonzero(_value(a)))

@@ -106,7 +106,11 @@ class Operator:
 
     def __call__(self, t: Any) -> Any:
         expected = self.in_type
-        if isinstance(expected, Type) and not isinstance(t, tuple | list) and np.shape(t) != expected.shape:
+        if (
+            isinstance(expected, Type)
+            and not isinstance(t, tuple | list)
+            and np.shape(t) != expected.shape
+        ):
             raise ShapeError(f"{self!r} takes arrays of shape {expected.shape}, got {np.shape(t)}")
         return self.apply(t)
 
@@ -150,7 +154,9 @@ class Operator:
             if source.dtype.kind == "c":
                 turned = np.asarray(self.apply((1j * e).astype(source.dtype).reshape(source.shape)))
                 if not np.allclose(turned.reshape(-1), 1j * column):
-                    raise ShapeError(f"{self!r} is linear over the reals only: it has no complex matrix")
+                    raise ShapeError(
+                        f"{self!r} is linear over the reals only: it has no complex matrix"
+                    )
             columns.append(column)
         target: Type = self.out_type
         if not columns:
@@ -183,7 +189,9 @@ def as_operator(a: Any) -> Operator:
         from .contraction import matrix
 
         return matrix(a)
-    raise ShapeError(f"expected a number, a matrix or an operator, got an array of shape {np.shape(a)}")
+    raise ShapeError(
+        f"expected a number, a matrix or an operator, got an array of shape {np.shape(a)}"
+    )
 
 
 def _size(t: Any) -> int:

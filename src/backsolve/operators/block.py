@@ -61,7 +61,9 @@ class Block(Operator):
 
     def apply(self, t: Any) -> Any:
         if len(t) != self.width:
-            raise ShapeError(f"a Block of {self.width} columns takes {self.width} parts, got {len(t)}")
+            raise ShapeError(
+                f"a Block of {self.width} columns takes {self.width} parts, got {len(t)}"
+            )
         out: list[Any] = [None] * self.height
         for (i, j), a in self.entries.items():
             if t[j] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,20 @@ from .base import Cost, Operator
 from .structure import facts
 
 
+def spread_to(t: Any, shape: Shape) -> Any:
+    """t copied along new or longer axes; a view when large, which for small arrays costs more."""
+    if isinstance(t, np.ndarray | np.generic) and prod(shape) <= 4096:
+        out = np.empty(shape, t.dtype)
+        out[...] = t
+        return out
+    return np.broadcast_to(t, shape)
+
+
 def sum_to(t: Any, shape: Shape) -> Any:
     """Adjoint of broadcasting from `shape`: add over the axes that were copied."""
     extra = len(t.shape) - len(shape)
+    if extra and t.shape[extra:] == shape:
+        return np.add.reduce(t, axis=tuple(range(extra)))
     axes = tuple(range(extra)) + tuple(
         extra + k for k, s in enumerate(shape) if s == 1 and t.shape[extra + k] != 1
     )
@@ -32,7 +44,7 @@ class Broadcast(Operator):
         self.target = target
 
     def apply(self, t: Any) -> Any:
-        return np.broadcast_to(t, self.target)
+        return spread_to(t, self.target)
 
     def support(self, mask: Any) -> Any:
         return None if mask is None else np.broadcast_to(mask, self.target)
@@ -144,7 +156,7 @@ class Spread(Operator):
     def apply(self, t: Any) -> Any:
         if not self.keepdims:
             t = np.reshape(t, reduced_shape(self._out.shape, self.axes, True))
-        return np.broadcast_to(t, self._out.shape)
+        return spread_to(t, self._out.shape)
 
     def support(self, mask: Any) -> Any:
         return None if mask is None else self.apply(mask)

@@ -13,6 +13,7 @@ diagonal are all contractions with a name; the constructors stand at the end of 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -29,6 +30,20 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def split_subscripts(subscripts: str) -> tuple[list[str], str]:
     inputs, output = subscripts.split("->")
     return inputs.split(","), output
+
+
+@lru_cache(maxsize=4096)
+def swap(subscripts: str, hole: int) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """The swap rule: output and operand `hole` change places.
+
+    Also the labels of the new output that no input has any more, with their axis.
+    """
+    inputs, output = split_subscripts(subscripts)
+    mine = inputs[hole]
+    inputs[hole] = output
+    present = set("".join(inputs))
+    absent = tuple({c: k for k, c in enumerate(mine) if c not in present}.items())
+    return f"{','.join(inputs)}->{mine}", absent
 
 
 class Contraction(Operator):
@@ -55,18 +70,20 @@ class Contraction(Operator):
         operands[self.hole] = t
         return P.contract(*operands, subscripts=self.subscripts, sizes=self.sizes)
 
+    def pull(self, t: Any) -> Any:
+        swapped, absent = swap(self.subscripts, self.hole)
+        operands = [_conjugate(a) for a in self.operands]
+        operands[self.hole] = t
+        return P.contract(*operands, subscripts=swapped, sizes=self._sizes_of(absent))
+
     @property
     def T(self) -> Operator:
-        inputs, output = split_subscripts(self.subscripts)
-        mine = inputs[self.hole]
-        inputs[self.hole] = output
-        present = set("".join(inputs))
-        sizes = tuple(
-            dict((c, s) for c, s in zip(mine, self._in.shape, strict=True) if c not in present).items()
-        )
+        swapped, absent = swap(self.subscripts, self.hole)
         operands = tuple(_conjugate(a) for a in self.operands)
-        swapped = f"{','.join(inputs)}->{mine}"
-        return Contraction(swapped, self.hole, operands, self.out_type, sizes)
+        return Contraction(swapped, self.hole, operands, self.out_type, self._sizes_of(absent))
+
+    def _sizes_of(self, absent: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+        return tuple([(c, self._in.shape[k]) for c, k in absent])
 
     def label_sizes(self) -> dict[str, int]:
         inputs, _ = split_subscripts(self.subscripts)
@@ -89,7 +106,11 @@ class Contraction(Operator):
     @property
     def structure(self) -> frozenset[str]:
         inputs, output = split_subscripts(self.subscripts)
-        if len(inputs) == 1 and sorted(inputs[0]) == sorted(output) and len(set(output)) == len(output):
+        if (
+            len(inputs) == 1
+            and sorted(inputs[0]) == sorted(output)
+            and len(set(output)) == len(output)
+        ):
             return facts("permutation")
         if inputs[self.hole] == output and set("".join(inputs)) == set(output):
             return facts("diagonal")
@@ -139,7 +160,9 @@ def kronecker(A: Any, B: Any) -> Contraction:
 def inner(G: Any) -> Contraction:
     """X ↦ ⟨G, X⟩ = trace(Gᵀ X), a number."""
     labels = _LETTERS[: G.ndim]
-    return Contraction(f"{labels},{labels}->", 1, (_conjugate(G), None), _type(G.shape, G), name="Inner")
+    return Contraction(
+        f"{labels},{labels}->", 1, (_conjugate(G), None), _type(G.shape, G), name="Inner"
+    )
 
 
 def outer(v: Any, size: int) -> Contraction:
@@ -194,7 +217,9 @@ def fuse(outer_op: Contraction, inner_op: Contraction) -> Contraction | None:
     hole = len(before) + inner_op.hole
     labels, operands, hole = _multiply_out(labels, operands, hole, outer_out)
     name = outer_op.name if outer_op.name == inner_op.name else ""
-    return Contraction(f"{','.join(labels)}->{outer_out}", hole, tuple(operands), inner_op._in, name=name)
+    return Contraction(
+        f"{','.join(labels)}->{outer_out}", hole, tuple(operands), inner_op._in, name=name
+    )
 
 
 def _multiply_out(
@@ -210,10 +235,15 @@ def _multiply_out(
             shared = set(labels[k]) & set(labels[m])
             private = shared - rest
             kept = "".join(c for c in dict.fromkeys(labels[k] + labels[m]) if c not in private)
-            sizes = dict(zip(labels[k] + labels[m], operands[k].shape + operands[m].shape, strict=True))
+            sizes = dict(
+                zip(labels[k] + labels[m], operands[k].shape + operands[m].shape, strict=True)
+            )
             if private and prod(sizes[c] for c in kept) <= operands[k].size + operands[m].size:
                 operands[k] = P.contract(
-                    operands[k], operands[m], subscripts=f"{labels[k]},{labels[m]}->{kept}", sizes=()
+                    operands[k],
+                    operands[m],
+                    subscripts=f"{labels[k]},{labels[m]}->{kept}",
+                    sizes=(),
                 )
                 labels[k] = kept
                 del labels[m], operands[m]

@@ -32,7 +32,9 @@ class Inverse(Operator):
             return t
         if isinstance(A, Scale):
             if not A.factor:
-                raise np.linalg.LinAlgError("a block on the diagonal is zero: the system is singular")
+                raise np.linalg.LinAlgError(
+                    "a block on the diagonal is zero: the system is singular"
+                )
             return np.divide(t, A.factor)
         if isinstance(A, Diagonal):
             return np.divide(t, A.d)

@@ -110,8 +110,15 @@ def product(factors: Sequence[Operator]) -> Operator:
 
 def _check(a: Operator, b: Operator) -> None:
     x, y = a.in_type, b.out_type
-    if isinstance(x, Type) and isinstance(y, Type) and x.shape != y.shape and not isinstance(a, Matrix):
-        raise ShapeError(f"cannot compose {a!r}, which takes {x.shape}, with {b!r}, which gives {y.shape}")
+    if (
+        isinstance(x, Type)
+        and isinstance(y, Type)
+        and x.shape != y.shape
+        and not isinstance(a, Matrix)
+    ):
+        raise ShapeError(
+            f"cannot compose {a!r}, which takes {x.shape}, with {b!r}, which gives {y.shape}"
+        )
 
 
 def _same(a: Operator, b: Operator) -> Any:

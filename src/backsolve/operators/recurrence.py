@@ -37,7 +37,12 @@ class Recurrence(Operator):
 
     @property
     def T(self) -> Operator:
-        return Recurrence(_shift(np.conjugate(self.a), self.axis, self.reverse), self.axis, not self.reverse, self._type)
+        return Recurrence(
+            _shift(np.conjugate(self.a), self.axis, self.reverse),
+            self.axis,
+            not self.reverse,
+            self._type,
+        )
 
     @property
     def in_type(self) -> Type:
@@ -85,7 +90,9 @@ class Cumsum(Operator):
 
     @property
     def cost(self) -> Cost:
-        return Cost(additions=self.in_type.size, bytes=2 * self.in_type.size * self._type.dtype.itemsize)
+        return Cost(
+            additions=self.in_type.size, bytes=2 * self.in_type.size * self._type.dtype.itemsize
+        )
 
     def __repr__(self) -> str:
         return f"Cumsum(axis={self.axis}{', reverse' if self.reverse else ''})"

@@ -130,8 +130,12 @@ class Erase(Operator):
 
 def pad(in_type: Type, widths: tuple[tuple[int, int], ...]) -> Unslice:
     """Zero-padding by (before, after) per axis."""
-    shape = tuple(s + before + after for s, (before, after) in zip(in_type.shape, widths, strict=True))
-    spec = tuple((before, before + s, 1) for s, (before, _) in zip(in_type.shape, widths, strict=True))
+    shape = tuple(
+        s + before + after for s, (before, after) in zip(in_type.shape, widths, strict=True)
+    )
+    spec = tuple(
+        (before, before + s, 1) for s, (before, _) in zip(in_type.shape, widths, strict=True)
+    )
     return Unslice(Type(shape, in_type.dtype), spec)
 
 

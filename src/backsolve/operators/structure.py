@@ -8,6 +8,8 @@
     selection     every row has at most one entry, a 1
     symmetric     equal to its adjoint
     sparse        the number of non-zeros grows like the larger side, not like the product
+
+A Block adds `lower` and `upper`, of the pattern of its entries.
 """
 
 from __future__ import annotations
@@ -27,7 +29,15 @@ _IMPLIES = {
 # Holds for a product (a sum) if it holds for every factor (term).
 _KEPT_BY_PRODUCT = {"identity", "diagonal", "permutation", "orthogonal", "selection"}
 _KEPT_BY_SUM = {"zero", "diagonal", "symmetric", "sparse"}
-_KEPT_BY_TRANSPOSE = {"identity", "zero", "permutation", "orthogonal", "sparse", "diagonal", "symmetric"}
+_KEPT_BY_TRANSPOSE = {
+    "identity",
+    "zero",
+    "permutation",
+    "orthogonal",
+    "sparse",
+    "diagonal",
+    "symmetric",
+}
 
 
 def facts(*names: str) -> Facts:

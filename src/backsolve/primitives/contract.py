@@ -35,10 +35,14 @@ def label_sizes(subscripts: str, shapes: Any, sizes: Any) -> dict[str, int]:
     known = dict(sizes)
     for labels, shape in zip(inputs, shapes, strict=True):
         if len(labels) != len(shape):
-            raise ShapeError(f"`{subscripts}` expects rank {len(labels)} for {labels!r}, got shape {shape}")
+            raise ShapeError(
+                f"`{subscripts}` expects rank {len(labels)} for {labels!r}, got shape {shape}"
+            )
         for c, n in zip(labels, shape, strict=True):
             if known.setdefault(c, n) != n:
-                raise ShapeError(f"`{subscripts}` needs one length for {c!r}: got {known[c]} and {n} in {shapes}")
+                raise ShapeError(
+                    f"`{subscripts}` needs one length for {c!r}: got {known[c]} and {n} in {shapes}"
+                )
     return known
 
 
@@ -84,7 +88,9 @@ def _plan(subscripts: str) -> Any:
     inner = [c for c in a if c in b and c not in output]
     left = [c for c in output if c in a and c not in b]
     right = [c for c in output if c in b and c not in a]
-    if len(batch) + len(inner) + len(left) != len(a) or len(batch) + len(inner) + len(right) != len(b):
+    if len(batch) + len(inner) + len(left) != len(a) or len(batch) + len(inner) + len(right) != len(
+        b
+    ):
         return None  # a label that stands in one operand only: einsum sums it first
     if not inner:
         return _outer_plan(a, b, output)

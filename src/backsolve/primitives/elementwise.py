@@ -22,7 +22,13 @@ LN2, LN10 = float(np.log(2.0)), float(np.log(10.0))
 
 
 def elementwise(
-    name: str, run: Any, blocks: Any = None, *, kind: type[Primitive] = Primitive, ufunc: Any = None, **row: Any
+    name: str,
+    run: Any,
+    blocks: Any = None,
+    *,
+    kind: type[Primitive] = Primitive,
+    ufunc: Any = None,
+    **row: Any,
 ) -> Any:
     """A row of this table; it also answers for NumPy's ufunc of that name."""
     made = primitive(name, run, kind, blocks=blocks, elementwise=True, batch=batch, **row)
@@ -58,7 +64,9 @@ def real_of(a: Any, d: Any) -> Any:
 # ---- arithmetic
 
 add = binary("add", ONE, ONE, operator.add, text="{0} + {1}", code="{0} + {1}", latex="{0} + {1}")
-subtract = binary("subtract", ONE, MINUS, operator.sub, text="{0} − {1}", code="{0} - {1}", latex="{0} - {1}")
+subtract = binary(
+    "subtract", ONE, MINUS, operator.sub, text="{0} − {1}", code="{0} - {1}", latex="{0} - {1}"
+)
 multiply = binary(
     "multiply",
     lambda b: Diagonal(b),
@@ -70,7 +78,9 @@ multiply = binary(
 )
 divide = binary(
     "divide",
-    lambda b: Diagonal(1 / b) if isinstance(b, np.generic | np.ndarray) else Diagonal(np.divide(1.0, b)),
+    lambda b: (
+        Diagonal(1 / b) if isinstance(b, np.generic | np.ndarray) else Diagonal(np.divide(1.0, b))
+    ),
     lambda y, b: Diagonal(-y / b),
     np.divide,
     text="{0} / {1}",
@@ -106,10 +116,17 @@ def _power(a: Any, b: Any) -> Any:
 
 
 power = binary(
-    "power", lambda a, b: _d_power_base(a, b), lambda y, a: _d_power_exponent(y, a), _power,
-    text="{0}^{1}", code="{0} ** {1}", latex="{{{0}}}^{{{1}}}",
+    "power",
+    lambda a, b: _d_power_base(a, b),
+    lambda y, a: _d_power_exponent(y, a),
+    _power,
+    text="{0}^{1}",
+    code="{0} ** {1}",
+    latex="{{{0}}}^{{{1}}}",
 )
-float_power = binary("float_power", lambda a, b: _d_power_base(a, b), lambda y, a: _d_power_exponent(y, a))
+float_power = binary(
+    "float_power", lambda a, b: _d_power_base(a, b), lambda y, a: _d_power_exponent(y, a)
+)
 sqrt = unary("sqrt", lambda y: Diagonal(0.5 / y), text="√{0}", latex=r"\sqrt{{{0}}}")
 cbrt = unary("cbrt", lambda y: Diagonal(1 / (3 * y * y)))
 absolute = unary(
@@ -145,9 +162,13 @@ def share(a: Any, y: Any, base: Any = np.exp) -> Any:
     return base(a - np.where(np.isneginf(y), 0, y))
 
 
-logaddexp = binary("logaddexp", lambda y, a: Diagonal(share(a, y)), lambda y, b: Diagonal(share(b, y)))
+logaddexp = binary(
+    "logaddexp", lambda y, a: Diagonal(share(a, y)), lambda y, b: Diagonal(share(b, y))
+)
 logaddexp2 = binary(
-    "logaddexp2", lambda y, a: Diagonal(share(a, y, np.exp2)), lambda y, b: Diagonal(share(b, y, np.exp2))
+    "logaddexp2",
+    lambda y, a: Diagonal(share(a, y, np.exp2)),
+    lambda y, b: Diagonal(share(b, y, np.exp2)),
 )
 
 # ---- trigonometry
@@ -159,7 +180,9 @@ arcsin = unary("arcsin", lambda a: Diagonal(1 / np.sqrt(1 - a * a)))
 arccos = unary("arccos", lambda a: Diagonal(-1 / np.sqrt(1 - a * a)))
 arctan = unary("arctan", lambda a: Diagonal(1 / (1 + a * a)))
 arctan2 = binary(
-    "arctan2", lambda a, b: Diagonal(b / (a * a + b * b)), lambda a, b: Diagonal(-a / (a * a + b * b))
+    "arctan2",
+    lambda a, b: Diagonal(b / (a * a + b * b)),
+    lambda a, b: Diagonal(-a / (a * a + b * b)),
 )
 sinh = unary("sinh", lambda a: Diagonal(np.cosh(a)))
 cosh = unary("cosh", lambda a: Diagonal(np.sinh(a)))
@@ -176,8 +199,14 @@ UFUNCS[np.radians], UFUNCS[np.degrees] = deg2rad, rad2deg
 
 def _wins(mine: Any, other: Any, better: Any) -> Any:
     tie = np.equal(mine, other)
-    return Product([Diagonal(np.where(tie, 0.5, 1.0).astype(mine.dtype if hasattr(mine, "dtype") else float)),
-                    Mask(np.logical_or(better(mine, other), tie))])
+    return Product(
+        [
+            Diagonal(
+                np.where(tie, 0.5, 1.0).astype(mine.dtype if hasattr(mine, "dtype") else float)
+            ),
+            Mask(np.logical_or(better(mine, other), tie)),
+        ]
+    )
 
 
 def _wins_or_nan(mine: Any, other: Any, better: Any) -> Any:
@@ -186,10 +215,16 @@ def _wins_or_nan(mine: Any, other: Any, better: Any) -> Any:
     return Product([Diagonal(np.where(tie, 0.5, 1.0)), Mask(np.logical_or(valid, tie))])
 
 
-maximum = binary("maximum", lambda a, b: _wins(a, b, np.greater), lambda a, b: _wins(b, a, np.greater))
+maximum = binary(
+    "maximum", lambda a, b: _wins(a, b, np.greater), lambda a, b: _wins(b, a, np.greater)
+)
 minimum = binary("minimum", lambda a, b: _wins(a, b, np.less), lambda a, b: _wins(b, a, np.less))
-fmax = binary("fmax", lambda a, b: _wins_or_nan(a, b, np.greater), lambda a, b: _wins_or_nan(b, a, np.greater))
-fmin = binary("fmin", lambda a, b: _wins_or_nan(a, b, np.less), lambda a, b: _wins_or_nan(b, a, np.less))
+fmax = binary(
+    "fmax", lambda a, b: _wins_or_nan(a, b, np.greater), lambda a, b: _wins_or_nan(b, a, np.greater)
+)
+fmin = binary(
+    "fmin", lambda a, b: _wins_or_nan(a, b, np.less), lambda a, b: _wins_or_nan(b, a, np.less)
+)
 where = elementwise(
     "where", np.where, (None, lambda a: Mask(a), lambda a: Mask(np.logical_not(a))), ufunc=()
 )
@@ -216,9 +251,14 @@ ldexp = binary("ldexp", lambda b: Diagonal(np.exp2(b)))
 # ---- complex numbers: real-linear blocks (see operators/cast.py)
 
 conjugate = elementwise(
-    "conjugate", np.conjugate, (lambda A: Conjugate(A) if A.dtype.kind == "c" else ONE,), code="np.conj({0})"
+    "conjugate",
+    np.conjugate,
+    (lambda A: Conjugate(A) if A.dtype.kind == "c" else ONE,),
+    code="np.conj({0})",
 )
-real = elementwise("real", np.real, (lambda A: RealPart(A) if A.dtype.kind == "c" else ONE,), ufunc=())
+real = elementwise(
+    "real", np.real, (lambda A: RealPart(A) if A.dtype.kind == "c" else ONE,), ufunc=()
+)
 imag = elementwise(
     "imag",
     np.imag,
@@ -243,7 +283,9 @@ cast = elementwise(
 )
 # To integers or booleans: piecewise constant.
 cast_discrete = elementwise(
-    "cast_discrete", _run_cast, type=lambda a, *, dtype: Type(a.shape, np.dtype(dtype)),
+    "cast_discrete",
+    _run_cast,
+    type=lambda a, *, dtype: Type(a.shape, np.dtype(dtype)),
     code="{0}.astype('{dtype}')",
 )
 

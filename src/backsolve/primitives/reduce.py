@@ -83,17 +83,24 @@ def _norm_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
         return Product([SumAxes(a, axis, keepdims), Diagonal(direction)])
     t = Type(a.shape, a.dtype)
     real = RealPart(t)
-    return Product([SumAxes(real.out_type, axis, keepdims), real, Diagonal(np.conjugate(direction), t)])
+    return Product(
+        [SumAxes(real.out_type, axis, keepdims), real, Diagonal(np.conjugate(direction), t)]
+    )
 
 
 sum = _reduction(
-    "sum", _ufunc(np.add), lambda A, *, axis, keepdims: SumAxes(A, axis, keepdims), text="Σ {0}",
+    "sum",
+    _ufunc(np.add),
+    lambda A, *, axis, keepdims: SumAxes(A, axis, keepdims),
+    text="Σ {0}",
     code="np.sum({0}, axis={axis}, keepdims={keepdims})",
 )
 prod = _reduction(
     "prod",
     _ufunc(np.multiply),
-    lambda a, *, axis, keepdims: Product([SumAxes(a, axis, keepdims), Diagonal(product_of_others(a, axis))]),
+    lambda a, *, axis, keepdims: Product(
+        [SumAxes(a, axis, keepdims), Diagonal(product_of_others(a, axis))]
+    ),
 )
 max = _reduction(
     "max", _ufunc(np.maximum), lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims)

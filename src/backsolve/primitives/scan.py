@@ -51,7 +51,9 @@ def _run_recurrence(a: Any, t: Any, *, axis: int, reverse: bool) -> Any:
 
 cumsum = primitive(
     "cumsum",
-    lambda a, *, axis: np.add.accumulate(a, axis=axis) if a.dtype.kind in "fc" else np.cumsum(a, axis=axis),
+    lambda a, *, axis: (
+        np.add.accumulate(a, axis=axis) if a.dtype.kind in "fc" else np.cumsum(a, axis=axis)
+    ),
     blocks=(lambda A, *, axis: Cumsum(A, axis),),
     type=_same,
     batch=over_axes,
@@ -60,9 +62,7 @@ cumsum = primitive(
 cumprod = primitive(
     "cumprod",
     lambda a, *, axis: np.cumprod(a, axis=axis),
-    blocks=(
-        lambda y, a, *, axis: Product([Recurrence(a, axis), Diagonal(shifted(y, axis, 1.0))]),
-    ),
+    blocks=(lambda y, a, *, axis: Product([Recurrence(a, axis), Diagonal(shifted(y, axis, 1.0))]),),
     type=_same,
     batch=over_axes,
     code="np.cumprod({0}, axis={axis})",

@@ -61,7 +61,9 @@ permute = primitive(
     lambda a, *, axes: np.transpose(a, axes),
     blocks=(lambda A, *, axes: Transpose(A, axes),),
     type=lambda a, *, axes: Type(tuple(a.shape[k] for k in axes), a.dtype),
-    batch=lambda prim, size, args, batched, params: prim(args[0], axes=(0, *[k + 1 for k in params["axes"]])),
+    batch=lambda prim, size, args, batched, params: prim(
+        args[0], axes=(0, *[k + 1 for k in params["axes"]])
+    ),
     code="np.transpose({0}, {axes})",
     text="{0}ᵀ",
 )

@@ -14,14 +14,27 @@ from .elementwise import binary, elementwise, unary
 TWO_OVER_ROOT_PI = float(2 / np.sqrt(np.pi))
 ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
-erf = unary("erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erf, ufunc=special.erf)
-erfc = unary("erfc", lambda a: Diagonal(-TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erfc, ufunc=special.erfc)
-erfinv = unary(
-    "erfinv", lambda y: Diagonal(np.exp(y * y) / TWO_OVER_ROOT_PI), special.erfinv, ufunc=special.erfinv
+erf = unary(
+    "erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erf, ufunc=special.erf
 )
-ndtr = unary("ndtr", lambda a: Diagonal(np.exp(-0.5 * a * a) / ROOT_TWO_PI), special.ndtr, ufunc=special.ndtr)
-gammaln = unary("gammaln", lambda a: Diagonal(special.psi(a)), special.gammaln, ufunc=special.gammaln)
-gamma = unary("gamma", lambda y, a: Diagonal(y * special.psi(a)), special.gamma, ufunc=special.gamma)
+erfc = unary(
+    "erfc", lambda a: Diagonal(-TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erfc, ufunc=special.erfc
+)
+erfinv = unary(
+    "erfinv",
+    lambda y: Diagonal(np.exp(y * y) / TWO_OVER_ROOT_PI),
+    special.erfinv,
+    ufunc=special.erfinv,
+)
+ndtr = unary(
+    "ndtr", lambda a: Diagonal(np.exp(-0.5 * a * a) / ROOT_TWO_PI), special.ndtr, ufunc=special.ndtr
+)
+gammaln = unary(
+    "gammaln", lambda a: Diagonal(special.psi(a)), special.gammaln, ufunc=special.gammaln
+)
+gamma = unary(
+    "gamma", lambda y, a: Diagonal(y * special.psi(a)), special.gamma, ufunc=special.gamma
+)
 digamma = unary("digamma", lambda a: Diagonal(polygamma(a, n=1)), special.psi, ufunc=special.psi)
 sigmoid = unary("sigmoid", lambda y: Diagonal(y * (1 - y)), special.expit, ufunc=special.expit)
 log_sigmoid = unary(
@@ -35,7 +48,9 @@ def _run_polygamma(a: Any, *, n: int) -> Any:
     return np.asarray(special.polygamma(n, a)).astype(getattr(a, "dtype", float))[()]
 
 
-polygamma = elementwise("polygamma", _run_polygamma, (lambda a, *, n: Diagonal(polygamma(a, n=n + 1)),))
+polygamma = elementwise(
+    "polygamma", _run_polygamma, (lambda a, *, n: Diagonal(polygamma(a, n=n + 1)),)
+)
 
 
 def _log_or_zero(a: Any, b: Any) -> Any:

@@ -5,7 +5,6 @@ from . import numpy as numpy
 from . import operators as operators
 from . import tree as tree
 from .api import backslash as backslash
-from .api import debug_nans as debug_nans
 from .api import grad as grad
 from .api import hessian as hessian
 from .api import hvp as hvp
@@ -16,6 +15,7 @@ from .api import stop_gradient as stop_gradient
 from .api import value_and_grad as value_and_grad
 from .api import vjp as vjp
 from .api import vmap as vmap
+from .debug import debug_nans as debug_nans
 from .function import Function as Function
 from .operators import Block as Block
 from .operators import I as I

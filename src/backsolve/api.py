@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import tree
 from .batch import evaluate_batched
-from .errors import NaNError, NotScalarError, ShapeError, StructureError, location
+from .errors import NotScalarError, ShapeError, StructureError, location
 from .ir import Type
 from .kinds import distinct, same_kind
 from .operators import Block, Inverse, Operator, as_operator
@@ -463,35 +462,3 @@ def backslash(A: Any, b: Any) -> Any:
     if isinstance(A, Block):
         return A.solve(tuple(b))
     return Inverse(A).apply(b)
-
-
-@contextmanager
-def debug_nans(enabled: bool = True) -> Iterator[None]:
-    """Within this context the first operation that makes a NaN, forward or backward, is an error.
-
-    The message names the operation and the user's line that ran it.
-    """
-    lines: dict[Row, str] = {}
-
-    def nan_in(x: Any) -> bool:
-        v = getattr(x, "_v", getattr(x, "value", x))
-        return isinstance(v, float | np.ndarray | np.generic) and bool(np.any(np.isnan(v)))
-
-    def forward(prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
-        if row is not None:
-            lines[row] = location(3)
-        if nan_in(y) and not any(nan_in(a) for a in inputs):
-            raise NaNError(f"`{prim.name}` made a NaN", at=location(3))
-
-    def block(row: Row, image: Any, seed: Any) -> None:
-        if nan_in(image) and not nan_in(seed):
-            at = lines.get(row, "a line that ran before debug_nans() was switched on")
-            raise NaNError(f"the derivative of `{row.primitive.name}` made a NaN; the operation stands", at=at)
-
-    before = hooks.observe, hooks.observe_block
-    if enabled:
-        hooks.observe, hooks.observe_block = forward, block
-    try:
-        yield
-    finally:
-        hooks.observe, hooks.observe_block = before

@@ -21,11 +21,11 @@ OperatorOf = Callable[[Sequence[Any], bool], Operator]
 
 
 class _Joint(Primitive):
-    is_joint = True
+    is_joint, is_plain = True, False
 
 
 class _Component(Primitive):
-    is_component = True
+    is_component, is_plain = True, False
 
 
 JOINT = _Joint("joint", lambda: None)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
@@ -39,6 +39,7 @@ _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
 _PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
 _VALUE, _TYPE = 1, 2
+ASKS_MORE, FIXED = -1, -2  # see _compile
 _LETTERS = {letter: k for k, letter in enumerate("yabcd")}
 
 
@@ -59,9 +60,8 @@ hooks = _Hooks()
 class Primitive:
     """See the head of this file. Instances are the functions that all rooms compute with."""
 
-    is_leaf = False
-    is_joint = False
-    is_component = False
+    is_leaf = is_joint = is_component = False
+    is_plain = True  # none of the three above
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Primitive:
         else:
             compiled = [_compile(block) for block in blocks or ()]
             self._variadic = None
-            self.blocks = tuple(call for call, _, _ in compiled)
+            self.blocks = tuple(entry for entry, _, _ in compiled)
             self._wants = tuple(values for _, values, _ in compiled)
             self._type_wants = tuple(types for _, _, types in compiled)
 
@@ -103,16 +103,18 @@ class Primitive:
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         Tensor = hooks.Tensor
-        values = []
+        values, rows = [], []
         boxed = False
         for a in args:
             if type(a) is Tensor:
                 values.append(a._v)
+                rows.append(a.row)
                 boxed = True
-            elif isinstance(a, Tensor):
+                continue
+            if isinstance(a, Tensor):
                 return hooks.stage(self, args, params)
-            else:
-                values.append(a if type(a) in _PLAIN else coerce(a))
+            values.append(a if type(a) in _PLAIN else coerce(a))
+            rows.append(None)
         try:
             y = self.run(*values, **params)
         except Exception as error:
@@ -121,15 +123,15 @@ class Primitive:
             if hooks.observe is not None:
                 hooks.observe(self, None, y, args)
             return y
-        row = self.record(y, args, values, params)
+        row = self.record(y, rows, values, params)
         if hooks.observe is not None:
             hooks.observe(self, row, y, args)
         return wrap(y, row)
 
-    def record(self, y: Any, args: Sequence[Any], values: Sequence[Any], params: Any) -> Row | None:
-        """The row of `y = self(*args)`, or None if nothing in it varies."""
-        Tensor = hooks.Tensor
-        rows = [a.row if isinstance(a, Tensor) else None for a in args]
+    def record(
+        self, y: Any, rows: list[Row | None], values: Sequence[Any], params: dict[str, Any]
+    ) -> Row | None:
+        """The row of `y = self(*values)`, or None if nothing in it varies."""
         pattern = tuple([r is not None for r in rows])
         plan = self._plans.get(pattern)
         if plan is None:
@@ -137,9 +139,12 @@ class Primitive:
         active, keep = plan
         if not active:
             return None
+        owner = None
         for i in active:
             if i < 0:
                 rows[~i] = None
+            elif rows[i].owner is not None:  # type: ignore[union-attr]
+                owner = True
         saved = NOTHING
         if keep:
             inputs = [
@@ -147,7 +152,12 @@ class Primitive:
                 for k, v, r in zip(keep[1:], values, rows, strict=True)
             ]
             saved = (y if keep[0] else None, *inputs)
-        return self.make_row(y, rows, values, saved, params)
+        if owner is None or None not in rows:
+            parents = tuple(rows)
+        else:
+            parents = tuple([v if r is None else r for r, v in zip(rows, values, strict=True)])
+        t = y if hasattr(y, "shape") else type_of(y)
+        return Row(self, parents, saved, params or None, t.shape, t.dtype, owner)
 
     def _plan(self, pattern: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """For inputs that vary as in `pattern`: which of them count, and what to keep.
@@ -162,7 +172,7 @@ class Primitive:
         for i, varies in enumerate(pattern):
             if not varies:
                 continue
-            if self.blocks is not None and self.blocks[i] is None:
+            if self.blocks is not None and self.blocks[i][0] is None:
                 active.append(~i)
                 continue
             active.append(i)
@@ -176,25 +186,12 @@ class Primitive:
             return (), ()
         return tuple(active), tuple(keep) if any(keep) else ()
 
-    def make_row(
-        self, y: Any, rows: Sequence[Row | None], values: Sequence[Any], saved: Any, params: Any
-    ) -> Row:
-        owned = False
-        for r in rows:
-            if r is not None and r.owner is not None:
-                owned = True
-        parents = tuple(rows)
-        if owned and None in rows:
-            parents = tuple([v if r is None else r for r, v in zip(rows, values, strict=True)])
-        t = y if hasattr(y, "shape") else type_of(y)
-        return Row(self, parents, saved, params or None, t.shape, t.dtype, owned or None)
-
     def block(self, row: Row, i: int, s: Sequence[Any]) -> Any:
         """The operator ∂y/∂input i; `s` is row.saved, or `row_values(row)` to be recorded."""
         if self.blocks is None:
             return self._variadic(i, s, row)
-        block = self.blocks[i]
-        return block(s, row) if block.__class__ is FunctionType else block
+        block, k = self.blocks[i]
+        return block(s[k]) if k >= 0 else block(s, row) if k == ASKS_MORE else block
 
     def infer(self, types: Sequence[Type], params: dict[str, Any]) -> list[Type]:
         """The types of the outputs, without computing them."""
@@ -244,13 +241,14 @@ class Unary(Primitive):
                 else:
                     saved = (None, v) if keep_a else NOTHING
                 try:
-                    row = Row(self, (parent,), saved, None, y.shape, y.dtype, None)
+                    shape, dtype = y.shape, y.dtype
                 except AttributeError:  # a bare Python number
-                    known = type_of(y)
-                    row = Row(self, (parent,), saved, None, known.shape, known.dtype, None)
+                    shape, dtype = (), type_of(y).dtype
+                if shape == parent.shape:
+                    shape = parent.shape  # one tuple for both: the solve compares by identity
+                t.row = row = Row(self, (parent,), saved, None, shape, dtype, None)
                 if parent.owner is not None:
                     row.owner = ref(t)
-                t.row = row
             if hook.observe is not None:
                 hook.observe(self, t.row, y, (a,))
             return t
@@ -311,13 +309,16 @@ class Binary(Primitive):
                     saved = pick_both(y, va, vb)
                     parents = (row_a, row_b)
                 try:
-                    row = Row(self, parents, saved, None, y.shape, y.dtype, None)
+                    shape, dtype = y.shape, y.dtype
                 except AttributeError:  # two bare Python numbers gave a third
-                    known = type_of(y)
-                    row = Row(self, parents, saved, None, known.shape, known.dtype, None)
+                    shape, dtype = (), type_of(y).dtype
+                if row_a is not None and shape == row_a.shape:
+                    shape = row_a.shape
+                elif row_b is not None and shape == row_b.shape:
+                    shape = row_b.shape
+                t.row = row = Row(self, parents, saved, None, shape, dtype, None)
                 if owner is not None:
                     row.owner = ref(t)
-                t.row = row
             if hook.observe is not None:
                 hook.observe(self, t.row, y, (a, b))
             return t
@@ -415,10 +416,14 @@ def translate(error: Exception, prim: Primitive, values: Sequence[Any], params: 
     return error
 
 
-def _compile(block: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
-    """A block as called by the engine, `call(saved, row)`, and the positions it asks for."""
+def _compile(block: Any) -> tuple[tuple[Any, int], tuple[int, ...], tuple[int, ...]]:
+    """A block as the engine calls it, and the positions it asks for by value and by type.
+
+    The engine gets (block, k): a function of the one captured value k, which is the common case; or,
+    for ASKS_MORE, a function of (saved, row); or, for FIXED, the operator itself.
+    """
     if block is None or not inspect.isfunction(block):
-        return block, (), ()
+        return (block, FIXED), (), ()
     code = block.__code__
     names = code.co_varnames[: code.co_argcount]
     keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
@@ -426,17 +431,16 @@ def _compile(block: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
     types = tuple(_LETTERS[n.lower()] for n in names if n not in _LETTERS)
     if not types and not keywords:
         if len(values) == 1:
-            (k,) = values
-            return lambda s, row: block(s[k]), values, ()
+            return (block, values[0]), values, ()
         if len(values) == 2:
             j, k = values
-            return lambda s, row: block(s[j], s[k]), values, ()
+            return (lambda s, row: block(s[j], s[k]), ASKS_MORE), values, ()
 
     def call(s: Sequence[Any], row: Row) -> Any:
         args = [s[_LETTERS[n]] if n in _LETTERS else _type(row, s, _LETTERS[n.lower()]) for n in names]
         return block(*args, **{k: row.params[k] for k in keywords})  # type: ignore[index]
 
-    return call, values, types
+    return (call, ASKS_MORE), values, types
 
 
 def _type(row: Row, s: Sequence[Any], k: int) -> Any:

@@ -76,11 +76,21 @@ def _trace(system: System) -> list[str]:
     height = max(len(left), len(right))
     left += [("", "")] * (height - len(left))
     right += [("", "")] * (height - len(right))
-    widths = [max((len(cell[k]) for cell in column), default=0) for column in (left, right) for k in (0, 1)]
+    table = [(*a, *b) for a, b in zip(left, right, strict=True)]
+    widths = [max((_width(line[k]) for line in table), default=0) for k in range(4)]
     return [
-        f"  {a:<{widths[0]}}  {b:<{widths[1]}}    {c:<{widths[2]}}  {d}".rstrip()
-        for (a, b), (c, d) in zip(left, right, strict=True)
+        ("  " + "  ".join(_pad(cell, w) for cell, w in zip(line, widths, strict=True))).rstrip()
+        for line in table
     ]
+
+
+def _width(text: str) -> int:
+    """Columns on the screen: a combining bar takes none."""
+    return len(text) - text.count("\u0304")
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))
 
 
 def _adjoint_lines(system: System) -> list[tuple[str, str]]:

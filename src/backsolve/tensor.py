@@ -31,7 +31,7 @@ from .row import NOTHING, Row
 class _Leaf(Primitive):
     """The row of a parameter: nothing made it."""
 
-    is_leaf = True
+    is_leaf, is_plain = True, False
 
 
 LEAF = _Leaf("leaf", lambda: None)

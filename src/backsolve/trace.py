@@ -69,7 +69,8 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     var = Var(out, recorder)
     recorder.equations.append(Equation((var,), prim, atoms, params, location(2)))
     values = [a._v if isinstance(a, hooks.Tensor) else a for a in args]
-    return wrap(var, prim.record(var, args, values, params))
+    rows = [a.row if isinstance(a, hooks.Tensor) else None for a in args]
+    return wrap(var, prim.record(var, rows, values, params))
 
 
 hooks.stage = stage_call

@@ -25,26 +25,40 @@ class Varied:
 
     def __init__(self, what: str, args: Sequence[Any], argnums: int | Sequence[int]):
         self.single = isinstance(argnums, int | np.integer)
-        numbers = [argnums] if self.single else list(argnums)  # type: ignore[arg-type, list-item]
+        numbers: Sequence[Any] = [argnums] if self.single else list(argnums)  # type: ignore[arg-type]
         for n in numbers:
-            if not -len(args) <= n < len(args):  # type: ignore[operator]
+            if not -len(args) <= n < len(args):
                 raise NotDifferentiableError(
                     f"`{what}` was asked for argument {n} of a call with {len(args)} arguments; "
                     "keyword arguments cannot be varied, pass them by position"
                 )
         self.args = list(args)
-        chosen = tuple(args[n] for n in numbers)  # type: ignore[index]
-        self.originals, self.structure = tree.flatten(chosen)
-        self.static = [not _is_number(x) for x in self.originals]
-        fresh = [x if s else vary(what, x) for x, s in zip(self.originals, self.static, strict=True)]
+        self.originals, self.structure = tree.flatten(tuple([args[n] for n in numbers]))
+        self.static = []  # leaves that are no numbers: names, functions; they stand for themselves
+        self.rows: list[Row] = []
+        self.from_tensors, self.from_python = False, True
+        fresh = []
+        for x in self.originals:
+            kind = type(x)
+            if kind is np.ndarray and x.dtype.kind == "f" and x.ndim:
+                x = wrap(x, leaf_row(x))
+            elif kind is float:
+                x = wrap(x, leaf_row(x))
+            elif isinstance(x, _NUMBERS):
+                self.from_tensors |= isinstance(x, Tensor)
+                x = vary(what, x)
+            else:
+                self.static.append(True)
+                fresh.append(x)
+                continue
+            self.from_python &= kind is float or kind is complex
+            self.static.append(False)
+            self.rows.append(x.row)
+            fresh.append(x)
         for n, part in zip(numbers, self.structure.unflatten(fresh), strict=True):
-            self.args[n] = part  # type: ignore[index]
-        self.rows: list[Row] = [x.row for x, s in zip(fresh, self.static, strict=True) if not s]
-        self.numbers = [x for x, s in zip(self.originals, self.static, strict=True) if not s]
-        self.oldest = min((r.index for r in self.rows), default=0)
+            self.args[n] = part
+        self.oldest = self.rows[0].index if self.rows else 0
         self.record: bool | None = None  # known once `pull` has met all rows
-        self.from_tensors = any(isinstance(x, Tensor) for x in self.numbers)
-        self.from_python = all(type(x) in (float, complex) for x in self.numbers)
 
     def gather(self, outputs: Sequence[Tensor]) -> tuple[list[Row], bool]:
         """The rows between the fresh ones and `outputs`; and whether the solve must be recorded."""
@@ -97,8 +111,7 @@ class Varied:
         return parts[0] if self.single else parts
 
 
-def _is_number(x: Any) -> bool:
-    return isinstance(x, Tensor | np.ndarray | np.generic | float | complex | int)
+_NUMBERS = (Tensor, np.ndarray, np.generic, float, complex, int)
 
 
 def vary(what: str, x: Any) -> Tensor:

@@ -24,9 +24,18 @@ from . import protocol as _protocol
 from . import reductions as _reductions
 from . import shapes as _shapes
 from . import sorting as _sorting
+from . import writing as _writing
 from .creation import OWN as _OWN
 
-_INTERNAL = {"getitem", "setitem", "array_ufunc", "array_function", "backward", "forward"}
+_INTERNAL = {
+    "getitem",
+    "setitem",
+    "array_ufunc",
+    "array_function",
+    "ufunc_at",
+    "backward",
+    "forward",
+}
 
 
 def __getattr__(name: str) -> Any:

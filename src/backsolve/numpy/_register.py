@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.exceptions import AxisError as _NumPyAxisError
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from ..errors import UnsupportedError
+from ..errors import BacksolveError, UnsupportedError
 from ..primitive import FUNCTIONS, coerce
 from ..tensor import Tensor
 
@@ -52,15 +55,56 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
 
 
+def size_of(x: Any) -> int:
+    n = 1
+    for s in shape_of(x):
+        n *= s
+    return n
+
+
+def integers(x: Any) -> list[int]:
+    """One int or a sequence of them (a shape, axes, repeats), as a list."""
+    if isinstance(x, int | np.integer):
+        return [int(x)]
+    if hasattr(x, "ndim") and x.ndim == 0:
+        return [operator.index(x)]
+    return [operator.index(k) for k in x]
+
+
+class AxisError(BacksolveError, _NumPyAxisError):
+    """An axis was named that the array does not have, or one axis twice.
+
+    Axes count from 0 to ndim − 1, or backwards from −1.
+    """
+
+
+class IndexingError(BacksolveError, IndexError):
+    """An index that does not fit: out of range, too many, or neither integers nor booleans."""
+
+
+def _caller() -> str:
+    """The public function that is running, for a message."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_name.startswith("_") and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name
+
+
 def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """NumPy's `axis` argument as a tuple of non-negative ints; None means all."""
     if axis is None:
         return tuple(range(ndim))
-    return normalize_axis_tuple(axis, ndim)
+    try:
+        return normalize_axis_tuple(axis, ndim)
+    except ValueError as error:  # NumPy's AxisError is one, too
+        raise AxisError(f"`{_caller()}` got axis={axis!r}, rank {ndim}: {error}") from None
 
 
 def one_axis(axis: int, ndim: int) -> int:
-    return normalize_axis_index(axis, ndim)
+    try:
+        return normalize_axis_index(operator.index(axis), ndim)
+    except ValueError as error:
+        raise AxisError(f"`{_caller()}` got axis={axis!r}, rank {ndim}: {error}") from None
 
 
 def reject(name: str, **options: Any) -> None:
@@ -68,3 +112,7 @@ def reject(name: str, **options: Any) -> None:
     for option, value in options.items():
         if value is not None and value is not np._NoValue:
             raise UnsupportedError(f"`{name}` on a tensor does not take {option}={value!r}")
+
+
+def given(option: Any) -> bool:
+    return option is not None and option is not np._NoValue

@@ -98,9 +98,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     reject("interp", period=period)
     x, xp, fp = array(x), array(xp), array(fp)
     n = shape_of(xp)[0]
-    at = FUNCTIONS["searchsorted"](xp, x, "right").value
-    i = np.clip(at - 1, 0, max(n - 2, 0))
-    x0, x1, f0, f1 = take(xp, i), take(xp, np.minimum(i + 1, n - 1)), take(fp, i), take(fp, np.minimum(i + 1, n - 1))
+    i = P.clip(FUNCTIONS["searchsorted"](xp, x, "right") - 1, 0, max(n - 2, 0))
+    j = P.minimum(i + 1, n - 1)
+    x0, x1, f0, f1 = take(xp, i), take(xp, j), take(fp, i), take(fp, j)
     y = f0 + (x - x0) * ((f1 - f0) / (x1 - x0)) if n > 1 else f0
     first, last = getitem(xp, 0), getitem(xp, -1)
     y = P.where(P.less(x, first), getitem(fp, 0) if left is None else left, y)

@@ -88,9 +88,11 @@ def linspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *, device: Any = None
 ) -> Any:
     start, stop = as_array(start), as_array(stop)
+    start, stop = (astype(a, float) if dtype_of(a).kind in "iub" else a for a in (start, stop))
     steps = num - 1 if endpoint else num
     n = max(ndim_of(start), ndim_of(stop))
-    k = np.arange(num, dtype=float).reshape(-1, *[1] * n)
+    kind = np.result_type(*[a.dtype if hasattr(a, "dtype") else a for a in (start, stop)], 1.0)
+    k = np.arange(num).reshape(-1, *[1] * n).astype(kind)
     step = (stop - start) / steps if steps > 0 else (stop - start) * np.nan
     y = start + k * step if steps > 0 else start + k * (stop - start)
     if endpoint and num > 1:  # the end exactly, not by rounding
@@ -113,5 +115,6 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 @function
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     n = shape_of(x)[0] if N is None else N
+    x = astype(x, np.promote_types(dtype_of(x), int))
     powers = [P.power(x, k) for k in range(n)]
     return FUNCTIONS["stack"](powers if increasing else powers[::-1], axis=-1)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
 
 from .. import primitives as _tables  # fills PRIMITIVES
+from ..errors import ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
 from ..tensor import Tensor
-from ._register import array, dtype_of, function, named, shape_of
+from ._register import array, dtype_of, function, given, named, reject, shape_of
 
 
 def _expose(name: str, ufunc: np.ufunc | None) -> Any:
@@ -29,7 +31,7 @@ def _expose(name: str, ufunc: np.ufunc | None) -> Any:
 _UFUNC_OF = {impl: ufunc for ufunc, impl in UFUNCS.items()}
 for _name, _prim in list(PRIMITIVES.items()):
     if _prim.elementwise and _name not in ("cast", "cast_discrete", "where", "clip", "polygamma"):
-        globals()[_name] = _expose(_name, _UFUNC_OF.get(_prim))
+        globals()[_name] = _expose(_name, _UFUNC_OF.get(getattr(_prim, "call", _prim)))
 
 # Other names for the same functions: NumPy's aliases and the array API's names.
 for _alias, _name in {
@@ -91,8 +93,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 @function
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
-    low = a_min if a_min is not None else min
-    high = a_max if a_max is not None else max
+    reject("clip", out=out)
+    low = a_min if given(a_min) else min
+    high = a_max if given(a_max) else max
     a = array(a)
     if low is None and high is None:
         return positive(a)
@@ -106,10 +109,14 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 
 @function
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    reject("round", out=out)
+    a = array(a)
+    if dtype_of(a).kind not in "fc":
+        return astype(a, np.float16) if dtype_of(a) == bool else positive(a)
     if decimals == 0:
-        return P.rint(array(a))
-    factor = 10.0**decimals
-    return P.rint(array(a) * factor) / factor
+        return P.rint(a)
+    factor = 10.0 ** builtins.abs(decimals)
+    return P.rint(a * factor) / factor if decimals > 0 else P.rint(a / factor) * factor
 
 
 FUNCTIONS["around"] = around = round
@@ -117,13 +124,15 @@ FUNCTIONS["around"] = around = round
 
 @function
 def divmod(x1: Any, x2: Any) -> Any:
+    x1, x2 = array(x1), array(x2)
     return P.floor_divide(x1, x2), P.remainder(x1, x2)
 
 
 @function
 def modf(x: Any) -> Any:
+    x = array(x)
     whole = P.trunc(x)
-    return x - whole, whole
+    return P.subtract(x, whole), whole
 
 
 UFUNCS[np.divmod], UFUNCS[np.modf] = divmod, modf
@@ -131,8 +140,8 @@ UFUNCS[np.divmod], UFUNCS[np.modf] = divmod, modf
 
 @function
 def frexp(x: Any) -> Any:
-    exponent = np.frexp(x.value)[1]
-    return P.ldexp(x, -exponent), exponent
+    exponent = np.frexp(x._known("its exponent"))[1]
+    return P.ldexp(x, -exponent), Tensor(exponent)
 
 
 UFUNCS[np.frexp] = frexp
@@ -140,15 +149,25 @@ UFUNCS[np.frexp] = frexp
 
 @function
 def sinc(x: Any) -> Any:
-    # sin(πx)/(πx), and its limit 1 at 0, where the derivatives of the masked branch are exact to order 2.
+    # sin(πx)/(πx); near 0 its series, since the derivatives of the quotient cancel there.
     t = array(x) * np.pi
-    zero = P.equal(t, 0)
-    safe = P.where(zero, 1.0, t)
-    return P.where(zero, 1 - t * t / 6, P.sin(safe) / safe)
+    s = t * t
+    small = P.less(P.absolute(t), 0.1)
+    series: Any = 1.0
+    for k in (110, 72, 42, 20, 6):  # 1 − s/6 (1 − s/20 (1 − s/42 …))
+        series = 1.0 - series * s / k
+    safe = P.where(small, 1.0, t)
+    return P.where(small, series, P.sin(safe) / safe)
 
 
 @function
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    x = array(x)
+    if dtype_of(x).kind == "c":
+        parts = [nan_to_num(p, copy, nan, posinf, neginf) for p in (P.real(x), P.imag(x))]
+        return astype(parts[0] + 1j * parts[1], dtype_of(x))
+    if dtype_of(x).kind != "f":
+        return positive(x)
     info = np.finfo(dtype_of(x))
     high = info.max if posinf is None else posinf
     low = info.min if neginf is None else neginf
@@ -158,29 +177,18 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 
 @function
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    if len(condlist) != len(choicelist):
+        raise ShapeError(f"`select` got {len(condlist)} conditions for {len(choicelist)} choices")
+    y = array(default)
+    for c, x in zip(reversed(condlist), reversed(choicelist), strict=True):
+        y = P.where(array(c), array(x), y)
+    return y
+
+
+@function
 def polygamma(n: int, x: Any) -> Any:
     return P.polygamma(array(x), n=int(n))
-
-
-@function
-def zeros_like(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    return np.zeros(kwargs.get("shape") or shape_of(a), dtype or dtype_of(a))
-
-
-@function
-def ones_like(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    return np.ones(kwargs.get("shape") or shape_of(a), dtype or dtype_of(a))
-
-
-FUNCTIONS["empty_like"] = zeros_like
-
-
-@function
-def full_like(a: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    shape = kwargs.get("shape") or shape_of(a)
-    if isinstance(fill_value, Tensor):
-        return P.broadcast_to(astype(fill_value, dtype or dtype_of(a)), shape=shape)
-    return np.full(shape, fill_value, dtype or dtype_of(a))
 
 
 @named("shape")
@@ -214,7 +222,8 @@ def _values(args: Any) -> list[Any]:
 
 def _compare(name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(np, name)(*_values(args), **kwargs)
+        y = getattr(np, name)(*_values(args), **kwargs)
+        return Tensor(y) if isinstance(y, np.ndarray | np.generic) else y
 
     call.__name__ = name
     call.__doc__ = f"`numpy.{name}` of the values: an answer that does not vary."

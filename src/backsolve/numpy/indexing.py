@@ -3,100 +3,140 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..errors import DTypeError, InPlaceError
 from ..ir import Var
 from ..primitive import FUNCTIONS, P
 from ..tensor import Tensor
-from ._register import array, dtype_of, function, named, ndim_of, one_axis, shape_of
+from ._register import IndexingError, array, dtype_of, function, named, ndim_of, one_axis, shape_of, size_of
 
 FULL = (None, None, None)
 
 
-def _entry(k: Any) -> Any:
-    """One part of a key: None, Ellipsis, an int, a slice triple, or an index array."""
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A part of a key that is an index array; `fresh` if it reads a new axis of length 1."""
+
+    array: Any
+    fresh: bool = False
+
+
+def _entry(k: Any) -> list[Any]:
+    """One item of a key as parts: None, Ellipsis, an int, a slice triple, an Index."""
     if k is None or k is Ellipsis:
-        return k
-    if type(k) is int or (isinstance(k, np.integer)):
-        return int(k)
+        return [k]
+    if type(k) is int or isinstance(k, np.integer):
+        return [int(k)]
     if isinstance(k, slice):
-        return tuple(None if p is None else operator.index(p) for p in (k.start, k.stop, k.step))
+        return [tuple(None if p is None else operator.index(p) for p in (k.start, k.stop, k.step))]
     if isinstance(k, Tensor):
-        if type(k._v) is Var:
-            return k
-        k = k._plain("using it as an index")
+        if type(k._v) is Var and k.dtype.kind in "iu":
+            return [Index(k)]
+        k = k._known("which entries a mask chooses") if k.dtype.kind in "iub" else k.value
     a = np.asarray(k)
     if a.size == 0 and not hasattr(k, "dtype"):
         a = a.astype(np.intp)
     if a.dtype.kind not in "iub":
-        raise IndexError(f"arrays used as indices must be of integer or boolean type, got {a.dtype}")
-    if a.ndim == 0 and a.dtype.kind in "iu" and not isinstance(k, np.ndarray):
-        return int(a)
-    return a
+        raise IndexingError(f"an index must be of integers or booleans, got {a.dtype}")
+    if a.dtype != bool:
+        return [Index(a)] if a.ndim else [int(a)]
+    if a.ndim == 0:
+        return [Index(np.zeros(int(a), np.intp), fresh=True)]
+    return [_Mask(a)]
 
 
-def _entries(key: Any, ndim: int) -> list[Any]:
-    """The key with booleans turned into index arrays and the ellipsis written out."""
-    parts: list[Any] = []
-    for k in map(_entry, key if isinstance(key, tuple) else (key,)):
-        if isinstance(k, np.ndarray) and k.dtype == bool:
-            if k.ndim == 0:
-                parts.extend([None, np.zeros(int(k), np.intp)])  # an axis of length 1, taken or not
-                parts[-2] = _NewAxis
-            else:
-                parts.extend(k.nonzero())
-        else:
-            parts.append(k)
-    used = sum(p is not None and p is not Ellipsis and p is not _NewAxis for p in parts)
-    used -= sum(p is _NewAxis for p in parts)
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    array: Any
+
+
+def _parts(x: Any, key: Any) -> list[Any]:
+    """The key with masks as index arrays and the ellipsis written out, for every axis of x."""
+    shape = shape_of(x)
+    parts = [p for k in (key if isinstance(key, tuple) else (key,)) for p in _entry(k)]
+    used = sum(_width(p) for p in parts)
     ellipses = sum(p is Ellipsis for p in parts)
-    if ellipses > 1 or used > ndim:
-        raise IndexError(f"too many indices: {key!r} for a tensor of rank {ndim}")
+    if ellipses > 1:
+        raise IndexingError("an index can have only one ellipsis ('...')")
+    if used > len(shape):
+        raise IndexingError(f"too many indices: {used} for a tensor of shape {shape}")
     if not ellipses:
         parts.append(Ellipsis)
-    at = next(i for i, p in enumerate(parts) if p is Ellipsis)
-    return [*parts[:at], *[FULL] * (ndim - used), *parts[at + 1 :]]
+    spread: list[Any] = []
+    axis = 0
+    for p in parts:
+        if p is Ellipsis:
+            # An ellipsis that stands for no axis still parts the index arrays around it.
+            spread.extend([FULL] * (len(shape) - used) or [Ellipsis])
+            axis += len(shape) - used
+        elif type(p) is _Mask:
+            covered = shape[axis : axis + p.array.ndim]
+            if p.array.shape != covered:
+                raise IndexingError(f"a mask of shape {p.array.shape} on axes of shape {covered}")
+            spread.extend(Index(i) for i in p.array.nonzero())
+            axis += p.array.ndim
+        else:
+            if type(p) is int and not -shape[axis] <= p < shape[axis]:
+                raise IndexingError(f"index {p} is out of range for axis {axis} of shape {shape}")
+            spread.append(p)
+            axis += _width(p)
+    return spread
 
 
-_NewAxis = object()  # a new axis that the index array behind it consumes
+def _width(p: Any) -> int:
+    """How many axes of the array a part stands for."""
+    if type(p) is _Mask:
+        return p.array.ndim  # type: ignore[no-any-return]
+    return 0 if p is None or p is Ellipsis or (type(p) is Index and p.fresh) else 1
 
 
-def _is_array(p: Any) -> bool:
-    return isinstance(p, np.ndarray | Tensor)
+def _spec(parts: list[Any]) -> tuple[Any, ...]:
+    return tuple(p for p in parts if p is not Ellipsis)
 
 
 @named("getitem")
 def getitem(x: Any, key: Any) -> Any:
     if type(key) is int:
-        return P.slice(x, spec=(key,))
-    parts = _entries(key, ndim_of(x))
-    if not any(_is_array(p) for p in parts):
-        while parts and parts[-1] == FULL:
-            parts.pop()
-        return P.slice(x, spec=tuple(parts))
-    return _read(x, parts)
+        shape = shape_of(x)
+        if shape and -shape[0] <= key < shape[0]:
+            return P.slice(x, spec=(key,))
+    parts = _parts(x, key)
+    if any(type(p) is Index for p in parts):
+        return _read(x, parts)
+    spec = list(_spec(parts))
+    while spec and spec[-1] == FULL:
+        spec.pop()
+    return P.slice(x, spec=tuple(spec)) if spec or not isinstance(x, Tensor) else P.alias(x)
 
 
 def _read(x: Any, parts: list[Any]) -> Any:
     """Slices first, then the index arrays along leading axes, then NumPy's order of axes."""
     # Beside an index array a plain int is an index array too.
-    arrays = [i for i, p in enumerate(parts) if _is_array(p) or type(p) is int]
-    adjacent = arrays == list(range(arrays[0], arrays[-1] + 1)) or _only_new_between(parts, arrays)
+    places = [i for i, p in enumerate(parts) if type(p) in (Index, int)]
+    adjacent = places == list(range(places[0], places[-1] + 1))
     spec: list[Any] = []
     taken: list[int] = []  # axes, after slicing, that index arrays consume
     indices: list[Any] = []
     for p in parts:
-        if p is _NewAxis:
-            continue
-        if _is_array(p) or type(p) is int:
+        if type(p) is Index:
             taken.append(len(spec))
-            indices.append(p if _is_array(p) else np.asarray(p))
-            made_new = len(spec) < len(parts) and _follows_new(parts, p)
-            spec.append(None if made_new else FULL)
-        else:
+            indices.append(p.array)
+            spec.append(None if p.fresh else FULL)
+        elif type(p) is int:
+            taken.append(len(spec))
+            indices.append(np.asarray(p))
+            spec.append(FULL)
+        elif p is not Ellipsis:
             spec.append(p)
+    shapes = [shape_of(i) for i in indices]
+    try:
+        width = len(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise IndexingError(f"index arrays of shapes {shapes} do not broadcast together") from None
     if any(e != FULL for e in spec):
         x = P.slice(x, spec=tuple(spec))
     others = [k for k in range(ndim_of(x)) if k not in taken]
@@ -104,7 +144,6 @@ def _read(x: Any, parts: list[Any]) -> Any:
     if order != tuple(range(ndim_of(x))):
         x = P.permute(x, axes=order)
     y = P.gather(x, *indices)
-    width = len(np.broadcast_shapes(*[shape_of(i) for i in indices]))
     before = sum(k < taken[0] for k in others) if adjacent else 0
     if before and width:
         axes = [*range(width, width + before), *range(width), *range(width + before, ndim_of(y))]
@@ -112,35 +151,46 @@ def _read(x: Any, parts: list[Any]) -> Any:
     return y
 
 
-def _follows_new(parts: list[Any], p: Any) -> bool:
-    at = next(i for i, q in enumerate(parts) if q is p)
-    return at > 0 and parts[at - 1] is _NewAxis
-
-
-def _only_new_between(parts: list[Any], arrays: list[int]) -> bool:
-    return all(i in arrays or parts[i] is _NewAxis for i in range(arrays[0], arrays[-1] + 1))
-
-
 @named("setitem")
 def setitem(x: Any, key: Any, v: Any) -> Any:
-    """A new tensor with x[key] replaced by v."""
-    v = array(v)
-    if dtype_of(v) != x.dtype:
-        if not np.can_cast(dtype_of(v), x.dtype, "same_kind") and not np.isscalar(v):
-            v = FUNCTIONS["astype"](v, x.dtype) if dtype_of(v).kind != "c" else v
-        v = FUNCTIONS["astype"](v, x.dtype) if hasattr(v, "dtype") else np.asarray(v).astype(x.dtype)[()]
-    parts = _entries(key, ndim_of(x))
-    if not any(_is_array(p) for p in parts):
-        spec = tuple(parts)
-        target = shape_of(P.slice(np.broadcast_to(np.empty(()), x.shape), spec=spec))
-        v = _fit(v, target)
-        return P.slice_update(x if isinstance(x, Tensor) else np.asarray(x), v, spec=spec)
-    # Any other key: number the entries, ask the key which numbers it reads, and write there.
-    size = int(np.prod(x.shape))
-    numbers = _read(np.arange(size).reshape(x.shape), parts)
-    v = P.reshape(_fit(v, shape_of(numbers)), shape=(int(np.prod(shape_of(numbers))),))
-    flat = P.reshape(numbers, shape=(int(np.prod(shape_of(numbers))),))
-    return P.reshape(P.scatter_set(P.reshape(x, shape=(size,)), v, flat), shape=x.shape)
+    """A new tensor with x[key] replaced by v; of several writes to one place the last counts."""
+    v = _cast(array(v), x.dtype)
+    if isinstance(key, Tensor | np.ndarray) and key.dtype == bool and key.ndim and ndim_of(v) == 0:
+        if key.shape != x.shape[: key.ndim]:
+            raise IndexingError(f"a mask of shape {key.shape} on a tensor of shape {x.shape}")
+        mask = P.reshape(key, shape=(*key.shape, *[1] * (x.ndim - key.ndim)))
+        return P.where(mask, v, x)
+    parts = _parts(x, key)
+    if not any(type(p) is Index for p in parts):
+        spec = _spec(parts)
+        target = np.broadcast_to(np.empty(()), x.shape)
+        return P.slice_update(x, _fit(v, shape_of(P.slice(target, spec=spec))), spec=spec)
+    numbers = places(x, parts)
+    flat = P.reshape(numbers, shape=(size_of(numbers),))
+    v = P.reshape(_fit(v, shape_of(numbers)), shape=shape_of(flat))
+    written = P.scatter_set(P.reshape(x, shape=(size_of(x),)), v, flat)
+    return P.reshape(written, shape=x.shape)
+
+
+def places(x: Any, parts: Any) -> Any:
+    """Which entries, numbered in C order, a key reads: one more way to say what it means."""
+    numbers = np.arange(size_of(x)).reshape(shape_of(x))
+    parts = parts if isinstance(parts, list) else _parts(x, parts)
+    return _read(numbers, parts) if any(type(p) is Index for p in parts) else P.slice(numbers, spec=_spec(parts))
+
+
+def _cast(v: Any, dtype: np.dtype[Any]) -> Any:
+    given = dtype_of(v)
+    if given == dtype:
+        return v
+    if given.kind == "c" and dtype.kind != "c":
+        raise DTypeError(f"writing {given} into {dtype} would drop the imaginary part; write v.real")
+    if dtype.kind not in "fc" and isinstance(v, Tensor) and v.row is not None:
+        raise InPlaceError(
+            f"writing {given} into a tensor of {dtype} would drop its derivative; "
+            "make it a tensor of floats first: x = x.astype(float)"
+        )
+    return FUNCTIONS["astype"](v, dtype)
 
 
 def _fit(v: Any, shape: tuple[int, ...]) -> Any:
@@ -155,32 +205,46 @@ def _fit(v: Any, shape: tuple[int, ...]) -> Any:
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     if axis is None:
         a, axis = FUNCTIONS["ravel"](a), 0
+    a = array(a)
+    axis = one_axis(axis, ndim_of(a))
+    if not isinstance(indices, Tensor):
+        indices = np.asarray(indices)
+        indices = indices.astype(np.intp) if indices.size == 0 else indices
     if mode != "raise":
         n = shape_of(a)[axis]
-        indices = np.clip(indices, 0, n - 1) if mode == "clip" else np.asarray(indices) % n
-    full = (slice(None),) * one_axis(axis, ndim_of(a))
-    return getitem(a, (*full, np.asarray(indices) if not isinstance(indices, Tensor) else indices))
+        indices = P.clip(indices, 0, n - 1) if mode == "clip" else P.remainder(indices, n)
+    return getitem(a, (*(slice(None),) * axis, indices))
 
 
 @function
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if axis is None:
         arr, axis = FUNCTIONS["ravel"](arr), 0
-    axis = one_axis(axis, ndim_of(arr))
-    shape = shape_of(arr)
+    if ndim_of(arr) != ndim_of(indices):
+        raise IndexingError(
+            f"`take_along_axis` needs indices of the rank of the array, got {shape_of(indices)} "
+            f"for {shape_of(arr)}"
+        )
+    return getitem(array(arr), along(shape_of(arr), indices, one_axis(axis, ndim_of(arr))))
+
+
+def along(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+    """The key that reads `indices` along one axis, and every other axis in place."""
     key: list[Any] = []
     for k, n in enumerate(shape):
         grid = [1] * len(shape)
         grid[k] = n
         key.append(indices if k == axis else np.arange(n).reshape(grid))
-    return getitem(arr, tuple(key))
+    return tuple(key)
 
 
 @function
 def nonzero(a: Any) -> Any:
-    return np.nonzero(a._known("its non-zero places") if isinstance(a, Tensor) else a)
+    found = np.nonzero(a._known("its non-zero places") if isinstance(a, Tensor) else a)
+    return tuple(Tensor(i) for i in found) if isinstance(a, Tensor) else found
 
 
 @function
 def extract(condition: Any, arr: Any) -> Any:
-    return getitem(arr, np.asarray(condition).astype(bool))
+    chosen = np.ravel(condition._known("it") if isinstance(condition, Tensor) else condition)
+    return getitem(FUNCTIONS["ravel"](arr), np.flatnonzero(chosen))

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..operators.contraction import _LETTERS
 from ..primitive import FUNCTIONS, P
-from ._register import all_axes, array, dtype_of, function, ndim_of, one_axis, shape_of
+from ._register import all_axes, array, dtype_of, function, ndim_of, one_axis, reject, shape_of
 
 
 def _contract(subscripts: str, *operands: Any) -> Any:
@@ -31,6 +31,12 @@ def _contract(subscripts: str, *operands: Any) -> Any:
         present += x
     sizes = tuple((c, longest[c]) for c in dict.fromkeys(output) if c not in present)
     return P.contract(*fitted, subscripts=f"{','.join(names)}->{output}", sizes=sizes)
+
+
+def _strong(x: Any) -> Any:
+    """Products other than ufuncs take a Python scalar as an array: it is not weak in promotion."""
+    x = array(x)
+    return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 @function
@@ -65,7 +71,8 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 
 @function
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    a, b = array(a), array(b)
+    reject("dot", out=out)
+    a, b = _strong(a), _strong(b)
     n, m = ndim_of(a), ndim_of(b)
     if n == 0 or m == 0:
         return P.multiply(a, b)
@@ -79,14 +86,19 @@ def vdot(a: Any, b: Any) -> Any:
 
 
 @function
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    x1 = P.conjugate(array(x1)) if dtype_of(x1).kind == "c" else array(x1)
-    return P.sum(P.multiply(x1, x2), axis=(max(ndim_of(x1), ndim_of(x2)) + axis if axis < 0 else axis,), keepdims=False)
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> Any:
+    a, b = array(x1), array(x2)
+    a = P.conjugate(a) if dtype_of(a).kind == "c" else a
+    a = FUNCTIONS["moveaxis"](a, one_axis(axis, ndim_of(a)), -1)
+    b = FUNCTIONS["moveaxis"](b, one_axis(axis, ndim_of(b)), -1)
+    if shape_of(a)[-1] != shape_of(b)[-1]:
+        raise ShapeError(f"`vecdot` needs one length along axis {axis}, got {shape_of(x1)} and {shape_of(x2)}")
+    return einsum("...i,...i->...", a, b)
 
 
 @function
 def inner(a: Any, b: Any) -> Any:
-    a, b = array(a), array(b)
+    a, b = _strong(a), _strong(b)
     if ndim_of(a) == 0 or ndim_of(b) == 0:
         return P.multiply(a, b)
     return tensordot(a, b, ((ndim_of(a) - 1,), (ndim_of(b) - 1,)))
@@ -155,7 +167,7 @@ def _interleaved(*args: Any) -> tuple[str, tuple[Any, ...]]:
 
 @function
 def kron(a: Any, b: Any) -> Any:
-    a, b = array(a), array(b)
+    a, b = _strong(a), _strong(b)
     n = max(ndim_of(a), ndim_of(b))
     s = (1,) * (n - ndim_of(a)) + shape_of(a)
     t = (1,) * (n - ndim_of(b)) + shape_of(b)
@@ -182,17 +194,27 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 @function
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    reject("trace", out=out)
     d = diagonal(a, offset, axis1, axis2)
+    d = d if dtype is None else FUNCTIONS["astype"](d, dtype)
     return P.sum(d, axis=(ndim_of(d) - 1,), keepdims=False)
 
 
 @function
 def diag(v: Any, k: int = 0) -> Any:
+    v = array(v)
     if ndim_of(v) == 2:
         return diagonal(v, k)
+    if ndim_of(v) != 1:
+        raise ShapeError(f"`diag` needs rank 1 or 2, got shape {shape_of(v)}")
     n = shape_of(v)[0]
     square = P.contract(array(v), subscripts="i->ii", sizes=())
     if k == 0:
         return square
     start = (max(-k, 0), max(-k, 0) + n, 1), (max(k, 0), max(k, 0) + n, 1)
     return P.unslice(square, spec=start, shape=(n + abs(k), n + abs(k)))
+
+
+@function
+def diagflat(v: Any, k: int = 0) -> Any:
+    return diag(FUNCTIONS["ravel"](v), k)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import InPlaceError, UnsupportedError
+from ..errors import DTypeError, UnsupportedError
 from ..primitive import FUNCTIONS, UFUNCS
-from ..tensor import Tensor
-from ._register import named
+from ..tensor import Staged, Tensor
+from ._register import dtype_of, named, ndim_of, one_axis, shape_of
+from .indexing import take_along_axis
+from .writing import check_target, ufunc_at
 
 _REDUCE = {
     np.add: "sum",
@@ -22,82 +24,83 @@ _REDUCE = {
     np.logaddexp: "logsumexp",
 }
 _ACCUMULATE = {np.add: "cumsum", np.multiply: "cumprod"}
-_AT = {np.add: 1.0, np.subtract: -1.0}
+_WITH_AXIS = {np.vecdot}  # generalised ufuncs whose implementation takes axis=
 
 
 def _varies(x: Any) -> bool:
-    return isinstance(x, Tensor) and (x.row is not None or type(x).__name__ == "Staged")
-
-
-def _plain(x: Any) -> Any:
-    return x._known("its value") if isinstance(x, Tensor) else x
+    return isinstance(x, Tensor) and (x.row is not None or isinstance(x, Staged))
 
 
 @named("array_ufunc")
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    out = kwargs.pop("out", None)
+    options = {k: v for k, v in kwargs.items() if v is not None and v is not np._NoValue}
+    out = options.pop("out", None)
     if out is not None:
-        return _into(ufunc, method, inputs, kwargs, out)
+        return _into(ufunc, method, inputs, options, out)
     if method == "__call__":
-        result = _call(ufunc, inputs, kwargs)
-    elif method == "reduce" and ufunc in _REDUCE:
-        axis = kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
-        result = FUNCTIONS[_REDUCE[ufunc]](inputs[0], axis=axis, **kwargs)
-    elif method == "accumulate" and ufunc in _ACCUMULATE:
-        result = FUNCTIONS[_ACCUMULATE[ufunc]](inputs[0], **{"axis": 0, **kwargs})
-    elif method == "outer" and ufunc in UFUNCS:
+        return _call(ufunc, inputs, options)
+    if method == "reduce" and ufunc in _REDUCE:
+        axis = kwargs.get("axis", 0)  # None means all, absent means the first
+        options.pop("axis", None)
+        return FUNCTIONS[_REDUCE[ufunc]](inputs[0], axis=axis, **options)
+    if method == "accumulate" and ufunc in _ACCUMULATE:
+        return FUNCTIONS[_ACCUMULATE[ufunc]](inputs[0], **{"axis": 0, **options})
+    if method == "accumulate" and ufunc in (np.maximum, np.minimum):
+        return _running_extremum(ufunc, inputs[0], options.get("axis", 0))
+    if method == "outer" and ufunc in UFUNCS:
         a, b = inputs
-        expanded = FUNCTIONS["reshape"](a, (*np.shape(a), *[1] * np.ndim(b)))
-        result = UFUNCS[ufunc](expanded, b)
-    elif method == "at" and ufunc in _AT:
-        return _add_at(ufunc, *inputs)
-    else:
-        result = _fallback(f"numpy.{ufunc.__name__}.{method}", lambda *a: getattr(ufunc, method)(*a, **kwargs), inputs)
-    return result
+        expanded = FUNCTIONS["reshape"](a, (*shape_of(a), *[1] * ndim_of(b)))
+        return _call(ufunc, (expanded, b), options)
+    if method == "at" and ufunc in UFUNCS:
+        return ufunc_at(ufunc, *inputs)
+    name = f"numpy.{ufunc.__name__}.{method}"
+    return _fallback(name, lambda *a: getattr(ufunc, method)(*a, **kwargs), inputs)
 
 
-def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    dtype = kwargs.pop("dtype", None)
-    kwargs.pop("casting", None)
-    kwargs.pop("order", None)
-    kwargs.pop("subok", None)
+def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     name = f"numpy.{ufunc.__name__}"
-    impl = UFUNCS.get(ufunc, FUNCTIONS["matmul"] if ufunc is np.matmul else FUNCTIONS.get(ufunc.__name__))
+    dtype = options.pop("dtype", None)
+    casting = options.pop("casting", "same_kind")
+    options = {k: v for k, v in options.items() if k not in ("order", "subok")}
+    impl = UFUNCS.get(ufunc) or FUNCTIONS.get(ufunc.__name__)
     if impl is None:
-        return _fallback(name, lambda *a: ufunc(*a, dtype=dtype, **kwargs), inputs)
-    if kwargs.get("where", True) is not True:
+        if dtype is not None:
+            options["dtype"] = dtype
+        return _fallback(name, lambda *a: ufunc(*a, **options), inputs)
+    if options.pop("where", True) is not True:
         raise UnsupportedError(f"`{name}` on a tensor does not take where=; use np.where on the result")
+    if options and ufunc not in _WITH_AXIS:
+        raise UnsupportedError(f"`{name}` on a tensor does not take {', '.join(sorted(options))}")
     if dtype is not None:
+        for a in inputs:
+            if not np.can_cast(dtype_of(a), dtype, casting):
+                raise DTypeError(f"`{name}` cannot cast {dtype_of(a)} to {np.dtype(dtype)} ({casting!r})")
         inputs = tuple(FUNCTIONS["astype"](a, dtype) for a in inputs)
-    return impl(*inputs)
+    return impl(*inputs, **options)
 
 
-def _into(ufunc: np.ufunc, method: str, inputs: Any, kwargs: Any, out: tuple[Any, ...]) -> Any:
+def _into(ufunc: np.ufunc, method: str, inputs: Any, options: Any, out: tuple[Any, ...]) -> Any:
     """numpy.f(a, b, out=t): a tensor becomes the result; an ndarray cannot hold a derivative."""
     for target in out:
-        if target is not None and not isinstance(target, Tensor):
-            raise InPlaceError(
-                f"`{ufunc.__name__}` was to write a Tensor into an ndarray (out=, or `a += t` with an "
-                "array a), which would drop its derivative. Write a = a + t, or make the array a "
-                "tensor first: a = bs.tensor(a)"
-            )
-    result = array_ufunc(ufunc, method, inputs, kwargs)
-    if len(out) != 1:
-        raise UnsupportedError(f"out= with several results (`{ufunc.__name__}`)")
-    return out[0]._become(result, "out=")
+        check_target(target, ufunc.__name__)
+    result = array_ufunc(ufunc, method, inputs, options)
+    results = result if isinstance(result, tuple) else (result,)
+    become = [r if o is None else o._become(r, "out=") for o, r in zip(out, results, strict=True)]
+    return tuple(become) if isinstance(result, tuple) else become[0]
 
 
-def _add_at(ufunc: np.ufunc, target: Any, key: Any, values: Any) -> None:
-    """numpy.add.at(x, key, v): unbuffered, so repeated places add up."""
-    if not isinstance(target, Tensor):
-        raise InPlaceError("np.add.at into an ndarray would drop the derivative; make it a tensor first")
-    zero = Tensor(np.zeros(target.shape, target.dtype))
-    numbers = np.arange(target.size).reshape(target.shape)[_plain(key)]
-    flat = FUNCTIONS["ravel"](FUNCTIONS["broadcast_to"](values, numbers.shape))
-    from ..primitive import P
+def _running_extremum(ufunc: np.ufunc, a: Any, axis: int) -> Any:
+    """The largest (smallest) entry so far: a reading at the place where it stood last."""
+    value = a._known("its order")
+    axis = one_axis(axis, ndim_of(a))
+    best = ufunc.accumulate(value, axis)
+    numbers = np.arange(value.shape[axis]).reshape([-1 if k == axis else 1 for k in range(value.ndim)])
+    fresh = np.where((value == best) | np.isnan(value), numbers, 0)
+    return take_along_axis(a, np.maximum.accumulate(fresh, axis), axis)
 
-    added = P.scatter_add(flat * _AT[ufunc] + zero.reshape(-1)[:1] * 0, numbers.reshape(-1), shape=(target.size,))
-    target._become(target + added.reshape(target.shape), "np.add.at")
+
+def _plain(x: Any) -> Any:
+    return x.value if isinstance(x, Tensor) else x
 
 
 def _fallback(name: str, run: Any, inputs: tuple[Any, ...]) -> Any:
@@ -109,7 +112,12 @@ def _fallback(name: str, run: Any, inputs: tuple[Any, ...]) -> Any:
             "bs.Function, or take bs.stop_gradient(x) if it shall count as constant"
         )
     result = run(*structure.unflatten([_plain(x) for x in leaves]))
-    return tree.map(lambda y: Tensor(y) if isinstance(y, np.ndarray | np.generic) and y.dtype.kind in "biufc" else y, result)
+    return tree.map(_as_tensor, result)
+
+
+def _as_tensor(y: Any) -> Any:
+    numeric = isinstance(y, np.ndarray | np.generic) and y.dtype.kind in "biufc"
+    return Tensor(y) if numeric else y
 
 
 _IMPLEMENTATIONS: dict[Any, Any] = {}
@@ -126,9 +134,8 @@ def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             name = f"numpy.{prefix}{func.__name__}"
             return _fallback(name, lambda a, k: func(*a, **k), (list(args), kwargs))
         _IMPLEMENTATIONS[func] = impl
-    out = kwargs.pop("out", None)
-    if out is not None:
-        if not isinstance(out, Tensor):
-            raise InPlaceError(f"`{func.__name__}` was to write a Tensor into an ndarray (out=)")
-        return out._become(impl(*args, **kwargs), "out=")
-    return impl(*args, **kwargs)
+    out = kwargs.get("out")
+    if out is None:
+        return impl(*args, **kwargs)
+    check_target(out, func.__name__)
+    return out._become(impl(*args, **{k: v for k, v in kwargs.items() if k != "out"}), "out=")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
+from ..operators.broadcast import reduced_shape
 from ..primitive import FUNCTIONS, P
-from ._register import all_axes, array, dtype_of, function, named, ndim_of, one_axis, reject, shape_of
+from ._register import all_axes, array, dtype_of, function, given, named, ndim_of, one_axis, reject, shape_of, size_of
 from .elementwise import astype
 
 
@@ -22,32 +25,51 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
 
 @function
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
-    reject("sum", out=out, initial=initial)
-    if where is not None and where is not np._NoValue:
+    reject("sum", out=out)
+    if given(where):
         a = P.where(where, array(a), 0)
     a, axes = _prepared(a, axis, dtype)
-    return P.sum(a, axis=axes, keepdims=bool(keepdims))
+    y = P.sum(a, axis=axes, keepdims=bool(keepdims))
+    return P.add(y, initial) if given(initial) else y
 
 
 @function
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
-    reject("prod", out=out, initial=initial, where=where)
+    reject("prod", out=out)
+    if given(where):
+        a = P.where(where, array(a), 1)
     a, axes = _prepared(a, axis, dtype)
-    return P.prod(a, axis=axes, keepdims=bool(keepdims))
+    y = P.prod(a, axis=axes, keepdims=bool(keepdims))
+    return P.multiply(y, initial) if given(initial) else y
+
+
+def _extremum(name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    a, axes = _prepared(a, axis, None)
+    pair, reduction = {"max": (P.maximum, P.max), "min": (P.minimum, P.min)}[name]
+    if given(where):
+        if not given(initial):
+            raise ValueError(f"`{name}` with where= needs initial=, the answer where nothing is chosen")
+        a = P.where(where, a, initial)
+    if not given(initial):
+        if not _count(a, axes) and size_of(a) == 0:
+            raise ShapeError(f"`{name}` of no entries: shape {shape_of(a)} over axis {axis}")
+        return reduction(a, axis=axes, keepdims=bool(keepdims))
+    if not _count(a, axes):
+        shape = reduced_shape(shape_of(a), axes, bool(keepdims))
+        return P.broadcast_to(astype(array(initial), dtype_of(a)), shape=shape)
+    return pair(reduction(a, axis=axes, keepdims=bool(keepdims)), initial)
 
 
 @function
 def max(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
-    reject("max", out=out, initial=initial, where=where)
-    a, axes = _prepared(a, axis, None)
-    return P.max(a, axis=axes, keepdims=bool(keepdims))
+    reject("max", out=out)
+    return _extremum("max", a, axis, keepdims, initial, where)
 
 
 @function
 def min(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
-    reject("min", out=out, initial=initial, where=where)
-    a, axes = _prepared(a, axis, None)
-    return P.min(a, axis=axes, keepdims=bool(keepdims))
+    reject("min", out=out)
+    return _extremum("min", a, axis, keepdims, initial, where)
 
 
 FUNCTIONS["amax"], FUNCTIONS["amin"] = max, min
@@ -55,14 +77,16 @@ FUNCTIONS["amax"], FUNCTIONS["amin"] = max, min
 
 @function
 def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None) -> Any:
-    reject("any", out=out, where=where)
+    reject("any", out=out)
+    a = P.where(where, P.not_equal(array(a), 0), False) if given(where) else a
     a, axes = _prepared(a, axis, None)
     return P.any(a, axis=axes, keepdims=bool(keepdims))
 
 
 @function
 def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None) -> Any:
-    reject("all", out=out, where=where)
+    reject("all", out=out)
+    a = P.where(where, P.not_equal(array(a), 0), True) if given(where) else a
     a, axes = _prepared(a, axis, None)
     return P.all(a, axis=axes, keepdims=bool(keepdims))
 
@@ -81,11 +105,56 @@ def _count(a: Any, axes: tuple[int, ...]) -> int:
 
 @function
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None) -> Any:
-    reject("mean", out=out, where=where)
+    reject("mean", out=out)
     a, axes = _prepared(a, axis, dtype)
     if dtype_of(a).kind not in "fc":
         a = astype(a, float)
+    if given(where):
+        chosen = P.broadcast_to(array(where), shape=shape_of(a))
+        count = P.sum(chosen, axis=axes, keepdims=bool(keepdims))
+        a = P.where(chosen, a, 0)
+        return P.divide(P.sum(a, axis=axes, keepdims=bool(keepdims)), astype(count, dtype_of(a)))
     return P.divide(P.sum(a, axis=axes, keepdims=bool(keepdims)), _count(a, axes))
+
+
+@function
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    a = array(a)
+    if weights is None:
+        y, total = mean(a, axis, keepdims=keepdims), _count(a, all_axes(axis, ndim_of(a)))
+    else:
+        w = array(weights)
+        if shape_of(w) != shape_of(a):
+            if axis is None:
+                raise TypeError("`average` needs axis= when shapes of a and weights differ")
+            axes = all_axes(axis, ndim_of(a))
+            if shape_of(w) != tuple(shape_of(a)[k] for k in axes):
+                raise ShapeError(f"`average` got weights of shape {shape_of(w)} for axis {axis} of {shape_of(a)}")
+            w = FUNCTIONS["transpose"](w, np.argsort(axes))
+            w = P.reshape(w, shape=tuple(s if k in axes else 1 for k, s in enumerate(shape_of(a))))
+        total = sum(P.broadcast_to(w, shape=shape_of(a)), axis, keepdims=keepdims)
+        y = P.divide(sum(P.multiply(a, w), axis, keepdims=keepdims), total)
+    return (y, P.broadcast_to(array(total), shape=shape_of(y))) if returned else y
+
+
+def _nan_as(fill: float, reduction: Any) -> Any:
+    def call(a: Any, axis: Any = None, **options: Any) -> Any:
+        a = array(a)
+        return reduction(P.where(P.isnan(a), fill, a), axis, **options)
+
+    call.__name__ = f"nan{reduction.__name__}"
+    call.__doc__ = f"`{reduction.__name__}` of the entries that are not NaN."
+    FUNCTIONS[call.__name__] = call
+    return call
+
+
+nansum, nanprod, nanmax, nanmin = _nan_as(0, sum), _nan_as(1, prod), _nan_as(-np.inf, max), _nan_as(np.inf, min)
+
+
+@function
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    a = array(a)
+    return mean(a, axis, dtype, out, keepdims, where=P.logical_not(P.isnan(a)))
 
 
 def _centred(a: Any, axes: tuple[int, ...]) -> Any:
@@ -138,13 +207,13 @@ def _arg(prim: Any, a: Any, axis: Any, keepdims: Any) -> Any:
 @function
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     reject("argmax", out=out)
-    return _arg(P.argmax, a, axis, keepdims is True)
+    return _arg(P.argmax, a, axis, bool(keepdims))
 
 
 @function
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     reject("argmin", out=out)
-    return _arg(P.argmin, a, axis, keepdims is True)
+    return _arg(P.argmin, a, axis, bool(keepdims))
 
 
 def _running(prim: Any, a: Any, axis: Any, dtype: Any) -> Any:
@@ -169,6 +238,27 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     return _running(P.cumprod, a, axis, dtype)
 
 
+def _cumulative(name: str, running: Any, start: float) -> None:
+    def call(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
+        x = array(x)
+        if axis is None and ndim_of(x) > 1:
+            raise ValueError(f"`{name}` needs axis= for an array of rank {ndim_of(x)}")
+        axis = one_axis(axis or 0, ndim_of(x))
+        y = running(x, axis, dtype, out)
+        if not include_initial:
+            return y
+        edge = tuple(1 if k == axis else s for k, s in enumerate(shape_of(y)))
+        return FUNCTIONS["concatenate"]([np.full(edge, start, dtype_of(y)), y], axis)
+
+    call.__name__ = name
+    call.__doc__ = f"`numpy.{name}`: running sums or products, with or without their start."
+    FUNCTIONS[name] = call
+
+
+_cumulative("cumulative_sum", cumsum, 0)
+_cumulative("cumulative_prod", cumprod, 1)
+
+
 @function
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
     """log Σ exp(a), without overflow; `b` are weights, as in SciPy."""
@@ -182,16 +272,24 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -
 
 @named("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Vector norms of every order and the Frobenius norm; derivative 0 at 0."""
+    """Vector norms of every order, and the matrix norms that need no singular values; 0 at 0."""
     x, axes = _prepared(x, axis, None)
     if dtype_of(x).kind not in "fc":
         x = astype(x, float)
-    matrix = len(axes) == 2 and not (axis is None and ord is None)
-    if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and not matrix):
+    matrix = len(axes) == 2
+    if ord is None or (ord == "fro" and matrix) or (ord == 2 and len(axes) == 1):
         return P.norm(x, axis=axes, keepdims=keepdims)
-    if matrix or len(axes) != 1:
-        reject("norm", ord=ord)
     size = P.absolute(x)
+    if matrix:
+        if ord not in (1, -1, np.inf, -np.inf):
+            reject("norm", ord=ord)
+        # ±1: over the sums of columns; ±∞: of rows
+        summed, left = axes if builtins.abs(ord) == 1 else axes[::-1]
+        sums = P.sum(size, axis=(summed,), keepdims=True)
+        y = (P.max if ord > 0 else P.min)(sums, axis=(left,), keepdims=True)
+        return y if keepdims else FUNCTIONS["squeeze"](y, axes)
+    if len(axes) != 1 or isinstance(ord, str):
+        raise ShapeError(f"`norm` of order {ord!r} needs one or two axes, got {axes} of shape {shape_of(x)}")
     if ord == np.inf:
         return P.max(size, axis=axes, keepdims=keepdims)
     if ord == -np.inf:

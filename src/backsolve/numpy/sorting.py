@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import P
+from ..ir import Type
+from ..primitive import P, primitive
+from ..primitives.batching import over_axes
 from ..tensor import Tensor
 from ._register import all_axes, array, function, ndim_of, one_axis, reject, shape_of
 from .elementwise import astype
@@ -14,41 +16,60 @@ from .indexing import getitem, take_along_axis
 from .shapes import moveaxis, ravel, reshape
 
 
+# Where to read: discrete, so without derivative. searchsorted has no rule: example by example.
+_argsort = primitive(
+    "argsort",
+    lambda a, *, axis: np.argsort(a, axis=axis, stable=True),
+    type=lambda a, *, axis: Type(a.shape, np.dtype(np.intp)),
+    batch=over_axes,
+)
+_searchsorted = primitive(
+    "searchsorted",
+    lambda a, v, *, side: np.searchsorted(a, v, side),
+    type=lambda a, v, *, side: Type(v.shape, np.dtype(np.intp)),
+)
+
+
 def _value(a: Any) -> Any:
-    return np.asarray(a._known("its order") if isinstance(a, Tensor) else a)
+    return np.asarray(a._known("which entries are chosen") if isinstance(a, Tensor) else a)
+
+
+def _prepared(a: Any, axis: Any) -> tuple[Any, int]:
+    a = array(a)
+    return (ravel(a), 0) if axis is None else (a, one_axis(axis, ndim_of(a)))
 
 
 @function
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """Always stable; `kind` is a wish about speed."""
     reject("argsort", order=order)
-    return Tensor(np.argsort(_value(a), axis, kind, stable=stable))
+    a, axis = _prepared(a, axis)
+    return _argsort(a, axis=axis)
 
 
 @function
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     reject("sort", order=order)
-    if axis is None:
-        a, axis = ravel(a), 0
-    return take_along_axis(a, np.argsort(_value(a), axis, kind, stable=stable), axis)
+    a, axis = _prepared(a, axis)
+    return take_along_axis(a, _argsort(a, axis=axis), axis)
 
 
 @function
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-    reject("argpartition", order=order)
-    return Tensor(np.argpartition(_value(a), kth, axis))
+    return argsort(a, axis, order=order)  # sorted is partitioned
 
 
 @function
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-    reject("partition", order=order)
-    if axis is None:
-        a, axis = ravel(a), 0
-    return take_along_axis(a, np.argpartition(_value(a), kth, axis), axis)
+    return sort(a, axis, order=order)
 
 
 @function
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
-    return Tensor(np.searchsorted(_value(a), _value(v), side, sorter))
+    a = array(a)
+    if sorter is not None:
+        a = getitem(a, array(sorter))
+    return _searchsorted(a, array(v), side=side)
 
 
 @function

@@ -2,7 +2,7 @@
 
 The contract is four things:
 
-    apply(t)      the image of t, in plain NumPy (so that it computes on arrays and records on Tensors)
+    apply(t)      the image of t, in plain NumPy: it computes on arrays and records on Tensors
     T             the adjoint under  ⟨u, v⟩ = Re Σ ū v  (for real arrays: the transpose)
     in_type       Type of what apply takes
     out_type      Type of what apply gives
@@ -93,9 +93,12 @@ class Operator:
     def cost(self) -> Cost:
         return Cost(bytes=_nbytes(self.in_type) + _nbytes(self.out_type))
 
-    def typed(self, in_type: Type, out_type: Type) -> Operator:
-        """The same map where the engine knows the types better (a diagonal that broadcasts)."""
-        return self
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        """The same map between these types: the engine's broadcasting and promotion written out.
+
+        `out_type` is None inside a product, where nothing but the factor itself knows it.
+        """
+        return fitted(self, in_type, out_type)
 
     # ---- algebra
 
@@ -144,7 +147,7 @@ class Operator:
         return _size(self.out_type), _size(self.in_type)
 
     def dense(self) -> npt.NDArray[Any]:
-        """The matrix of the map, out.size × in.size (for looking at and for tests: it may be huge)."""
+        """The matrix of the map, out.size × in.size, for looking at and for tests: may be huge."""
         source: Type = self.in_type
         columns = []
         for j in range(source.size):
@@ -162,6 +165,29 @@ class Operator:
         if not columns:
             return np.zeros((target.size, 0), target.dtype)
         return np.stack(columns, axis=1)
+
+
+def fitted(A: Operator, in_type: Type, out_type: Type | None) -> Operator:
+    """A from `in_type` to `out_type`, by a Broadcast and Casts where its own types differ."""
+    from .broadcast import Broadcast
+    from .cast import Cast
+
+    mine, result = A.in_type, A.out_type
+    if isinstance(result, Type) and out_type is not None and result.dtype != out_type.dtype:
+        A = compose(Cast(result, out_type.dtype), A)
+    if isinstance(mine, Type):
+        if mine.dtype != in_type.dtype:
+            A = compose(A, Cast(Type(mine.shape, in_type.dtype), mine.dtype))
+        if mine.shape != in_type.shape:
+            A = compose(A, Broadcast(in_type, mine.shape))
+    return A
+
+
+def promoted(in_type: Type, captured: Any) -> Type:
+    """The type of t · captured for a t of `in_type`: a bare Python number is weak."""
+    weak = type(captured) in (int, float, complex)
+    other = captured if weak else getattr(captured, "dtype", np.asarray(captured).dtype)
+    return Type(in_type.shape, np.result_type(in_type.dtype, other))
 
 
 def compose(a: Operator, b: Operator) -> Operator:
@@ -204,7 +230,7 @@ def _nbytes(t: Any) -> int:
 
 def show(a: Any, places: int = 4) -> str:
     """A captured value in a repr: numbers and short vectors in full, others by type."""
-    if type(a) is float or np.ndim(a) == 0 and isinstance(a, np.generic | np.ndarray):
+    if isinstance(a, int | float | complex | np.generic) or (type(a) is np.ndarray and not a.ndim):
         return f"{np.asarray(a)[()]:.{places}g}"
     if isinstance(a, np.ndarray) and a.ndim == 1 and a.size <= 4:
         return "[" + ", ".join(f"{x:.{places}g}" for x in a) + "]"

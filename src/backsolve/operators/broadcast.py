@@ -121,6 +121,11 @@ class SumAxes(Operator):
     def apply(self, t: Any) -> Any:
         return np.add.reduce(t, axis=self.axes, keepdims=self.keepdims)
 
+    def pull(self, t: Any) -> Any:
+        if t.shape == ():
+            return spread_to(t, self._in.shape)
+        return Spread(self._in, self.axes, self.keepdims).apply(t)
+
     @property
     def T(self) -> Operator:
         return Spread(self._in, self.axes, self.keepdims)

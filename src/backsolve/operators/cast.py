@@ -27,7 +27,7 @@ class Cast(Operator):
     facts = facts("identity")  # up to rounding
 
     def __init__(self, in_type: Type, dtype: Any):
-        self._in = in_type
+        self._in = Type(in_type.shape, in_type.dtype)
         self._out = Type(in_type.shape, np.dtype(dtype))
 
     def apply(self, t: Any) -> Any:

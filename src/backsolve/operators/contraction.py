@@ -2,8 +2,8 @@
 
     for h,i,j,k:  Y[h,i,j] += A[h,i,k] · B[h,j,k]
 
-is linear in A. As an operator on A it is written Contraction("hik,hjk->hij", hole 0, (None, B)). Its
-adjoint is the same nest with Y and A swapped:
+is linear in A. As an operator on A it is written Contraction("hik,hjk->hij", hole 0, (None, B)).
+Its adjoint is the same nest with Y and A swapped:
 
     for h,i,j,k:  A[h,i,k] += Y[h,i,j] · B[h,j,k]
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator, show
+from .base import Cost, Operator, fitted, show
 from .structure import facts
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -80,7 +80,13 @@ class Contraction(Operator):
     def T(self) -> Operator:
         swapped, absent = swap(self.subscripts, self.hole)
         operands = tuple(_conjugate(a) for a in self.operands)
-        return Contraction(swapped, self.hole, operands, self.out_type, self._sizes_of(absent))
+        back = Contraction(swapped, self.hole, operands, self.out_type, self._sizes_of(absent))
+        return fitted(back, self.out_type, self.in_type)
+
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        wide = Type(in_type.shape, np.result_type(in_type.dtype, self.out_type.dtype))
+        mine = Contraction(self.subscripts, self.hole, self.operands, wide, self.sizes, self.name)
+        return fitted(mine, in_type, out_type)
 
     def _sizes_of(self, absent: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
         return tuple([(c, self._in.shape[k]) for c, k in absent])
@@ -176,7 +182,7 @@ def trace(n: int) -> Contraction:
 
 
 def matrix(A: Any) -> Operator:
-    """x ↦ A x on vectors, or on matrices column by column: what a bare matrix means as an operator."""
+    """x ↦ A x on vectors, or on matrices column by column: a bare matrix as an operator."""
     from .matrix import Matrix
 
     return Matrix(np.asarray(A))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type, type_of
-from .base import Cost, Operator, show
+from .base import Cost, Operator, fitted, promoted, show
 from .structure import facts
 
 
@@ -54,8 +54,8 @@ class Diagonal(Operator):
         n = self.in_type.size
         return Cost(multiplications=n, bytes=3 * n * self.in_type.dtype.itemsize)
 
-    def typed(self, in_type: Type, out_type: Type) -> Operator:
-        return Diagonal(self.d, Type(out_type.shape, out_type.dtype))
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        return fitted(Diagonal(self.d, promoted(in_type, self.d)), in_type, out_type)
 
     def dense(self) -> Any:
         d = np.asarray(self.d, self.in_type.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir import Type
-from .base import Cost, Operator
+from .base import Cost, Operator, fitted
 from .structure import facts
 
 
@@ -36,11 +36,11 @@ class Identity(Operator):
     def cost(self) -> Cost:
         return Cost()
 
-    def typed(self, in_type: Type, out_type: Type) -> Operator:
-        return Identity(in_type)
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        return fitted(Identity(Type(in_type.shape, in_type.dtype)), in_type, out_type)
 
     def __repr__(self) -> str:
         return "Identity()"
 
 
-I = Identity()  # noqa: E741
+I = Identity()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type
-from .base import Cost, Operator
+from .base import Cost, Operator, fitted
 from .structure import facts
 
 
@@ -44,8 +44,8 @@ class Mask(Operator):
     def cost(self) -> Cost:
         return Cost(bytes=2 * self.in_type.size * self.in_type.dtype.itemsize)
 
-    def typed(self, in_type: Type, out_type: Type) -> Operator:
-        return Mask(self.mask, Type(out_type.shape, out_type.dtype))
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        return fitted(Mask(self.mask, Type(in_type.shape, in_type.dtype)), in_type, out_type)
 
     def __repr__(self) -> str:
         kept = np.asarray(self.mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -76,15 +77,13 @@ class Product(Operator):
     def cost(self) -> Cost:
         return sum((a.cost for a in self.factors), Cost())
 
-    def typed(self, in_type: Type, out_type: Type) -> Operator:
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
         """Types run from the right: each factor's output is the next one's input."""
         typed: list[Operator] = []
-        for a in reversed(self.factors[1:]):
-            a = a.typed(in_type, out_type)
-            in_type = a.out_type or in_type
-            typed.append(a)
-        typed.append(self.factors[0].typed(in_type, out_type))
-        return Product(typed[::-1])
+        for k, a in reversed(list(enumerate(self.factors))):
+            typed.append(a.typed(in_type, None if k else out_type))
+            in_type = typed[-1].out_type
+        return product(typed[::-1])
 
     def __repr__(self) -> str:
         return " @ ".join(f"({a})" if isinstance(a, OperatorSum) else repr(a) for a in self.factors)
@@ -95,7 +94,7 @@ def product(factors: Sequence[Operator]) -> Operator:
     flat: list[Operator] = []
     for a in factors:
         flat.extend(a.factors if isinstance(a, Product) else [a])
-    for a, b in zip(flat, flat[1:], strict=False):
+    for a, b in pairwise(flat):
         _check(a, b)
     k = 0
     while k < len(flat) - 1:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator
+from .base import Cost, Operator, fitted, promoted
 from .structure import facts
 
 
@@ -49,6 +49,10 @@ class Recurrence(Operator):
         return self._type or Type(self.a.shape, self.a.dtype)
 
     out_type = in_type
+
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        mine = Recurrence(self.a, self.axis, self.reverse, promoted(in_type, self.a))
+        return fitted(mine, in_type, out_type)
 
     @property
     def cost(self) -> Cost:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type
-from .base import Cost, Operator, show
+from .base import Cost, Operator, fitted, promoted, show
 from .structure import facts
 
 
@@ -28,7 +28,9 @@ class Scale(Operator):
 
     @property
     def T(self) -> Operator:
-        return Scale(np.conjugate(self.factor), self._type)
+        if not np.iscomplexobj(self.factor):
+            return self  # np.conjugate would make a strong NumPy scalar of a weak Python number
+        return Scale(self.factor.conjugate(), self._type)
 
     @property
     def in_type(self) -> Any:
@@ -50,8 +52,8 @@ class Scale(Operator):
         """±1: a sign, not a multiplication."""
         return type(self.factor) in (int, float) and self.factor in (1, -1)
 
-    def typed(self, in_type: Type, out_type: Type) -> Operator:
-        return Scale(self.factor, in_type)
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        return fitted(Scale(self.factor, promoted(in_type, self.factor)), in_type, out_type)
 
     def __repr__(self) -> str:
         return f"Scale({show(self.factor)})"

@@ -50,7 +50,7 @@ class OperatorSum(Operator):
         size = out.size if isinstance(out, Type) else 1
         return sum((a.cost for a in self.terms), Cost(additions=(len(self.terms) - 1) * size))
 
-    def typed(self, in_type: Type, out_type: Type) -> Operator:
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
         return OperatorSum([a.typed(in_type, out_type) for a in self.terms])
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ def total(terms: Sequence[Operator]) -> Operator:
 def _join(a: Operator, b: Operator) -> Operator | None:
     """One operator for the sum of two of a kind."""
     if isinstance(a, Block) or isinstance(b, Block):
-        return a.plus(b) if isinstance(a, Block) else b.plus(a)  # type: ignore[union-attr, attr-defined]
+        return a.plus(b) if isinstance(a, Block) else b.plus(a)  # type: ignore[attr-defined]
     type_ = a.in_type or b.in_type
     x, y = _as_diagonal(a), _as_diagonal(b)
     if x is not None and y is not None:

@@ -39,6 +39,9 @@ class Zero(Operator):
     def out_type(self) -> Any:
         return self._out
 
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        return Zero(in_type, out_type or self._out or in_type)
+
     @property
     def cost(self) -> Cost:
         return Cost()

@@ -1,5 +1,6 @@
 """The tables: one row per primitive, grouped by kind. Importing this package fills the registry."""
 
+from ..tensor import install_operators
 from . import contract as contract
 from . import discrete as discrete
 from . import elementwise as elementwise
@@ -8,6 +9,5 @@ from . import reduce as reduce
 from . import scan as scan
 from . import shape as shape
 from . import special as special
-from ..tensor import install_operators
 
 install_operators()

@@ -1,7 +1,7 @@
 """Batching rules shared by many rows.
 
-A rule `batch(prim, size, args, batched, params)` gets arguments of which some carry a batch of `size`
-examples along a leading axis, and returns the result with the batch along its leading axis.
+A rule `batch(prim, size, args, batched, params)` gets arguments of which some carry a batch of
+`size` examples along a leading axis, and returns the result with the batch along its leading axis.
 """
 
 from __future__ import annotations

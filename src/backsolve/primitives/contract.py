@@ -1,9 +1,9 @@
 """contract: loops over products, `Y[h,i,j] += A[h,i,k] · B[h,j,k]`, and the swap rule.
 
-`subscripts` is written as for einsum ("hik,hjk->hij"), and means the loop nest literally: every label
-is a loop, the output is added into. So a label may stand twice in the output (only the diagonal is
-written) and an output label may be absent from all inputs (the same number is written along it, its
-length given by `sizes`): that makes the nests closed under swapping output and input.
+`subscripts` is written as for einsum ("hik,hjk->hij"), and means the loop nest literally: every
+label is a loop, the output is added into. So a label may stand twice in the output (only the
+diagonal is written) and an output label may be absent from all inputs (the same number is written
+along it, its length given by `sizes`): that makes the nests closed under swapping output and input.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from .batching import rank
 
 
 def _block(i: int, s: Any, row: Any) -> Any:
-    operands = list(s[1:])
-    operands[i] = None
+    operands = [None if k == i else s[k + 1] for k in range(len(row.parents))]
     subscripts, sizes = row.params["subscripts"], row.params["sizes"]
     return Contraction(subscripts, i, tuple(operands), row.parents[i], sizes)
 

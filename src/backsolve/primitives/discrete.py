@@ -1,4 +1,4 @@
-"""Piecewise constant functions: comparison, logic, bits, rounding. Their derivative is zero by structure."""
+"""Piecewise constant functions: comparison, logic, bits, rounding. Their derivative is 0."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ for _name, _symbol in (
 ):
     binary(_name, text=f"{{0}} {_symbol} {{1}}", code=f"{{0}} {_symbol} {{1}}")
 
-for _name in ("logical_and", "logical_or", "logical_xor", "gcd", "lcm", "nextafter"):
+for _name in ("logical_and", "logical_or", "logical_xor", "gcd", "lcm"):
     binary(_name)
 
 for _name in (
-    "sign",
     "floor",
     "ceil",
     "trunc",

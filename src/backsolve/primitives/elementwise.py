@@ -1,7 +1,8 @@
 """Element-wise arithmetic, powers, exponentials, trigonometry: y[i] = f(a[i], b[i], …).
 
 Every block is a Diagonal (or a Mask where the function selects). Conventions at kinks: |x| has
-derivative 0 at 0; ties of maximum and minimum are shared in halves; clip counts its bounds as inside.
+derivative 0 at 0; ties of maximum and minimum are shared in halves; clip counts its bounds as
+inside; 0 ** b has the derivative 0 with respect to b; hypot has the derivative 0 at (0, 0).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Type
+from ..ir import Type, type_of
 from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
 from ..primitive import UFUNCS, Binary, Primitive, Unary, primitive
 from .batching import elementwise as batch
@@ -34,7 +35,7 @@ def elementwise(
     made = primitive(name, run, kind, blocks=blocks, elementwise=True, batch=batch, **row)
     found = ufunc if ufunc is not None else run
     if isinstance(found, np.ufunc):
-        UFUNCS[found] = made
+        UFUNCS[found] = getattr(made, "call", made)
     return made
 
 
@@ -48,7 +49,9 @@ def binary(name: str, a: Any = None, b: Any = None, run: Any = None, **row: Any)
     run = run if run is not None else getattr(np, name)
     blocks = None if a is None and b is None else (a, b)
     row.setdefault("ufunc", getattr(np, name, None))
-    return elementwise(name, run, blocks, kind=Binary, **row)
+    # The fast lane lets both inputs vary; where only one can, the general way drops the other.
+    kind = Primitive if (a is None) != (b is None) else Binary
+    return elementwise(name, run, blocks, kind=kind, **row)
 
 
 def is_complex(a: Any) -> bool:
@@ -57,7 +60,7 @@ def is_complex(a: Any) -> bool:
 
 def real_of(a: Any, d: Any) -> Any:
     """The block  dz ↦ Re(d · dz)  of a real function of a complex variable."""
-    t = Type(a.shape, a.dtype)
+    t = type_of(a)
     return Product([RealPart(t), Diagonal(d, t)])
 
 
@@ -136,6 +139,19 @@ absolute = unary(
     code="np.abs({0})",
     latex="|{0}|",
 )
+
+
+def _d_sign(y: Any, a: Any) -> Any:
+    # Of a complex number it is z/|z|, which turns:  dy = i y Im(ȳ dz) / |z|,  and 0 at 0.
+    t = type_of(a)
+    if not is_complex(a):
+        return Zero(t, t)
+    real = RealPart(t)
+    turned = Diagonal(1j * ratio(y, np.abs(a)), t)
+    return Product([turned, real.T, real, Diagonal(-1j * np.conjugate(y), t)])
+
+
+sign = unary("sign", lambda y, a: _d_sign(y, a))
 fabs = unary("fabs", lambda a: Diagonal(np.sign(a)))
 hypot = binary("hypot", lambda y, a: Diagonal(ratio(a, y)), lambda y, b: Diagonal(ratio(b, y)))
 
@@ -159,7 +175,7 @@ log1p = unary("log1p", lambda a: Diagonal(1 / (1 + a)))
 
 def share(a: Any, y: Any, base: Any = np.exp) -> Any:
     """exp(a − y), the weight of a in logaddexp; 0 where all is −∞."""
-    return base(a - np.where(np.isneginf(y), 0, y))
+    return base(a - np.where(np.isneginf(np.real(y)), 0, y))
 
 
 logaddexp = binary(
@@ -244,6 +260,7 @@ clip = elementwise(
     ),
     ufunc=(),
 )
+nextafter = binary("nextafter", ONE)  # a and a rounding error
 heaviside = binary("heaviside", None, lambda a: Mask(np.equal(a, 0)))
 copysign = binary("copysign", lambda y, a: Diagonal(np.sign(y) * np.sign(a)))
 ldexp = binary("ldexp", lambda b: Diagonal(np.exp2(b)))

@@ -49,7 +49,9 @@ def _batch_unslice(prim: Any, size: int, args: Any, batched: Any, params: Any) -
 
 def _batch_slice_update(prim: Any, size: int, args: Any, batched: Any, params: Any) -> Any:
     a, v = [x if b else spread(x, size) for x, b in zip(args, batched, strict=True)]
-    return prim(a, v, spec=(FULL, *params["spec"]))
+    rank = len(sliced_shape(a.shape[1:], params["spec"]))
+    missing = [1] * (rank - len(v.shape) + 1)
+    return prim(a, P.reshape(v, shape=(size, *missing, *v.shape[1:])), spec=(FULL, *params["spec"]))
 
 
 slice_ = primitive(
@@ -68,7 +70,7 @@ unslice = primitive(
     type=lambda t, *, spec, shape: Type(shape, t.dtype),
     batch=_batch_unslice,
 )
-# v has the shape of the slice, or rank 0
+# v broadcasts to the shape of the slice
 slice_update = primitive(
     "slice_update",
     _run_slice_update,

@@ -62,7 +62,7 @@ def _extremum_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _run_logsumexp(a: Any, *, axis: Any, keepdims: bool) -> Any:
-    top = np.maximum.reduce(a, axis=axis, keepdims=True, initial=-np.inf)
+    top = np.maximum.reduce(np.real(a), axis=axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):
         out = np.log(np.add.reduce(np.exp(a - top), axis=axis, keepdims=True)) + top

@@ -1,7 +1,7 @@
 """Running sums and products along an axis.
 
-cumprod: y_j = a_j y_{j−1}, so dy_j = a_j dy_{j−1} + y_{j−1} da_j: a linear recurrence in dy. Its block
-is Recurrence(a) @ Diagonal(y shifted), which is right also where entries are zero.
+cumprod: y_j = a_j y_{j−1}, so dy_j = a_j dy_{j−1} + y_{j−1} da_j: a linear recurrence in dy. Its
+block is Recurrence(a) @ Diagonal(y shifted), which is right also where entries are zero.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ logit = unary("logit", lambda a: Diagonal(1 / (a * (1 - a))), special.logit, ufu
 
 
 def _run_polygamma(a: Any, *, n: int) -> Any:
-    return np.asarray(special.polygamma(n, a)).astype(getattr(a, "dtype", float))[()]
+    y = special.polygamma(n, a)  # in double precision, whatever it gets
+    return y.astype(np.float32) if getattr(a, "dtype", None) == np.float32 else y
 
 
 polygamma = elementwise(

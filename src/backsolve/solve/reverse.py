@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from ..errors import FreedGraphError
 from ..operators import Identity, ScatterAdd, Unslice
-from ..primitive import hooks, row_values
+from ..primitive import ASKS_MORE, hooks, row_values
 from ..row import FREED, Row
 from . import masked
 from .fit import fit_back
@@ -48,79 +47,122 @@ def back_substitute(
     heap: list[int] = []
     fresh: set[Row] = set()  # whose adjoint is an array made here, and may be added into
     stop = frozenset(wanted) if wanted is not None else frozenset()
+    observe = hooks.observe_block
 
-    def receive(row: Row, g: Any) -> None:
-        old = adjoints.get(row)
-        if old is None:
-            adjoints[row] = g
-            if row not in stop:
-                waiting[-row.index] = row
-                heappush(heap, -row.index)
-        elif old.__class__ is Masked or g.__class__ is Masked:
-            adjoints[row] = masked.plus(old, g)
-        else:
-            adjoints[row] = old + g
+    def wait(row: Row) -> None:
+        waiting[-row.index] = row
+        heappush(heap, -row.index)
 
     with np.errstate(all="ignore"):
         for row, seed in seeds:
-            receive(row, seed)
-        observe = hooks.observe_block
-        while heap:
-            row = waiting.pop(heappop(heap))
+            if row in adjoints:
+                adjoints[row] = adjoints[row] + seed
+            else:
+                adjoints[row] = seed
+                if row not in stop:
+                    wait(row)
+        following = None  # a row known to be waiting, kept out of the heap: most rows lead to one
+        while heap or following is not None:
+            if following is None:
+                row = waiting.pop(heappop(heap))
+            elif heap and -heap[0] > following.index:
+                row = waiting.pop(heappop(heap))
+                wait(following)
+            else:
+                row = following
+            following = None
             primitive = row.primitive
-            if primitive.is_leaf:
+            if not primitive.is_plain:
+                if primitive.is_joint:
+                    pairs = _joint_images(adjoints.pop(row), row, record)
+                elif primitive.is_component:
+                    if _deposit(adjoints, row, adjoints.pop(row)):
+                        wait(row.parents[0])
+                    continue
+                else:
+                    continue
+                for parent, g in pairs:
+                    if _enters(parent, oldest, stop, reached, record):
+                        g = fit_back(g, parent)
+                        old = adjoints.get(parent)
+                        adjoints[parent] = g if old is None else masked.plus(old, g)
+                        if old is None and parent not in stop:
+                            wait(parent)
                 continue
             seed = adjoints.pop(row)
-            if primitive.is_component:
-                _deposit(adjoints, waiting, heap, row, seed)
-                continue
             saved = row.saved
             if saved is FREED:
                 raise FreedGraphError("the rows of this result were freed; keep retain_graph=True")
             if record and saved:
                 saved = row_values(row)
-            if primitive.is_joint:
-                operator = row.params["operator_of"](saved[1:], record)  # type: ignore[index]
-                images = operator.T.apply(tuple(seed))
             blocks = primitive.blocks
-            for i, parent in enumerate(row.parents):
+            i = -1
+            for parent in row.parents:
+                i += 1
                 if parent.__class__ is not Row:
                     continue
-                if parent.index < oldest and parent not in stop:
-                    if not record:
-                        raise OuterRow
-                    continue
-                if reached is not None and parent not in reached:
-                    continue
-                if primitive.is_joint:
-                    g = images[i]
-                    if g is None:
+                if parent.index < oldest or reached is not None:
+                    if not _enters(parent, oldest, stop, reached, record):
                         continue
+                if blocks is None:
+                    block = primitive.block(row, i, saved)
                 else:
-                    block = blocks[i] if blocks is not None else None
-                    if block.__class__ is FunctionType:
+                    block, k = blocks[i]
+                    if k >= 0:
+                        block = block(saved[k])
+                    elif k == ASKS_MORE:
                         block = block(saved, row)
-                    elif block is None:
-                        block = primitive.block(row, i, saved)
-                    if block.__class__ is Identity:
-                        g = seed
-                    elif block.adjoint_masks or seed.__class__ is Masked:
-                        block = block.T
-                        if _add_into(block, adjoints, seed, parent, fresh, record):
-                            continue
-                        g = _apply_masked(block, seed, parent)
-                    else:
-                        g = block.pull(seed)
-                if g.__class__ is Masked or g.shape != parent.shape or g.dtype != parent.dtype:
+                if block.__class__ is Identity:
+                    g = seed
+                elif block.adjoint_masks or seed.__class__ is Masked:
+                    block = block.T
+                    if _add_into(block, adjoints, seed, parent, fresh, record):
+                        continue
+                    g = _apply_masked(block, seed, parent)
+                else:
+                    g = block.pull(seed)
+                if row.shape is not parent.shape or row.dtype is not parent.dtype:
                     g = fit_back(g, parent)
                 if observe is not None:
                     observe(row, g, seed)
-                receive(parent, g)
+                old = adjoints.get(parent)
+                if old is not None:
+                    if old.__class__ is Masked or g.__class__ is Masked:
+                        adjoints[parent] = masked.plus(old, g)
+                    else:
+                        adjoints[parent] = old + g
+                    continue
+                adjoints[parent] = g
+                if parent not in stop:
+                    if following is not None:
+                        wait(following)
+                    following = parent
             if free and row.saved:
                 row.saved = FREED
-    if wanted is None:
-        return {row: masked.plain(g) for row, g in adjoints.items()}
-    return [masked.plain(adjoints[r]) if r in adjoints else None for r in wanted]
+        if wanted is None:
+            return {row: fit_back(masked.plain(g), row) for row, g in adjoints.items()}
+        return [fit_back(masked.plain(adjoints[r]), r) if r in adjoints else None for r in wanted]
+
+
+def _enters(
+    parent: Any, oldest: int, stop: frozenset[Row], reached: set[Row] | None, record: bool
+) -> bool:
+    """Whether an adjoint goes on to `parent`: not to constants, outer rows, or rows nobody asks for."""
+    if parent.__class__ is not Row:
+        return False
+    if parent.index < oldest and parent not in stop:
+        if not record:
+            raise OuterRow
+        return False
+    return reached is None or parent in reached
+
+
+def _joint_images(seed: Any, row: Row, record: bool) -> list[tuple[Any, Any]]:
+    saved = row_values(row) if record else row.saved
+    operator = row.params["operator_of"](saved[1:], record)  # type: ignore[index]
+    return [
+        (p, g) for p, g in zip(row.parents, operator.T.apply(tuple(seed)), strict=True) if g is not None
+    ]
 
 
 def _apply_masked(block: Any, seed: Any, parent: Row) -> Any:
@@ -156,13 +198,13 @@ def _add_into(
     return True
 
 
-def _deposit(adjoints: dict[Row, Any], waiting: dict[int, Row], heap: list[int], row: Row, seed: Any) -> None:
-    """One component's adjoint into the tuple of its joint row."""
+def _deposit(adjoints: dict[Row, Any], row: Row, seed: Any) -> bool:
+    """One component's adjoint into the tuple of its joint row; True if it is the first."""
     base, k = row.parents[0], row.params["k"]  # type: ignore[index]
     parts = adjoints.get(base)
+    first = parts is None
     if parts is None:
         parts = adjoints[base] = [None] * base.params["outputs"]
-        waiting[-base.index] = base
-        heappush(heap, -base.index)
     seed = masked.plain(seed)
     parts[k] = seed if parts[k] is None else parts[k] + seed
+    return first

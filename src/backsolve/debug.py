@@ -1,0 +1,55 @@
+"""bs.debug_nans: stop at the first operation that makes a NaN, forward or backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .errors import NaNError, location
+from .primitive import Primitive, hooks
+from .row import Row
+
+
+class debug_nans:  # noqa: N801 - used like a function
+    """Switch the watch on (from here, or within a `with`), or off with `debug_nans(False)`.
+
+    >>> import numpy as np, backsolve as bs
+    >>> with bs.debug_nans(), np.errstate(all="ignore"):
+    ...     bs.grad(lambda x: np.sqrt(x) * 0)(-1.0)
+    Traceback (most recent call last):
+    backsolve.errors.NaNError: `sqrt` made a NaN
+        at ...
+    """
+
+    def __init__(self, enabled: bool = True):
+        self._before = hooks.observe, hooks.observe_block
+        self._lines: dict[Row, str] = {}
+        hooks.observe = self._forward if enabled else None
+        hooks.observe_block = self._block if enabled else None
+
+    def __enter__(self) -> debug_nans:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        hooks.observe, hooks.observe_block = self._before
+
+    def _forward(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+        if row is not None:
+            self._lines[row] = location(3)
+        if _has_nan(y) and not any(_has_nan(a) for a in inputs):
+            raise NaNError(f"`{prim.name}` made a NaN", at=location(3))
+
+    def _block(self, row: Row, image: Any, seed: Any) -> None:
+        if _has_nan(image) and not _has_nan(seed):
+            at = self._lines.get(row, "a line that ran before debug_nans() was switched on")
+            raise NaNError(f"the derivative of `{row.primitive.name}` made a NaN", at=at)
+
+
+def _has_nan(x: Any) -> bool:
+    v = getattr(x, "_v", getattr(x, "value", x))
+    return isinstance(v, float | complex | np.ndarray | np.generic) and bool(np.any(np.isnan(v)))

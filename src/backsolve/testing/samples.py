@@ -1,0 +1,445 @@
+"""Samples for the rows of the table: arguments where a primitive is defined and smooth.
+
+An element-wise row needs nothing here if it is smooth on ±(0.3 … 2) and has a NumPy or SciPy function
+of its name to compare with; else its domain stands in DOMAINS, its comparison in REFERENCES. Any other
+row lists its calls in CALLS.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from ..primitive import PRIMITIVES, Binary, Primitive, Unary
+
+Shape = tuple[int, ...]
+FLOATS = ("float32", "float64", "complex64", "complex128")
+INTEGERS = ("int64", "int32", "bool")
+# Two or more arguments of different dtypes: promotion.
+MIXED = ("float32+float64", "float64+complex128", "complex128+float64", "int64+float64")
+PYTHON = "python"  # a bare Python float beside an array
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a primitive: `make(rng)` gives fresh arguments of always the same types."""
+
+    primitive: Primitive
+    dtype: str
+    label: str
+    make: Callable[[np.random.Generator], list[Any]]
+    params: dict[str, Any]
+    reference: Callable[..., Any]
+
+    def __str__(self) -> str:
+        params = "".join(f" {k}={v}" for k, v in self.params.items())
+        return f"{self.primitive.name} {self.dtype} {self.label}{params}"
+
+
+# ---- element-wise rows: what each argument may be
+
+ANY, POSITIVE, INSIDE = "any", (0.3, 2.0), (-0.9, 0.9)
+DOMAINS: dict[str, Sequence[Any]] = {
+    "arccos": [INSIDE],
+    "arccosh": [(1.2, 3.0)],
+    "arcsin": [INSIDE],
+    "arctanh": [INSIDE],
+    "clip": [ANY, (-1.2, -0.7), (0.7, 1.2)],
+    "digamma": [(0.5, 3.0)],
+    "erfinv": [INSIDE],
+    "float_power": [POSITIVE, ANY],
+    "gamma": [(0.5, 3.0)],
+    "gammaln": [(0.5, 3.0)],
+    "ldexp": [ANY, "integer"],
+    "left_shift": [ANY, "small"],
+    "log": [POSITIVE],
+    "log10": [POSITIVE],
+    "log1p": [(-0.5, 2.0)],
+    "log2": [POSITIVE],
+    "logit": [(0.1, 0.9)],
+    "polygamma": [(0.5, 3.0)],
+    "power": [POSITIVE, ANY],
+    "right_shift": [ANY, "small"],
+    "sqrt": [POSITIVE],
+    "tan": [(-1.0, 1.0)],
+    "where": ["bool", ANY, ANY],
+    "xlog1py": [ANY, (-0.5, 2.0)],
+    "xlogy": [ANY, POSITIVE],
+}
+# SciPy has them for complex numbers, but not the polygamma functions that are their derivatives.
+REAL = ("digamma", "gamma")
+PARAMS: dict[str, list[dict[str, Any]]] = {
+    "cast": [{"dtype": np.dtype(d)} for d in FLOATS],
+    "cast_discrete": [{"dtype": np.dtype(d)} for d in ("int64", "bool")],
+    "polygamma": [{"n": 1}, {"n": 2}],
+}
+
+
+def _narrow(y: Any, a: Any) -> Any:
+    """SciPy's polygamma computes in double precision whatever it gets."""
+    return y.astype(np.float32) if np.asarray(a).dtype == np.float32 else y
+
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "alias": lambda a: np.array(a),
+    "cast": lambda a, dtype: np.array(a, dtype),
+    "cast_discrete": lambda a, dtype: np.array(a, dtype),
+    "digamma": special.digamma,
+    "log_sigmoid": special.log_expit,
+    "polygamma": lambda a, n: _narrow(special.polygamma(n, a), a),
+    "sigmoid": special.expit,
+    "softplus": lambda a: -special.log_expit(np.negative(a, dtype=np.logaddexp(a, a).dtype)),
+}
+UNARY_SHAPES: list[tuple[Shape, ...]] = [((),), ((3,),), ((2, 3),), ((0,),), ((2, 0),)]
+BINARY_SHAPES: list[tuple[Shape, ...]] = [
+    ((), ()),
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((2, 1), (3,)),
+    ((), (2,)),
+    ((2, 0), (1,)),
+]
+TERNARY_SHAPES: list[tuple[Shape, ...]] = [
+    ((), (), ()),
+    ((3,), (3,), (3,)),
+    ((2, 1), (3,), ()),
+    ((3,), (2, 1), (2, 3)),
+    ((0,), (), (1,)),
+]
+BY_ARITY = {1: UNARY_SHAPES, 2: BINARY_SHAPES, 3: TERNARY_SHAPES}
+
+
+# ---- all other rows: their calls
+
+
+@dataclass(frozen=True)
+class Call:
+    """Shapes of the arguments that vary (arrays stand for themselves), metadata, dtypes."""
+
+    args: Sequence[Any]
+    params: dict[str, Any] = field(default_factory=dict)
+    dtypes: Sequence[str] = (*FLOATS, "int64", "bool")
+
+
+def _loops(*operands: Any, subscripts: str, sizes: Any) -> Any:
+    """The loop nest, literally."""
+    left, output = subscripts.split("->")
+    inputs = left.split(",")
+    length = dict(sizes)
+    for labels, a in zip(inputs, operands, strict=True):
+        length.update(zip(labels, np.shape(a), strict=True))
+    out = np.zeros([length[c] for c in output], np.result_type(*operands))
+    for place in itertools.product(*[range(n) for n in length.values()]):
+        at = dict(zip(length, place, strict=True))
+        term = [
+            np.asarray(a)[tuple(at[c] for c in x)] for a, x in zip(operands, inputs, strict=True)
+        ]
+        out[tuple(at[c] for c in output)] += np.prod(np.stack(term))
+    return out
+
+
+def _contract(subscripts: str, *shapes: Shape, sizes: Any = ()) -> Call:
+    dtypes = (*FLOATS, "int64", *(MIXED[:3] if len(shapes) > 1 else ()))
+    return Call(shapes, {"subscripts": subscripts, "sizes": sizes}, dtypes)
+
+
+def _over(shapes_axes: Sequence[tuple[Shape, Any]], dtypes: Sequence[str]) -> list[Call]:
+    return [
+        Call([s], {"axis": axis, "keepdims": keep}, dtypes)
+        for s, axis in shapes_axes
+        for keep in ((False, True) if s == (2, 3) else (False,))
+    ]
+
+
+def _put(a: Any, v: Any, *indices: Any) -> Any:
+    out = np.array(a)
+    common = np.broadcast_shapes(*[np.shape(i) for i in indices])
+    for place in np.ndindex(common):
+        out[tuple(np.broadcast_to(i, common)[place] for i in indices)] = np.asarray(v)[place]
+    return out
+
+
+def _add(t: Any, *indices: Any, shape: Shape) -> Any:
+    out = np.zeros(shape, t.dtype)
+    common = np.broadcast_shapes(*[np.shape(i) for i in indices])
+    for place in np.ndindex(common):
+        out[tuple(np.broadcast_to(i, common)[place] for i in indices)] += t[place]
+    return out
+
+
+def _key(spec: Any) -> Any:
+    return tuple(slice(*e) if isinstance(e, tuple) else e for e in spec)
+
+
+def _unslice(t: Any, spec: Any, shape: Shape) -> Any:
+    out = np.zeros(shape, np.asarray(t).dtype)
+    out[_key(spec)] = t
+    return out
+
+
+def _update(a: Any, v: Any, spec: Any) -> Any:
+    out = np.array(a)
+    out[_key(spec)] = v
+    return out
+
+
+def _recurrence(a: Any, t: Any, axis: int, reverse: bool) -> Any:
+    out = np.moveaxis(np.array(t, np.result_type(a, t)), axis, 0)
+    a = np.moveaxis(a, axis, 0)
+    n = len(out)
+    for j in range(n - 2, -1, -1) if reverse else range(1, n):
+        out[j] = out[j] + a[j] * out[j + 1 if reverse else j - 1]
+    return np.moveaxis(out, 0, axis)
+
+
+def _logsumexp(a: Any, axis: Any, keepdims: bool) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(a), axis=axis, keepdims=keepdims))
+
+
+FULL = (None, None, None)
+ONE_INDEX, REPEATED = np.array([2, 0]), np.array([[0, 1], [-2, 0]])
+COLUMN, LINE = np.array([[0], [2]]), np.array([1, 0, 1])
+SPECS: list[tuple[Shape, Any]] = [
+    ((3,), (1,)),
+    ((4,), ((None, None, -2),)),
+    ((3, 4), ((1, 3, 1), (0, 4, 2))),
+    ((2, 3), (FULL, None, -1)),
+    ((2, 3), ((1, 1, 1),)),
+    ((), ()),
+]
+AXES: list[tuple[Shape, Any]] = [
+    ((), ()),
+    ((3,), (0,)),
+    ((2, 3), (1,)),
+    ((2, 3), (0, 1)),
+    ((2, 1, 2), (0, 2)),
+]
+EMPTY: list[tuple[Shape, Any]] = [((0,), (0,)), ((2, 0), (1,)), ((2, 0), (0,))]
+ALONG: list[tuple[Shape, int]] = [
+    ((3,), 0),
+    ((2, 3), 1),
+    ((3, 2), 0),
+    ((1,), 0),
+    ((0,), 0),
+    ((2, 0), 1),
+]
+NUMBERS = (*FLOATS, "int64", "bool")
+
+CALLS: dict[str, list[Call]] = {
+    "all": _over(AXES + EMPTY, ("bool",)),
+    "any": _over(AXES + EMPTY, ("bool",)),
+    "argmax": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
+    "argmin": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
+    "broadcast_to": [
+        Call([s], {"shape": t}, NUMBERS)
+        for s, t in [((), (2,)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((1,), (0,)), ((3,), (3,))]
+    ],
+    "concatenate": [
+        Call([(2,), (3,)], {"axis": 0, "starts": (0, 2, 5)}, NUMBERS + MIXED),
+        Call([(2, 1), (2, 0), (2, 2)], {"axis": 1, "starts": (0, 1, 1, 3)}, NUMBERS),
+        Call([(2,)], {"axis": 0, "starts": (0, 2)}, NUMBERS),
+    ],
+    "contract": [
+        _contract("ij,jk->ik", (2, 3), (3, 2)),
+        _contract("ij,jk->ki", (2, 3), (3, 2)),
+        _contract("ji,kj->ik", (3, 2), (2, 3)),
+        _contract("i,i->", (3,), (3,)),
+        _contract("ij,j->i", (2, 3), (3,)),
+        _contract("i,j->ji", (2,), (3,)),
+        _contract("hik,hjk->hij", (2, 1, 3), (2, 2, 3)),
+        _contract("ij,ij->ij", (2, 3), (2, 3)),
+        _contract(",i->i", (), (3,)),
+        _contract("ij,k->k", (2, 2), (3,)),
+        _contract("ij->ji", (2, 3)),
+        _contract("ij->", (2, 3)),
+        _contract("ii->", (3, 3)),
+        _contract("ii->i", (3, 3)),
+        _contract("i->ii", (3,)),
+        _contract("i->ij", (2,), sizes=(("j", 3),)),
+        _contract("->ii", (), sizes=(("i", 2),)),
+        _contract("ij,jk,kl->il", (2, 2), (2, 3), (3, 1)),
+        _contract("ij,jk->ik", (2, 0), (0, 3)),
+        _contract("ij,jk->ik", (0, 2), (2, 3)),
+    ],
+    "cumprod": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
+    "cumsum": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
+    "gather": [
+        Call([(3,), ONE_INDEX], {}, NUMBERS),
+        Call([(3, 2), ONE_INDEX], {}, NUMBERS),
+        Call([(3, 2), REPEATED], {}, NUMBERS),
+        Call([(3, 2), COLUMN, LINE], {}, NUMBERS),
+        Call([(3, 2), np.array(1)], {}, NUMBERS),
+        Call([(3,), np.zeros(0, int)], {}, NUMBERS),
+    ],
+    "logsumexp": _over(AXES, FLOATS) + _over(EMPTY, ("float32", "float64")),
+    "max": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
+    "min": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
+    "norm": _over(AXES + EMPTY, FLOATS),
+    "permute": [
+        Call([s], {"axes": k}, NUMBERS)
+        for s, k in [((), ()), ((2, 3), (1, 0)), ((2, 3, 1), (2, 0, 1)), ((0, 2), (1, 0))]
+    ],
+    "prod": _over(AXES + EMPTY, NUMBERS),
+    "recurrence": [
+        Call([s, s], {"axis": k, "reverse": r}, FLOATS + MIXED[:3])
+        for s, k in ALONG
+        for r in (False, True)
+    ],
+    "reshape": [
+        Call([s], {"shape": t}, NUMBERS)
+        for s, t in [((), (1, 1)), ((6,), (2, 3)), ((2, 3), (3, 2)), ((1,), ()), ((2, 0), (0,))]
+    ],
+    "scatter_add": [
+        Call([(2,), ONE_INDEX], {"shape": (3,)}, NUMBERS[:-1]),
+        Call([(2, 2), REPEATED], {"shape": (3,)}, NUMBERS[:-1]),
+        Call([(2, 2), ONE_INDEX], {"shape": (3, 2)}, NUMBERS[:-1]),
+        Call([(2, 3), COLUMN, LINE], {"shape": (3, 2)}, NUMBERS[:-1]),
+        Call([(0,), np.zeros(0, int)], {"shape": (3,)}, NUMBERS[:-1]),
+    ],
+    "scatter_set": [
+        Call([(3,), (2,), ONE_INDEX], {}, (*NUMBERS, "float32+float64", "complex128+float64")),
+        Call([(3,), (2, 2), REPEATED], {}, NUMBERS),
+        Call([(3, 2), (2, 2), ONE_INDEX], {}, NUMBERS),
+        Call([(3, 2), (2, 2, 2), REPEATED], {}, FLOATS),
+        Call([(3, 2), (2, 3), COLUMN, LINE], {}, NUMBERS),
+        Call([(3,), (0,), np.zeros(0, int)], {}, NUMBERS),
+    ],
+    "slice": [Call([s], {"spec": spec}, NUMBERS) for s, spec in SPECS],
+    "slice_update": [
+        Call([s, v], {"spec": spec}, (*NUMBERS, "float32+float64", "complex128+float64"))
+        for s, spec in SPECS
+        for v in dict.fromkeys([np.zeros(s)[_key(spec)].shape, ()])
+    ],
+    "sum": _over(AXES + EMPTY, NUMBERS),
+    "unslice": [
+        Call([np.zeros(s)[_key(spec)].shape], {"spec": spec, "shape": s}, NUMBERS)
+        for s, spec in SPECS
+    ],
+}
+REFERENCES |= {
+    "argmax": np.argmax,
+    "broadcast_to": np.broadcast_to,
+    "concatenate": lambda *parts, axis, starts: np.concatenate(parts, axis),
+    "contract": _loops,
+    "gather": lambda a, *indices: np.asarray(a)[indices],
+    "logsumexp": _logsumexp,
+    "norm": lambda a, axis, keepdims: np.sqrt(np.sum(np.abs(a) ** 2, axis=axis, keepdims=keepdims)),
+    "permute": np.transpose,
+    "recurrence": _recurrence,
+    "reshape": lambda a, shape: np.array(a).reshape(shape),
+    "scatter_add": _add,
+    "scatter_set": _put,
+    "slice": lambda a, spec: np.asarray(a)[_key(spec)],
+    "slice_update": _update,
+    "unslice": _unslice,
+}
+
+
+# ---- making cases
+
+
+def cases(prim: Primitive | str) -> Iterator[Case]:
+    """All samples of a row; an error if there is no way to make any."""
+    if isinstance(prim, str):
+        prim = PRIMITIVES[prim]
+    name = prim.name
+    reference = REFERENCES.get(name) or getattr(np, name, None) or getattr(special, name, None)
+    if reference is None:
+        raise LookupError(f"no reference for the row {name!r}: add one to REFERENCES in {__file__}")
+    if not prim.elementwise:
+        if name not in CALLS:
+            raise LookupError(
+                f"no samples for the row {name!r}: add its calls to CALLS in {__file__}"
+            )
+        for call in CALLS[name]:
+            for dtype in call.dtypes:
+                kinds = [ANY if isinstance(a, tuple) else a for a in call.args]
+                shapes = [a if isinstance(a, tuple) else a.shape for a in call.args]
+                yield _case(prim, dtype, kinds, shapes, call.params, reference)
+        return
+    arity = _arity(prim)
+    kinds = list(DOMAINS.get(name, [ANY] * arity))
+    free = sum(k not in ("bool", "integer", "small") for k in kinds)
+    for params in PARAMS.get(name, [{}]):
+        for dtype in (*FLOATS, *INTEGERS, *(() if free < 2 else (*MIXED, PYTHON))):
+            if (name in REAL and "complex" in dtype) or not _defined(
+                reference, kinds, dtype, params
+            ):
+                continue
+            for shapes in BY_ARITY[arity]:
+                yield _case(prim, dtype, kinds, shapes, params, reference)
+
+
+def _arity(prim: Primitive) -> int:
+    if isinstance(prim, Unary | Binary):
+        return 1 if isinstance(prim, Unary) else 2
+    return len(DOMAINS[prim.name]) if prim.name in DOMAINS else len(prim.blocks or ()) or 1
+
+
+def _case(
+    prim: Primitive,
+    dtype: str,
+    kinds: Sequence[Any],
+    shapes: Sequence[Shape],
+    params: Any,
+    ref: Any,
+) -> Case:
+    dtypes = _spread(dtype, kinds)
+
+    def make(rng: np.random.Generator) -> list[Any]:
+        triples = zip(kinds, shapes, dtypes, strict=True)
+        return [draw(rng, kind, shape, d) for kind, shape, d in triples]
+
+    return Case(prim, dtype, "×".join(str(s) for s in shapes), make, params, ref)
+
+
+def _spread(dtype: str, kinds: Sequence[Any]) -> list[str]:
+    """One dtype per argument: those of a mixture in turn."""
+    parts = ["float32", PYTHON] if dtype == PYTHON else dtype.split("+")
+    turn = itertools.cycle(parts)
+    return [next(turn) if _is_free(k) else "" for k in kinds]
+
+
+def _is_free(kind: Any) -> bool:
+    return isinstance(kind, tuple) or kind == ANY if not isinstance(kind, np.ndarray) else False
+
+
+def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
+    """Random values of a kind: ANY keeps off 0, (low, high) is an interval, an array is itself."""
+    if isinstance(kind, np.ndarray):
+        return kind
+    if kind == "bool" or dtype == "bool":
+        return np.asarray(rng.random(shape) < 0.5)[()]
+    if kind in ("integer", "small"):
+        return rng.integers(0, 4, shape)
+    if dtype in ("int64", "int32"):
+        return np.asarray(rng.integers(1, 5, shape)).astype(dtype)[()]
+    low, high = POSITIVE if kind == ANY else kind
+    x = rng.uniform(low, high, shape)
+    if kind == ANY:
+        x = x * rng.choice([-1.0, 1.0], shape)
+    if dtype == PYTHON:
+        return float(np.ravel(x)[0]) if np.size(x) else 0.75
+    if dtype.startswith("complex"):  # off the real axis, where branch cuts lie
+        x = x + 1j * rng.uniform(0.2, 0.8, shape) * rng.choice([-1.0, 1.0], shape)
+    return np.asarray(x).astype(dtype)[()]
+
+
+def _defined(reference: Any, kinds: Sequence[Any], dtype: str, params: Any) -> bool:
+    """Whether NumPy (or SciPy) knows the function for these dtypes."""
+    rng = np.random.default_rng(0)
+    args = [draw(rng, k, (1,), d) for k, d in zip(kinds, _spread(dtype, kinds), strict=True)]
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            reference(*args, **params)
+    except (TypeError, np.exceptions.ComplexWarning):
+        return False
+    return True

@@ -41,6 +41,10 @@ class Doctests:
             return (yield)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     patch.setattr(doctest.DocTestParser, "parse", parse_fenced)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
 import backsolve as bs
 from backsolve import numeric, symbolic
@@ -39,9 +40,10 @@ def rows(inputs: int) -> list[str]:
 
 
 def namespace() -> dict[str, Any]:
-    """What printed code is run in: NumPy's names, then those of rows that NumPy does not have."""
+    """What printed code is run in: the rows by name, NumPy and SciPy for those that bring code."""
     rows = {name: p.run for name, p in PRIMITIVES.items()}
-    return {**rows, **vars(np), "__builtins__": {}}
+    plain = {name: p.run for name, p in PRIMITIVES.items() if p.code is None}
+    return {**rows, **vars(special), **vars(np), **plain, "__builtins__": {}}
 
 
 def run_text(text: str, **values: float) -> Any:
@@ -49,7 +51,7 @@ def run_text(text: str, **values: float) -> Any:
 
 
 def check(f: Callable[..., Any], *point: float) -> bool:
-    """Derivatives of order 1 and 2 beside bs.grad, and order 1 beside differences, where defined."""
+    """Derivatives of order 1 and 2 beside bs.grad, order 1 beside differences; is f defined?"""
     names = ["x", "y", "z"][: len(point)]
     values = dict(zip(names, point, strict=True))
     with np.errstate(all="ignore"):
@@ -191,11 +193,8 @@ def test_swell_of_a_nested_iterate() -> None:
         # common sub-expression elimination brings the tree back to the graph
         assert symbolic.size(symbolic.share(naive), shared=True) == dags[-1]
         assert naive(x=0.3) == d(x=0.3) == pytest.approx(bs.grad(logistic(n))(0.3), rel=1e-12)
-    assert all(b > 2 * a for a, b in zip(trees, trees[1:], strict=False))
-    steps = {b - a for a, b in zip(dags[2:], dags[3:], strict=False)}
-    assert len(steps) == 1  # linear: each step of the iterate adds the same number of nodes
-    assert steps.pop() < 15, dags
-    assert 0, (trees, dags)
+    assert trees == [(6 * n - 2) * 2**n + 1 for n in range(1, 9)]  # 9, 41, 129, …, 11777
+    assert dags == [7 * n + 1 for n in range(1, 9)]  # 8, 15, 22, …, 57
 
 
 def test_a_deep_expression_needs_no_deep_stack() -> None:
@@ -254,9 +253,10 @@ def test_zero_times_x_stays() -> None:
 
 
 def test_simplifications() -> None:
-    x, y = Symbol("x"), Symbol("y")
+    x: Any = Symbol("x")
+    y: Any = Symbol("y")
     cases = {
-        "x": [0 + x, x + 0.0, 1 * x, x * 1.0, x / 1, x**1, --x, x - 0, 0.25 * (4.0 * x), +x],
+        "x": [0 + x, x + 0.0, 1 * x, x * 1.0, x / 1, x**1, -(0 - x), x - 0, 0.25 * (4.0 * x), +x],
         "-x": [0 - x, -1 * x, x / -1.0, x * -1],
         "x - y": [x + -y, -y + x],
         "x + y": [x - -y],
@@ -269,8 +269,8 @@ def test_simplifications() -> None:
         "6 * x": [2 * (3 * x), (x * 3.0) * 2.0],
         "1.0": [x**0],
         "0.1 * (0.1 * x)": [0.1 * (0.1 * x)],  # 0.1² is rounded: not combined
-        "x": [np.conjugate(x), np.real(x), np.positive(x), np.where(True, x, y)],  # noqa: F601
     }
+    cases["x"] += [np.conjugate(x), np.real(x), np.positive(x), np.where(True, x, y)]
     for text, exprs in cases.items():
         assert [str(e) for e in exprs] == [text] * len(exprs)
     numbers = Number(2.0) * 3 - np.exp(Number(0.0))
@@ -479,5 +479,4 @@ def test_expressions_are_frozen_leaves() -> None:
         x.name = "y"
     assert bs.tree.flatten([x + 1])[0][0].shape == ()
     assert {x: 1}[x] == 1
-    assert np.shape(x * 2) == ()
-    assert np.ndim(x) == 0
+    assert (x * 2).shape == ()

@@ -50,6 +50,7 @@ def value_and_grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = 
             return (value, tree.map(varied.release, aux)), gradient
         return value, gradient
 
+    run.__backsolve_value_and_grad_of__ = (f, argnums)  # type: ignore[attr-defined]
     return run
 
 

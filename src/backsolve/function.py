@@ -71,7 +71,7 @@ class Function:
                     f"{cls.__name__}.forward uses a Tensor that needs a gradient but is not one of its "
                     "arguments; pass it to apply()"
                 )
-        raw = [y._v if isinstance(y, Tensor) else np.asarray(y)[()] for y in outputs]
+        raw = [_raw(y._v if isinstance(y, Tensor) else y) for y in outputs]
         types = [(y.shape, y.dtype) for y in raw]
 
         def operator_of(values: Sequence[Any], record: bool) -> Custom:
@@ -108,6 +108,10 @@ class Function:
         rows = [args[k].row for k in places]
         made = record_joint(cls.__name__, operator_of, [args[k]._v for k in places], rows, raw)
         return tuple(made) if several else made[0]
+
+
+def _raw(v: Any) -> Any:
+    return v if hasattr(v, "shape") else np.asarray(v)[()]
 
 
 def _plain(t: Any, record: bool) -> Any:

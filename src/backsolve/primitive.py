@@ -373,7 +373,7 @@ def wrap(value: Any, row: Row | None) -> Any:
     t._v = value
     t.row = row
     t.grad = None
-    if row is not None and row.owner is not None:
+    if row is not None and row.owner is True:  # fresh from `record`, and it wants to know its Tensor
         row.owner = ref(t)
     return t
 

@@ -153,8 +153,19 @@ class Tensor:
                 )
             self.row = leaf_row(self._v, ref(self))
 
-    shape: Shape = property(lambda self: np.shape(self._v) if type(self._v) is float else self._v.shape)  # type: ignore[assignment]
-    dtype: np.dtype[Any] = property(lambda self: np.asarray(self._v).dtype if type(self._v) in (float, complex) else self._v.dtype)  # type: ignore[assignment]
+    @property
+    def shape(self) -> Shape:
+        try:
+            return self._v.shape  # type: ignore[no-any-return]
+        except AttributeError:  # a bare Python number: weak in promotion, as NumPy has it
+            return ()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        try:
+            return self._v.dtype  # type: ignore[no-any-return]
+        except AttributeError:
+            return np.asarray(self._v).dtype
 
     @property
     def ndim(self) -> int:

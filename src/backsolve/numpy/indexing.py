@@ -165,18 +165,23 @@ def setitem(x: Any, key: Any, v: Any) -> Any:
         spec = _spec(parts)
         target = np.broadcast_to(np.empty(()), x.shape)
         return P.slice_update(x, _fit(v, shape_of(P.slice(target, spec=spec))), spec=spec)
-    numbers = places(x, parts)
+    numbers = _places(x, parts)
     flat = P.reshape(numbers, shape=(size_of(numbers),))
     v = P.reshape(_fit(v, shape_of(numbers)), shape=shape_of(flat))
     written = P.scatter_set(P.reshape(x, shape=(size_of(x),)), v, flat)
     return P.reshape(written, shape=x.shape)
 
 
-def places(x: Any, parts: Any) -> Any:
+def places(x: Any, key: Any) -> Any:
     """Which entries, numbered in C order, a key reads: one more way to say what it means."""
+    return _places(x, _parts(x, key))
+
+
+def _places(x: Any, parts: list[Any]) -> Any:
     numbers = np.arange(size_of(x)).reshape(shape_of(x))
-    parts = parts if isinstance(parts, list) else _parts(x, parts)
-    return _read(numbers, parts) if any(type(p) is Index for p in parts) else P.slice(numbers, spec=_spec(parts))
+    if any(type(p) is Index for p in parts):
+        return _read(numbers, parts)
+    return P.slice(numbers, spec=_spec(parts))
 
 
 def _cast(v: Any, dtype: np.dtype[Any]) -> Any:

@@ -148,23 +148,31 @@ class Operator:
 
     def dense(self) -> npt.NDArray[Any]:
         """The matrix of the map, out.size × in.size, for looking at and for tests: may be huge."""
-        source: Type = self.in_type
+        source, target = self.in_type, self.out_type
         columns = []
-        for j in range(source.size):
-            e = np.zeros(source.size, source.dtype)
-            e[j] = 1
-            column = np.asarray(self.apply(e.reshape(source.shape))).reshape(-1)
-            if source.dtype.kind == "c":
-                turned = np.asarray(self.apply((1j * e).astype(source.dtype).reshape(source.shape)))
-                if not np.allclose(turned.reshape(-1), 1j * column):
+        for k, t in enumerate(parts(source)):
+            for j in range(t.size):
+                e = np.zeros(t.size, t.dtype)
+                e[j] = 1
+                column = self._column(e, k)
+                turned = self._column((1j * e).astype(t.dtype), k) if t.dtype.kind == "c" else None
+                if turned is not None and not np.allclose(turned, 1j * column):
                     raise ShapeError(
                         f"{self!r} is linear over the reals only: it has no complex matrix"
                     )
-            columns.append(column)
-        target: Type = self.out_type
+                columns.append(column)
         if not columns:
-            return np.zeros((target.size, 0), target.dtype)
+            dtypes = [t.dtype for t in parts(target)]
+            return np.zeros((_size(target), 0), np.result_type(*dtypes))
         return np.stack(columns, axis=1)
+
+    def _column(self, e: npt.NDArray[Any], k: int) -> npt.NDArray[Any]:
+        """The image of the entries `e` in part k and zeros elsewhere, flat."""
+        source = self.in_type
+        whole = [np.zeros(t.shape, t.dtype) for t in parts(source)]
+        whole[k] = e.reshape(whole[k].shape)
+        image = self.apply(tuple(whole) if isinstance(source, tuple) else whole[0])
+        return np.concatenate([np.reshape(x, -1) for x in parts(image)])
 
 
 def fitted(A: Operator, in_type: Type, out_type: Type | None) -> Operator:
@@ -218,6 +226,11 @@ def as_operator(a: Any) -> Operator:
     raise ShapeError(
         f"expected a number, a matrix or an operator, got an array of shape {np.shape(a)}"
     )
+
+
+def parts(t: Any) -> tuple[Any, ...]:
+    """A type, or a value, as the tuple of its parts: one, unless it is a tuple."""
+    return t if isinstance(t, tuple) else (t,)
 
 
 def _size(t: Any) -> int:

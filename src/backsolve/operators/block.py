@@ -20,8 +20,8 @@ from .scale import Scale
 from .zero import Zero
 
 
-def _is_zero(a: Any) -> bool:
-    return a is None or isinstance(a, Zero) or (isinstance(a, int | float) and a == 0)
+def _is_zero(a: Operator) -> bool:
+    return isinstance(a, Zero) or (isinstance(a, Scale) and a.is_exactly(0))
 
 
 class Block(Operator):
@@ -33,28 +33,36 @@ class Block(Operator):
     (1.0, 4.0)
     """
 
-    __slots__ = ("entries", "height", "width")
+    __slots__ = ("_in", "_out", "entries", "height", "width")
 
     entries: Mapping[tuple[int, int], Operator]
 
-    def __init__(self, rows: Any, shape: tuple[int, int] | None = None):
+    def __init__(
+        self,
+        rows: Any,
+        shape: tuple[int, int] | None = None,
+        types: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None,  # of what goes in, comes out
+    ):
         if isinstance(rows, Mapping):
             if shape is None:
                 raise ShapeError("a Block from a mapping needs shape=(rows, columns)")
-            self.entries = {k: as_operator(a) for k, a in rows.items() if not _is_zero(a)}
             self.height, self.width = shape
-            return
-        rows = [list(row) for row in rows]
-        widths = {len(row) for row in rows}
-        if len(widths) != 1:
-            raise ShapeError(f"the rows of a Block must have equal length, got {sorted(widths)}")
-        self.height, self.width = len(rows), widths.pop()
-        self.entries = {
-            (i, j): as_operator(a)
-            for i, row in enumerate(rows)
-            for j, a in enumerate(row)
-            if not _is_zero(a)
-        }
+        else:
+            rows = [list(row) for row in rows]
+            widths = {len(row) for row in rows}
+            if len(widths) != 1:
+                raise ShapeError(
+                    f"the rows of a Block must have equal length, got {sorted(widths)}"
+                )
+            self.height, self.width = len(rows), widths.pop()
+            rows = {(i, j): a for i, row in enumerate(rows) for j, a in enumerate(row)}
+        given = {k: as_operator(a) for k, a in rows.items() if a is not None}
+        self.entries = {k: a for k, a in given.items() if not _is_zero(a)}
+        sources: list[Any] = list(types[0]) if types else [None] * self.width
+        targets: list[Any] = list(types[1]) if types else [None] * self.height
+        for (i, j), a in given.items():
+            sources[j], targets[i] = sources[j] or a.in_type, targets[i] or a.out_type
+        self._in, self._out = tuple(sources), tuple(targets)
 
     def __getitem__(self, place: tuple[int, int]) -> Operator:
         return self.entries.get(place, Zero())
@@ -69,26 +77,23 @@ class Block(Operator):
             if t[j] is not None:
                 image = a.apply(t[j])
                 out[i] = image if out[i] is None else out[i] + image
-        return tuple(0.0 if x is None else x for x in out)
+        return tuple(
+            x if x is not None else np.zeros(t.shape, t.dtype) if t is not None else 0.0
+            for x, t in zip(out, self.out_type, strict=True)
+        )
 
     @property
     def T(self) -> Block:
-        return Block({(j, i): a.T for (i, j), a in self.entries.items()}, (self.width, self.height))
-
-    def _types(self, side: int, of: str) -> Any:
-        types: list[Any] = [None] * (self.height if side == 0 else self.width)
-        for place, a in self.entries.items():
-            if types[place[side]] is None:
-                types[place[side]] = getattr(a, of)
-        return tuple(types)
+        entries = {(j, i): a.T for (i, j), a in self.entries.items()}
+        return Block(entries, (self.width, self.height), (self.out_type, self.in_type))
 
     @property
-    def in_type(self) -> Any:
-        return self._types(1, "in_type")
+    def in_type(self) -> tuple[Any, ...]:
+        return self._in
 
     @property
-    def out_type(self) -> Any:
-        return self._types(0, "out_type")
+    def out_type(self) -> tuple[Any, ...]:
+        return self._out
 
     def __call__(self, t: Any) -> Any:
         return self.apply(t)
@@ -108,11 +113,11 @@ class Block(Operator):
             raise ShapeError(f"cannot add {other!r} to a Block; wrap it in one")
         for place, a in more.items():
             entries[place] = entries[place] + a if place in entries else a
-        return Block(entries, (self.height, self.width))
+        return Block(entries, (self.height, self.width), (self.in_type, self.out_type))
 
     def scaled(self, factor: Any) -> Block:
         entries = {k: Scale(factor, a.out_type) @ a for k, a in self.entries.items()}
-        return Block(entries, (self.height, self.width))
+        return Block(entries, (self.height, self.width), (self.in_type, self.out_type))
 
     def times(self, other: Block) -> Block:
         if self.width != other.height:
@@ -123,7 +128,7 @@ class Block(Operator):
                 if k == m:
                     ab = a @ b
                     entries[i, j] = entries[i, j] + ab if (i, j) in entries else ab
-        return Block(entries, (self.height, other.width))
+        return Block(entries, (self.height, other.width), (other.in_type, self.out_type))
 
     # ---- solving
 
@@ -167,10 +172,8 @@ class Block(Operator):
 
     def dense(self) -> Any:
         """Entries side by side; every entry must know its type (numbers count as 1 × 1)."""
-        heights, widths = [1] * self.height, [1] * self.width
-        for (i, j), a in self.entries.items():
-            if a.out_type is not None:
-                heights[i], widths[j] = a.shape
+        heights = [1 if t is None else t.size for t in self.out_type]
+        widths = [1 if t is None else t.size for t in self.in_type]
         entries = {k: _dense_entry(a, heights[k[0]]) for k, a in self.entries.items()}
         return np.block(
             [

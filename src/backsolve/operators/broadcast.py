@@ -119,7 +119,7 @@ class SumAxes(Operator):
         self.keepdims = keepdims
 
     def apply(self, t: Any) -> Any:
-        return np.add.reduce(t, axis=self.axes, keepdims=self.keepdims)
+        return np.add.reduce(t, axis=self.axes, keepdims=self.keepdims)  # type: ignore[call-overload]
 
     def pull(self, t: Any) -> Any:
         if t.shape == ():

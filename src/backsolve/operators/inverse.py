@@ -15,6 +15,7 @@ from .identity import Identity
 from .matrix import Matrix
 from .scale import Scale
 from .structure import facts_of_transpose
+from .zero import Zero
 
 
 class Inverse(Operator):
@@ -30,11 +31,9 @@ class Inverse(Operator):
         A = self.A
         if isinstance(A, Identity):
             return t
+        if isinstance(A, Zero) or (isinstance(A, Scale) and not A.factor):
+            raise np.linalg.LinAlgError("a block on the diagonal is zero: the system is singular")
         if isinstance(A, Scale):
-            if not A.factor:
-                raise np.linalg.LinAlgError(
-                    "a block on the diagonal is zero: the system is singular"
-                )
             return np.divide(t, A.factor)
         if isinstance(A, Diagonal):
             return np.divide(t, A.d)

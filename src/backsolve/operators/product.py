@@ -167,6 +167,6 @@ def _tidy(a: Operator) -> Operator:
         return Identity(a.in_type)
     if isinstance(a, Transpose) and a.axes == tuple(range(len(a.axes))):
         return Identity(a.in_type)
-    if isinstance(a, Scale) and a.factor == 1:
+    if isinstance(a, Scale) and a.is_exactly(1):
         return Identity(a.in_type)
     return a

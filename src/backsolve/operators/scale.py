@@ -50,7 +50,11 @@ class Scale(Operator):
     @property
     def is_sign(self) -> bool:
         """±1: a sign, not a multiplication."""
-        return type(self.factor) in (int, float) and self.factor in (1, -1)
+        return self.is_exactly(1) or self.is_exactly(-1)
+
+    def is_exactly(self, value: int) -> bool:
+        """By a number written down; not by one that was computed, and may vary."""
+        return type(self.factor) in (int, float) and self.factor == value
 
     def typed(self, in_type: Type, out_type: Type | None) -> Operator:
         return fitted(Scale(self.factor, promoted(in_type, self.factor)), in_type, out_type)

@@ -140,7 +140,8 @@ def pad(in_type: Type, widths: tuple[tuple[int, int], ...]) -> Unslice:
 
 
 def sliced_shape(shape: tuple[int, ...], spec: Spec) -> tuple[int, ...]:
-    return np.broadcast_to(np.empty(()), shape)[key_of(spec)].shape
+    shape = np.broadcast_to(np.empty(()), shape)[key_of(spec)].shape
+    return shape
 
 
 def show_spec(spec: Spec) -> str:

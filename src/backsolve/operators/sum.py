@@ -25,7 +25,11 @@ class OperatorSum(Operator):
     def apply(self, t: Any) -> Any:
         out = self.terms[0].apply(t)
         for a in self.terms[1:]:
-            out = out + a.apply(t)
+            image = a.apply(t)
+            if isinstance(out, tuple):
+                out = tuple(x + y for x, y in zip(out, image, strict=True))
+            else:
+                out = out + image
         return out
 
     @property
@@ -90,7 +94,8 @@ def _join(a: Operator, b: Operator) -> Operator | None:
     if x is not None and y is not None:
         if isinstance(a, Diagonal) or isinstance(b, Diagonal):
             return Diagonal(x + y, type_)
-        return Zero(type_, type_) if x + y == 0 else Scale(x + y, type_)
+        joined = Scale(x + y, type_)
+        return Zero(type_, type_) if joined.is_exactly(0) else joined
     if isinstance(a, Matrix) and isinstance(b, Matrix):
         return Matrix(a.A + b.A)
     return None

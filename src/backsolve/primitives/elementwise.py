@@ -259,6 +259,7 @@ clip = elementwise(
         lambda a, b, c: Mask(np.logical_or(np.greater(a, c), np.greater(b, c))),
     ),
     ufunc=(),
+    code="np.clip({args})",
 )
 nextafter = binary("nextafter", ONE)  # a and a rounding error
 heaviside = binary("heaviside", None, lambda a: Mask(np.equal(a, 0)))
@@ -295,7 +296,7 @@ cast = elementwise(
     "cast",
     _run_cast,
     (lambda A, *, dtype: Cast(A, dtype),),
-    code="{0}.astype('{dtype}')",
+    code="np.{dtype}({0})",
     type=lambda a, *, dtype: Type(a.shape, np.dtype(dtype)),
 )
 # To integers or booleans: piecewise constant.
@@ -303,7 +304,7 @@ cast_discrete = elementwise(
     "cast_discrete",
     _run_cast,
     type=lambda a, *, dtype: Type(a.shape, np.dtype(dtype)),
-    code="{0}.astype('{dtype}')",
+    code="np.{dtype}({0})",
 )
 
 # The same value under a new row: what a nested differentiation varies, and what x.copy() returns.

@@ -28,7 +28,7 @@ def _reduction(name: str, run: Any, block: Any, **row: Any) -> Any:
     return primitive(name, run, blocks=blocks, type=rule, batch=over_axes, **row)
 
 
-def _ufunc(ufunc: np.ufunc) -> Any:
+def _ufunc(ufunc: Any) -> Any:
     return lambda a, *, axis, keepdims: ufunc.reduce(a, axis=axis, keepdims=keepdims)
 
 
@@ -101,12 +101,19 @@ prod = _reduction(
     lambda a, *, axis, keepdims: Product(
         [SumAxes(a, axis, keepdims), Diagonal(product_of_others(a, axis))]
     ),
+    code="np.prod({0}, axis={axis}, keepdims={keepdims})",
 )
 max = _reduction(
-    "max", _ufunc(np.maximum), lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims)
+    "max",
+    _ufunc(np.maximum),
+    lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims),
+    code="np.max({0}, axis={axis}, keepdims={keepdims})",
 )
 min = _reduction(
-    "min", _ufunc(np.minimum), lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims)
+    "min",
+    _ufunc(np.minimum),
+    lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims),
+    code="np.min({0}, axis={axis}, keepdims={keepdims})",
 )
 logsumexp = _reduction(
     "logsumexp",
@@ -114,7 +121,7 @@ logsumexp = _reduction(
     lambda y, a, *, axis, keepdims: Product(
         [SumAxes(a, axis, keepdims), Diagonal(share(a, kept(y, a.shape, axis)))]
     ),
-    code="backsolve.numpy.logsumexp({0}, axis={axis}, keepdims={keepdims})",
+    code="special.logsumexp({0}, axis={axis}, keepdims={keepdims})",
 )
 norm = _reduction(
     "norm",
@@ -122,17 +129,23 @@ norm = _reduction(
     lambda y, a, *, axis, keepdims: _norm_block(y, a, axis, keepdims),
     code="np.linalg.norm({0}, axis={axis}, keepdims={keepdims})",
 )
-any = _reduction("any", _ufunc(np.logical_or), None)
-all = _reduction("all", _ufunc(np.logical_and), None)
+any = _reduction(
+    "any", _ufunc(np.logical_or), None, code="np.any({0}, axis={axis}, keepdims={keepdims})"
+)
+all = _reduction(
+    "all", _ufunc(np.logical_and), None, code="np.all({0}, axis={axis}, keepdims={keepdims})"
+)
 argmax = primitive(
     "argmax",
     lambda a, *, axis: np.argmax(a, axis=axis),
     type=lambda a, *, axis: Type(reduced_shape(a.shape, (axis,), False), np.dtype(np.intp)),
     batch=over_axes,
+    code="np.argmax({0}, axis={axis})",
 )
 argmin = primitive(
     "argmin",
     lambda a, *, axis: np.argmin(a, axis=axis),
     type=lambda a, *, axis: Type(reduced_shape(a.shape, (axis,), False), np.dtype(np.intp)),
     batch=over_axes,
+    code="np.argmin({0}, axis={axis})",
 )

@@ -35,12 +35,29 @@ gammaln = unary(
 gamma = unary(
     "gamma", lambda y, a: Diagonal(y * special.psi(a)), special.gamma, ufunc=special.gamma
 )
-digamma = unary("digamma", lambda a: Diagonal(polygamma(a, n=1)), special.psi, ufunc=special.psi)
-sigmoid = unary("sigmoid", lambda y: Diagonal(y * (1 - y)), special.expit, ufunc=special.expit)
+digamma = unary(
+    "digamma",
+    lambda a: Diagonal(polygamma(a, n=1)),
+    special.psi,
+    ufunc=special.psi,
+    code="special.digamma({0})",
+)
+sigmoid = unary(
+    "sigmoid",
+    lambda y: Diagonal(y * (1 - y)),
+    special.expit,
+    ufunc=special.expit,
+    code="sigmoid({0})",
+)
 log_sigmoid = unary(
     "log_sigmoid", lambda a: Diagonal(special.expit(-a)), special.log_expit, ufunc=special.log_expit
 )
-softplus = unary("softplus", lambda a: Diagonal(special.expit(a)), lambda a: np.logaddexp(a, 0))
+softplus = unary(
+    "softplus",
+    lambda a: Diagonal(special.expit(a)),
+    lambda a: np.logaddexp(a, 0),
+    code="np.logaddexp({0}, 0)",
+)
 logit = unary("logit", lambda a: Diagonal(1 / (a * (1 - a))), special.logit, ufunc=special.logit)
 
 

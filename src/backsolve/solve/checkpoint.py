@@ -25,7 +25,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
     >>> import numpy as np, backsolve as bs
     >>> bs.grad(lambda x: bs.checkpoint(lambda t: np.sin(np.sin(t)))(x))(1.0)
-    0.36003948908964587
+    0.36003948908962097
     """
 
     @functools.wraps(f)

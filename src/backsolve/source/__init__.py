@@ -21,7 +21,7 @@ from ..tensor import Tensor
 from ..vary import Varied
 from .arguments import Parameter, identifier, leaf_type, parameters_of, rebuild
 from .record import Step, Tracer, pull_back
-from .spell import IMPORTS, value_text
+from .spell import IMPORTS, quoted, value_text
 from .write import Line, Writer
 
 _RESERVED = set(IMPORTS) - {"sigmoid"}
@@ -136,7 +136,8 @@ def _write(
     wants_value = gradient is None or gradient.with_value
     roots = [*shown, *(a for a in recording.outputs if wants_value and type(a) is Var)]
     taken = reserved | {p.name for p in recording.parameters}
-    writer = Writer(tracer, taken, roots)
+    varying = {s.row for s in recording.steps if isinstance(s, Step)}
+    writer = Writer(tracer, taken, roots, varying)
     body = _unpack(writer, recording)
     if gradient is None:
         result, wanted = _write_value(writer, recording, name)
@@ -190,7 +191,8 @@ def _record(
             forward = len(tracer.recorder.equations)
         else:
             varied = Varied("grad", staged, _shown(types, gradient.argnums))
-            row_of = {x._v: row for x, row in zip(varied.numbers, varied.rows, strict=True)}
+            moving = [x for x, s in zip(varied.originals, varied.static, strict=True) if not s]
+            row_of = {x._v: row for x, row in zip(moving, varied.rows, strict=True)}
             tracer.var_of.update({row: var for var, row in row_of.items()})
             outputs, structure = tree.flatten(f(*varied.args))
             if len(outputs) != 1 or structure.children or not _is_real_number(outputs[0]):
@@ -245,7 +247,7 @@ def _unpack(writer: Writer, recording: _Recording) -> list[str]:
             elif isinstance(leaf, int | bool | str):
                 value = value_text(leaf)
                 hint = f"this code was written for {path} = {value}"
-                checks += [f"if {path} != {value}:", f"    raise ValueError({hint!r})"]
+                checks += [f"if {path} != {value}:", f"    raise ValueError({quoted(hint)})"]
     return [f"# {', '.join(notes)}", *checks] if notes else checks
 
 
@@ -259,7 +261,7 @@ def _write_value(writer: Writer, recording: _Recording, name: str) -> tuple[str,
             writer.value_line(name, outputs[0])
         return name, []
     writer.forward(equations, None, name)
-    texts = [writer.whole(a) if type(a) is Var or _is_number(a) else repr(a) for a in outputs]
+    texts = [writer.whole(a) if type(a) is Var or _is_number(a) else value_text(a) for a in outputs]
     return rebuild(recording.structure, texts), []
 
 

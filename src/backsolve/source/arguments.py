@@ -16,8 +16,9 @@ from ..errors import StructureError
 from ..ir import Type, type_of
 from ..tensor import Tensor
 from ..tree import LEAF, Structure
+from .spell import value_text
 
-_FLOAT = Type((), np.dtype(np.float64))
+_FLOAT = np.float64(0.0)
 _PLAIN_KINDS = (dict, list, tuple, type(None))
 
 
@@ -34,7 +35,7 @@ class Parameter:
         return is_plain(self.structure)
 
     def paths(self) -> Iterator[tuple[str, str]]:
-        """Per leaf how to read it and what to call it: ("params['w']", "params_w")."""
+        """Per leaf how to read it and what to call it: (`params["w"]`, `params_w`)."""
         if self.is_plain:
             yield from _paths(self.structure, self.name, self.name)
         else:
@@ -104,8 +105,6 @@ def _names(f: Callable[..., Any], given: int) -> list[str]:
 
 def leaf_type(x: Any) -> Type | None:
     """The Type of a leaf that is a number or an array; None for what the code is fixed to."""
-    if isinstance(x, Type):
-        return x
     if isinstance(x, Tensor):
         return Type(x.shape, x.dtype)
     if isinstance(x, np.ndarray | np.generic):
@@ -127,14 +126,14 @@ def _paths(structure: Structure, path: str, name: str) -> Iterator[tuple[str, st
     keys: Any = structure.meta if structure.kind is dict else range(len(structure.children))
     for key, child in zip(keys, structure.children, strict=False):
         word = re.sub(r"\W", "_", str(key))
-        yield from _paths(child, f"{path}[{key!r}]", f"{name}_{word}")
+        yield from _paths(child, f"{path}[{value_text(key)}]", f"{name}_{word}")
 
 
 def rebuild(structure: Structure, leaves: Sequence[str]) -> str:
     """A tree of expressions as one expression.
 
     >>> rebuild(tree.flatten({"w": 0, "b": (0,)})[1], ["grad_w", "grad_b"])
-    "{'w': grad_w, 'b': (grad_b,)}"
+    '{"w": grad_w, "b": (grad_b,)}'
     """
     return _rebuild(structure, iter(leaves))
 
@@ -145,7 +144,7 @@ def _rebuild(structure: Structure, leaves: Iterator[str]) -> str:
     parts = [_rebuild(child, leaves) for child in structure.children]
     if structure.kind is dict:
         keys: Any = structure.meta
-        pairs = [f"{key!r}: {part}" for key, part in zip(keys, parts, strict=True)]
+        pairs = [f"{value_text(key)}: {part}" for key, part in zip(keys, parts, strict=True)]
         return f"{{{', '.join(pairs)}}}"
     if structure.kind is list:
         return f"[{', '.join(parts)}]"

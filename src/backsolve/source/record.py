@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TracedValueError
 from ..ir import Type, Var
 from ..operators import Erase, EraseAt, Mask, ScatterAdd, Unslice, Zero
 from ..primitive import P, Primitive, coerce, hooks, wrap
@@ -45,6 +44,7 @@ class Tracer:
 
     def __init__(self) -> None:
         self.recorder = Recorder()
+        self.deriving = False  # calls of the function's own are written as they stand
         self.var_of: dict[Row, Var] = {}
         self.maker: dict[Var, tuple[Primitive, Sequence[Any], dict[str, Any]]] = {}
         self._vars: dict[Any, Var] = {}
@@ -89,11 +89,16 @@ class Tracer:
         elif row_key in self._rows:  # the same value of the same rows
             row = self._rows[row_key]
         else:  # the same value, but another part of it varies
-            row = prim.record(var, args, [_raw(a) for a in args], params)
+            row = self._record(prim, var, args, params)
         self._rows[row_key] = row
         if row is not None:
             self.var_of[row] = var
         return wrap(var, row)  # a new Tensor each time: x[i] = v may change it in place
+
+    def _record(self, prim: Primitive, var: Var, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        rows = [a.row if isinstance(a, Tensor) else None for a in args]
+        values = [a._v if isinstance(a, Tensor) else a for a in args]
+        return prim.record(var, rows, values, params)
 
     def _own(self, a: Any) -> Any:
         """An argument with constants of equal content made one, and safe from later writes."""
@@ -128,7 +133,7 @@ class Tracer:
         """What a call comes to without an equation of its own; None if it needs one."""
         a = args[0]
         if prim is P.alias:  # the same value under a new row
-            row = prim.record(a._v, args, [a._v], params)
+            row = self._record(prim, a._v, args, params)
             if row is not None:
                 self.var_of[row] = a._v
             return wrap(a._v, row)
@@ -140,26 +145,31 @@ class Tracer:
                 left = [s for k, s in enumerate(inner[0].shape) if k not in how["axis"]]
                 if tuple(left) == params["shape"]:
                     return P.sum(inner[0], axis=how["axis"], keepdims=False)
+        if prim is P.broadcast_to:
+            made, inner, _ = self.maker.get(a._v, (None, (), {}))
+            if made is P.reshape and inner[0].shape == ():
+                return P.broadcast_to(inner[0], shape=params["shape"])
         if prim is P.where and _is_staged(args[1]) and type(args[2]) in _NUMBERS:
             made, inner, _ = self.maker.get(args[1]._v, (None, (), {}))
             if made is P.where and _same(inner[0], a) and _same(inner[2], args[2]):
                 return wrap(args[1]._v, args[1].row)
         if prim is P.multiply:
             for x, c in ((args[0], args[1]), (args[1], args[0])):
-                if isinstance(c, np.generic) and abs(c) == 1 and _keeps_dtype(x, c):
+                if self._is_sign(c) and _keeps_dtype(x, c):
                     if c == 1:  # the seed of a gradient inside
                         return wrap(x._v, x.row)
                     if c == -1 and x.dtype.kind in "fc":
                         return P.negative(x)
         return None
 
+    def _is_sign(self, c: Any) -> bool:
+        """±1, out of a seed or a block: a NumPy scalar where users write Python's."""
+        kinds = (np.generic, float, int) if self.deriving else np.generic
+        return isinstance(c, kinds) and abs(c) == 1
+
 
 def _is_staged(a: Any) -> bool:
     return isinstance(a, Tensor) and type(a._v) is Var
-
-
-def _raw(a: Any) -> Any:
-    return a._v if isinstance(a, Tensor) else a
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -169,7 +179,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _keeps_dtype(x: Any, c: Any) -> bool:
-    return _is_staged(x) and np.result_type(x.dtype, c.dtype) == x.dtype
+    return _is_staged(x) and np.result_type(np.empty(0, x.dtype), c).type is x.dtype.type
 
 
 def pull_back(tracer: Tracer, y: Tensor, seed: Any, varied: Varied) -> list[Step | Row]:
@@ -201,6 +211,7 @@ def pull_back(tracer: Tracer, y: Tensor, seed: Any, varied: Varied) -> list[Step
     if y.row is None or y.row not in reached:
         return steps
     tracer.var_of.setdefault(y.row, y._v)  # type: ignore[arg-type]
+    tracer.deriving = True
     give(y.row, seed)
     with np.errstate(all="ignore"):
         for row in reversed(rows):

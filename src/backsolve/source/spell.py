@@ -91,7 +91,8 @@ def _binary(name: str, symbol: str, args: Sequence[Text], types: Sequence[Type])
     # Comparisons chain and ** groups to the right: both sides of these must bind tighter.
     strict = binds == BINDS["<"] or symbol == "**"
     left, right = a.within(binds + strict), b.within(binds + 1)
-    return Text(f"{left} {symbol} {right}", binds, python)
+    close = symbol == "**" and re.fullmatch(r"[\w.]+", left) and re.fullmatch(r"[\w.]+", right)
+    return Text(f"{left}**{right}" if close else f"{left} {symbol} {right}", binds, python)
 
 
 def _python_differs(symbol: str, right: str, types: Sequence[Type]) -> bool:
@@ -143,10 +144,17 @@ def value_text(v: Any) -> str:
         inner = ", ".join(value_text(x) for x in v)
         return f"({inner},)" if len(v) == 1 else f"({inner})"
     if isinstance(v, np.dtype):
-        return f"np.dtype({v.name!r})"
+        return f"np.dtype({quoted(v.name)})"
     if isinstance(v, np.generic):
         v = v.item()
+    if isinstance(v, str):
+        return quoted(v)
     return number_text(v) if isinstance(v, float) else repr(v)
+
+
+def quoted(s: str) -> str:
+    """A string in double quotes, as formatters write it."""
+    return repr(s) if '"' in s or "'" in s else f'"{repr(s)[1:-1]}"'
 
 
 def _shown(key: str, v: Any) -> str:
@@ -175,7 +183,7 @@ def _spell_contract(args: Sequence[Text], types: Any, params: dict[str, Any]) ->
         return product
     every = ", ".join(a.code for a in args)
     plan = ", optimize=True" if len(args) > 2 else ""
-    return Text(f"np.einsum({params['subscripts']!r}, {every}{plan})")
+    return Text(f"np.einsum({quoted(params['subscripts'])}, {every}{plan})")
 
 
 def _spell_product(inputs: Sequence[str], output: str, args: Sequence[Text]) -> Text | None:
@@ -249,7 +257,7 @@ def array_text(a: Any) -> str:
     name = a.dtype.name
     if a.ndim == 0:
         return f"np.{name}({number_text(a.item())})"
-    kind = "" if name == "float64" else f", dtype={name!r}"
+    kind = "" if name == "float64" else f", dtype={quoted(name)}"
     shape = str(a.shape[0]) if a.ndim == 1 else repr(a.shape)
     first = a.flat[0] if a.size else 0
     if not a.size or (a == first).all() and not np.signbit(np.real(first)):

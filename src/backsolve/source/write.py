@@ -19,12 +19,12 @@ import numpy as np
 from ..ir import Equation, Type, Var, type_of
 from ..row import Row
 from .record import Step, Tracer
-from .spell import BINDS, SIGN, Text, array_text, literal, spell
+from .spell import ATOM, BINDS, SIGN, Text, array_text, literal, spell
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _WIDTH = 40  # a derivative longer than this gets a line of its own
-# Rows whose NumPy function may return its argument, or a view of it: never added into.
-_VIEWS = {"real", "imag", "slice", "reshape", "permute", "broadcast_to", "alias", "contract"}
+# Functions that always make a new array, as operators do; others may return a view.
+_NEW = {"where", "sum", "unslice", "scatter_add"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,13 @@ class Line:
 class Writer:
     """Writes the equations of a Tracer; `lines` grows as values are asked for."""
 
-    def __init__(self, tracer: Tracer, taken: Iterable[str], roots: Sequence[Any]):
+    def __init__(
+        self, tracer: Tracer, taken: Iterable[str], roots: Sequence[Any], varying: Iterable[Row] = ()
+    ):
         self.tracer = tracer
         self.equation: dict[Any, Equation] = {e.outputs[0]: e for e in tracer.recorder.equations}
         self.constants = tracer.constants()
-        self.varying = set(tracer.var_of.values())
+        self.varying = {tracer.var_of.get(row) for row in varying}
         self.uses = self._count(roots)
         self.lines: list[Line] = []
         self.constant_lines: list[Line] = []
@@ -194,8 +196,9 @@ class Writer:
             self.put(var, self.temporary(), self.spelled(var))
             self.value_line(name, var)
         else:
-            self.put(var, name, self.spelled(var))
-            if self.equation[var].primitive.name not in _VIEWS:
+            text = self.spelled(var)
+            self.put(var, name, text)
+            if text.binds != ATOM or self.equation[var].primitive.name in _NEW:
                 owned.add(name)
 
     def _accumulate(

@@ -2,8 +2,9 @@
 
 For y = f(a, b) the chain rule says  dy = ∂f/∂a · da + ∂f/∂b · db.  The row of f holds ∂f/∂a as a
 function of symbolic values that returns a linear operator. `rule` calls it on staged values and
-applies the operator to a staged differential; what was recorded is the term ∂f/∂a · da as a Program:
+applies the operator to a staged differential; what was recorded is ∂f/∂a · da as a Program:
 
+>>> from backsolve.symbolic.expr import REAL
 >>> print(rule(P.sin, 0, (REAL,), ()))
 program(t:float64[], v1:float64[], y:float64[]):
   v2:float64[] = cos(v1)
@@ -29,7 +30,7 @@ from ..solve.masked import Masked
 from ..tensor import leaf_row
 from ..trace import stage
 from . import simplify as _simplify  # fills the table that `call` looks into
-from .expr import REAL, Call, Expr, Number, Params, Symbol, call, read
+from .expr import Call, Expr, Number, Params, Symbol, call, read
 from .walk import nodes, spread
 from .walk import share as _share
 
@@ -84,7 +85,9 @@ def _derivative(expr: Expr, label: str) -> Expr:
 
 def _image(y: Call, i: int, t: Tangent) -> Tangent | None:
     """∂y/∂(operand i) · t."""
-    kinds = tuple(_Fixed(type(a.value), a.value) if isinstance(a, Number) else a.type for a in y.args)
+    kinds = tuple(
+        _Fixed(type(a.value), a.value) if isinstance(a, Number) else a.type for a in y.args
+    )
     program = rule(y.primitive, i, kinds, y.params, t.guard is not None)
     if program is None:
         return None
@@ -133,8 +136,6 @@ def rule(
     altogether. Constant operands are built in.
     """
     free = [k for k in operands if isinstance(k, Type)]
-    seed = operands[i]
-    assert isinstance(seed, Type)
 
     def staged(t: Any, *rest: Any) -> list[Any]:
         guard, given = (rest[0], rest[1:]) if guarded else (None, rest)
@@ -149,7 +150,7 @@ def rule(
         image = masked.apply(block, Masked(t, guard) if guarded else t)
         return [y, image.value, image.mask] if isinstance(image, Masked) else [y, image]
 
-    types = [seed, *([_BOOL] if guarded else []), *free]
+    types: list[Any] = [operands[i], *([_BOOL] if guarded else []), *free]
     program, (y, *image) = stage(staged, types, ["t", *(["guard"] if guarded else [])])
     if not image:
         return None

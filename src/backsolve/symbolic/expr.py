@@ -1,8 +1,8 @@
 """Expr: a formula as a value. Symbols and numbers, and primitives applied to expressions.
 
-Expressions are frozen records that may share their parts. Everything that works on a Tensor works on
-an Expr: operators make a Call at once; NumPy's functions are staged, and the Program that comes out
-is read back as expressions (`lift`).
+Expressions are frozen records that may share their parts. What works on a Tensor works on an Expr:
+operators make a Call at once; NumPy's functions are staged, and the Program that comes out is read
+back as expressions (`lift`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import numpy as _numpy  # fills the tables that operators and NumPy's protocols look into
+from .. import numpy as _numpy  # noqa: F401 - fills the tables that NumPy's protocols look into
 from .. import tree
 from ..errors import TracedValueError, UnsupportedError
 from ..ir import Equation, Program, Type, Var, type_of
 from ..operators.slice import key_of
 from ..primitive import P, Primitive
-from ..tensor import Staged, Tensor
+from ..tensor import Tensor
 from ..trace import stage
 
 REAL = Type((), np.dtype(np.float64))
@@ -231,7 +231,8 @@ def as_expr(a: Any) -> Expr:
         a = a._plain("making it part of an expression")
     if np.shape(a) != ():
         raise UnsupportedError(
-            f"expected a number, got an array of shape {np.shape(a)}: an expression is made of scalars"
+            f"expected a number, got an array of shape {np.shape(a)}: expressions are "
+            "made of scalars"
         )
     return Number(np.asarray(a).item())
 
@@ -252,7 +253,7 @@ def call(primitive: Primitive, *args: Any, **params: Any) -> Expr:
     rule = SIMPLER.get(primitive.name)
     if rule is not None:
         simpler = rule(*operands, **params)
-        # A rule of real arithmetic must not change the kind of number: 1.0 * n is not the integer n.
+        # A rule must not change the kind of number: 1.0 * n is not the integer n.
         if simpler is not None and simpler.dtype == type_.dtype:
             return simpler
     return Call(primitive, operands, tuple(sorted(params.items())), type_)
@@ -300,7 +301,7 @@ def _equation(e: Equation, args: list[Any]) -> Any:
         return args[0][key_of(e.params["spec"])]
     if e.outputs[0].shape != () or any(isinstance(a, np.ndarray) for a in args):
         raise UnsupportedError(
-            f"`{e.primitive.name}` works on arrays here ({e.outputs[0].type}), and an expression is "
+            f"`{e.primitive.name}` works on arrays here ({e.outputs[0].type}), and expressions are "
             "made of scalars. Read the entries of an array argument by fixed indices, x[0] * x[1]; "
             "for whole arrays use bs.grad",
             at=e.where,
@@ -322,16 +323,8 @@ def lift(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) 
         ]
         positional, keywords = structure.unflatten(inner)
         results[:] = tree.flatten(f(*positional, **keywords))
-        return results[0]  # type: ignore[no-any-return]
+        return results[0]
 
     program, _ = stage(staged, [a.type for a in free])
-    outputs, form = results
-    # What has not become a number of the formula (a shape, a rank, a flag) is handed on as it is.
-    made = [
-        y if isinstance(y, Expr | np.ndarray) or not isinstance(raw, Staged | np.inexact) else as_expr(y)
-        for y, raw in zip(read(program, free), outputs, strict=True)
-    ]
-    return form.unflatten(made)
-
-
-_ = _numpy
+    # A Python number among the results (a rank, a length) is handed on as it is.
+    return results[1].unflatten(read(program, free))

@@ -32,7 +32,7 @@ def is_real(e: Expr) -> bool:
 
 def equals(e: Expr, value: float) -> bool:
     """Is `e` this very number? (True is not 1.)"""
-    return is_real(e) and e.value == value  # type: ignore[attr-defined, no-any-return]
+    return is_real(e) and e.value == value  # type: ignore[attr-defined]
 
 
 def is_call(e: Expr, name: str) -> bool:

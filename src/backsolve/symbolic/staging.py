@@ -21,8 +21,8 @@ Shape = int | tuple[int, ...]
 def trace(f: Callable[..., Any], /, *names: str, **shapes: Shape) -> Any:
     """The result of `f` as an expression (or a container of such, if it returns one).
 
-    `f` is written in NumPy on scalars; its parameters become symbols of their names. Parameters with
-    a default keep it. Give `names` to use other names, or where Python does not know them; give a
+    `f` is written in NumPy on scalars; its parameters become symbols of their names; those with a
+    default keep it. Give `names` to use other names, or where Python does not know them; give a
     shape to a parameter that is an array, which `f` may then read by fixed indices.
 
     >>> trace(lambda x, n=3: np.tanh(x) ** n)
@@ -48,8 +48,8 @@ def gradient(f: Callable[..., Any] | Expr, /, *names: str, **shapes: Shape) -> d
         symbols, expr = _trace(f, names, shapes)
     if not isinstance(expr, Expr):
         raise StructureError(
-            f"gradient needs a function that returns one scalar, got {expr!r}; take bs.symbolic.diff "
-            "of each part of bs.symbolic.trace(f)"
+            f"gradient needs a function that returns one scalar, got {expr!r}; take "
+            "bs.symbolic.diff of each part of bs.symbolic.trace(f)"
         )
     return {s.label: diff(expr, s) for s in symbols}
 
@@ -72,7 +72,7 @@ def _trace(
     def staged(*tensors: Any) -> list[Any]:
         keywords = dict(zip(keyword, tensors[len(positional) :], strict=True))
         results[:] = tree.flatten(f(*tensors[: len(positional)], **keywords))
-        return results[0]  # type: ignore[no-any-return]
+        return results[0]
 
     types = [Type(x.shape, REAL.dtype) for x in inputs]
     program, _ = stage(staged, types, named)
@@ -104,7 +104,7 @@ def _parameters(
     try:
         found = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):
-        found = None  # type: ignore[assignment]
+        found = None
     if found is None or any(p.kind is p.VAR_POSITIONAL for p in found):
         raise StructureError(
             f"{getattr(f, '__name__', f)!r} does not tell the names of its parameters; give them: "

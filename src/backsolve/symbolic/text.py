@@ -26,6 +26,8 @@ _LEVELS: dict[type, int] = {
     ast.Mult: MULTIPLY, ast.Div: MULTIPLY, ast.FloorDiv: MULTIPLY, ast.Mod: MULTIPLY,
     ast.Pow: POWER,
 }  # fmt: skip
+_MODULE = re.compile(r"(?<![\w}\])])(?:[a-z]\w*\.)+(?=\w+\()")  # the np. of np.abs(…)
+Piece = tuple[str, int]  # text and level
 _LONGEST = 2_000  # nodes; a longer formula is printed as assignments
 
 
@@ -93,23 +95,20 @@ def _assign(exprs: Sequence[Expr], style: Style, every: bool) -> list[str]:
     return lines
 
 
-def _write(order: Sequence[Expr], style: Style, names: dict[int, str]) -> dict[int, tuple[str, int]]:
+def _write(order: Sequence[Expr], style: Style, names: dict[int, str]) -> dict[int, Piece]:
     """Text and level of every node; where a named one is read its name stands."""
-    out: dict[int, tuple[str, int]] = {}
+    out: dict[int, Piece] = {}
     for e in order:
         if isinstance(e, Symbol):
             out[id(e)] = (style.symbol(e), ATOM)
         elif isinstance(e, Number):
             out[id(e)] = style.number(e.value, False)
-        else:
-            assert isinstance(e, Call)
+        elif isinstance(e, Call):
             out[id(e)] = _write_call(e, style, names, out)
     return out
 
 
-def _write_call(
-    e: Call, style: Style, names: dict[int, str], out: dict[int, tuple[str, int]]
-) -> tuple[str, int]:
+def _write_call(e: Call, style: Style, names: dict[int, str], out: dict[int, Piece]) -> Piece:
     form = style.form(e.primitive, len(e.args))
     # Beside a floating-point operand 2.0 may be written 2: promotion makes them the same.
     short = any(a.dtype.kind in "fc" and not isinstance(a, Number) for a in e.args)
@@ -120,13 +119,14 @@ def _write_call(
             text, level = style.number(a.value, short)
         elif id(a) in names:
             text, level = names[id(a)], ATOM
-        least = form.places[k]
-        if style.regroup and isinstance(a, Call) and a.primitive is e.primitive and level == form.level:
-            least = min(least, level) if e.primitive.name in ("add", "multiply") else least
+        free = style.regroup and e.primitive.name in ("add", "multiply")
+        grouped = not (free and isinstance(a, Call) and a.primitive is e.primitive)
+        least = form.places[k] if grouped else form.level
         parts.append(text.join(style.brackets) if level < least else text)
     params = dict(e.params)
     listed = [*parts, *(f"{k}={v}" for k, v in params.items())]
-    return form.template.format(*parts, args=", ".join(listed), rest=", ".join(parts[1:]), **params), form.level
+    lists = {"args": ", ".join(listed), "rest": ", ".join(parts[1:])}
+    return form.template.format(*parts, **lists, **params), form.level
 
 
 # ---- code
@@ -141,7 +141,7 @@ def code_form(primitive: Primitive, n: int) -> Form:
     """
     if primitive.code is None:
         return Form(f"{primitive.name}({{args}})", ATOM, (0,) * n)
-    template = primitive.code.replace("np.", "")
+    template = _MODULE.sub("", primitive.code)
     places = [0] * n
     stand_ins = re.sub(r"\{(\w+)\}", r"_\1", template)
     try:
@@ -192,7 +192,7 @@ def _number(value: Any, short: bool) -> tuple[str, int]:
 
 
 def _formatted(template: str, primitive: Primitive, n: int, function: int) -> Form:
-    """Levels of a template that is not Python: by what stands around a place, else as in the code."""
+    """Levels of a template that is not Python: by what stands around a place, else as in code."""
     code = code_form(primitive, n)
     is_operator = primitive.code is not None and code.level != ATOM
     places = []
@@ -234,8 +234,11 @@ def latex_form(primitive: Primitive, n: int) -> Form:
 
 _LATEX_FUNCTIONS = {"tan", "sinh", "cosh", "arcsin", "arccos", "arctan", "gcd"}
 _GREEK = set(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau phi chi "
-    "psi omega".split()
+    re.findall(
+        r"\w+",
+        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
+        "phi chi psi omega",
+    )
 )
 
 

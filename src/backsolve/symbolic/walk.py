@@ -37,8 +37,8 @@ def symbols(expr: Expr) -> tuple[Symbol, ...]:
 def size(expr: Expr, shared: bool = False) -> int:
     """How many nodes: written out as a tree, or (`shared`) with every object counted once.
 
-    The iterate x ↦ 4 x (1 − x) reads its argument twice, so its tree doubles with each step; shared,
-    a step adds three operations.
+    The iterate x ↦ 4 x (1 − x) reads its argument twice, so its tree doubles with each step;
+    shared, a step adds three operations.
 
     >>> x = Symbol("x")
     >>> for n in range(5):
@@ -74,19 +74,18 @@ def share_all(exprs: Sequence[Expr]) -> list[Expr]:
     known: dict[Hashable, Expr] = {}
     now: dict[int, Expr] = {}
     for e in nodes(*exprs):
-        key: Hashable
+        key: Hashable = None
+        same = e
         if isinstance(e, Symbol):
             key = e.label
         elif isinstance(e, Number):
             key = (type(e.value), repr(e.value))  # repr: 0.0 is not -0.0, and NaN is NaN
-        else:
-            assert isinstance(e, Call)
+        elif isinstance(e, Call):
             args = tuple(now[id(a)] for a in e.args)
             key = (e.primitive, tuple(id(a) for a in args), e.params)
-            if key not in known and any(a is not b for a, b in zip(args, e.args, strict=True)):
-                e, old = Call(e.primitive, args, e.params, e.type), e
-                now[id(old)] = e
-        now[id(e)] = known.setdefault(key, e)
+            if any(a is not b for a, b in zip(args, e.args, strict=True)):
+                same = Call(e.primitive, args, e.params, e.type)
+        now[id(e)] = known.setdefault(key, same)
     return [now[id(e)] for e in exprs]
 
 
@@ -108,9 +107,10 @@ def spread(expr: Expr) -> Expr:
         elif isinstance(e, Call):
             k = len(done) - len(e.args)
             done[k:] = [Call(e.primitive, tuple(done[k:]), e.params, e.type)]
-        else:
-            assert isinstance(e, Symbol | Number)
-            done.append(Symbol(e.name, e.index) if isinstance(e, Symbol) else Number(e.value))
+        elif isinstance(e, Symbol):
+            done.append(Symbol(e.name, e.index))
+        elif isinstance(e, Number):
+            done.append(Number(e.value))
     return done[0]
 
 
@@ -126,8 +126,7 @@ def evaluate(expr: Expr, values: Mapping[str, Any]) -> Any:
             found[id(e)] = np.float64(v) if type(v) in (int, float) else v
         elif isinstance(e, Number):
             found[id(e)] = e.value
-        else:
-            assert isinstance(e, Call)
+        elif isinstance(e, Call):
             args = [found[id(a)] for a in e.args]
             run: Callable[..., Any] = e.primitive
             if any(isinstance(a, Expr) for a in args):

@@ -1,6 +1,6 @@
 """Checks to call from tests: of derivatives, of operators, of rows of the table.
 
-    check_grads(f, args)       derivatives of f against numerical differences, both modes, all orders
+    check_grads(f, args)       derivatives of f against numerical differences, both modes
     check_operator(A)          ⟨A u, v⟩ = ⟨u, Aᵀ v⟩, types, matrix, structure, algebra
     check_primitive("tanh")    everything that is claimed of a row, on samples made from the row
 

@@ -64,9 +64,9 @@ def check_grads(
 ) -> None:
     """Check the derivatives of `f` at `args` up to `order`, in the given modes.
 
-    `args` are f's arguments: floats, arrays, Tensors and nested containers of them; all floating-point
-    and complex ones vary. Differences are taken in double precision with the step `eps`; tolerances
-    follow the dtypes unless given. `f` must be smooth at `args`.
+    `args` are f's arguments: floats, arrays, Tensors and nested containers of them; all real and
+    complex floating-point ones vary. Differences are taken in double precision with the step `eps`;
+    tolerances follow the dtypes unless given. `f` must be smooth at `args`.
 
     >>> check_grads(lambda p: np.tanh(p["w"] @ p["w"]) * p["b"], [{"w": np.eye(2), "b": 0.5}])
     >>> check_grads(np.abs, [0.0])
@@ -143,7 +143,8 @@ def _check(
             size = sum(float(np.sum(np.abs(a) * np.abs(b))) for a, b in zip(image, vs, strict=True))
             if not abs(expected - got) <= atol + rtol * size:
                 raise CheckError(
-                    f"{place('reverse', name)}: expected ⟨u, Jᵀ v⟩ = ⟨J u, v⟩ = {expected!r}, got {got!r}"
+                    f"{place('reverse', name)}: expected ⟨u, Jᵀ v⟩ = {expected!r} (that is ⟨J u, v⟩), "
+                    f"got {got!r}"
                 )
     if order > 1:
         for mode in modes:

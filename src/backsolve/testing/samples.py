@@ -1,8 +1,8 @@
 """Samples for the rows of the table: arguments where a primitive is defined and smooth.
 
-An element-wise row needs nothing here if it is smooth on ±(0.3 … 2) and has a NumPy or SciPy function
-of its name to compare with; else its domain stands in DOMAINS, its comparison in REFERENCES. Any other
-row lists its calls in CALLS.
+An element-wise row needs nothing here if it is smooth on ±(0.3 … 2) and has a NumPy or SciPy
+function of its name to compare with; else its domain stands in DOMAINS, its comparison in
+REFERENCES (references.py). Any other row lists its calls in CALLS.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from scipy import special
 
 from ..primitive import PRIMITIVES, Binary, Primitive, Unary
+from .references import REFERENCES, Shape, key_of
 
-Shape = tuple[int, ...]
 FLOATS = ("float32", "float64", "complex64", "complex128")
 INTEGERS = ("int64", "int32", "bool")
 # Two or more arguments of different dtypes: promotion.
@@ -81,21 +81,6 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def _narrow(y: Any, a: Any) -> Any:
-    """SciPy's polygamma computes in double precision whatever it gets."""
-    return y.astype(np.float32) if np.asarray(a).dtype == np.float32 else y
-
-
-REFERENCES: dict[str, Callable[..., Any]] = {
-    "alias": lambda a: np.array(a),
-    "cast": lambda a, dtype: np.array(a, dtype),
-    "cast_discrete": lambda a, dtype: np.array(a, dtype),
-    "digamma": special.digamma,
-    "log_sigmoid": special.log_expit,
-    "polygamma": lambda a, n: _narrow(special.polygamma(n, a), a),
-    "sigmoid": special.expit,
-    "softplus": lambda a: -special.log_expit(np.negative(a, dtype=np.logaddexp(a, a).dtype)),
-}
 UNARY_SHAPES: list[tuple[Shape, ...]] = [((),), ((3,),), ((2, 3),), ((0,),), ((2, 0),)]
 BINARY_SHAPES: list[tuple[Shape, ...]] = [
     ((), ()),
@@ -127,23 +112,6 @@ class Call:
     dtypes: Sequence[str] = (*FLOATS, "int64", "bool")
 
 
-def _loops(*operands: Any, subscripts: str, sizes: Any) -> Any:
-    """The loop nest, literally."""
-    left, output = subscripts.split("->")
-    inputs = left.split(",")
-    length = dict(sizes)
-    for labels, a in zip(inputs, operands, strict=True):
-        length.update(zip(labels, np.shape(a), strict=True))
-    out = np.zeros([length[c] for c in output], np.result_type(*operands))
-    for place in itertools.product(*[range(n) for n in length.values()]):
-        at = dict(zip(length, place, strict=True))
-        term = [
-            np.asarray(a)[tuple(at[c] for c in x)] for a, x in zip(operands, inputs, strict=True)
-        ]
-        out[tuple(at[c] for c in output)] += np.prod(np.stack(term))
-    return out
-
-
 def _contract(subscripts: str, *shapes: Shape, sizes: Any = ()) -> Call:
     dtypes = (*FLOATS, "int64", *(MIXED[:3] if len(shapes) > 1 else ()))
     return Call(shapes, {"subscripts": subscripts, "sizes": sizes}, dtypes)
@@ -155,52 +123,6 @@ def _over(shapes_axes: Sequence[tuple[Shape, Any]], dtypes: Sequence[str]) -> li
         for s, axis in shapes_axes
         for keep in ((False, True) if s == (2, 3) else (False,))
     ]
-
-
-def _put(a: Any, v: Any, *indices: Any) -> Any:
-    out = np.array(a)
-    common = np.broadcast_shapes(*[np.shape(i) for i in indices])
-    for place in np.ndindex(common):
-        out[tuple(np.broadcast_to(i, common)[place] for i in indices)] = np.asarray(v)[place]
-    return out
-
-
-def _add(t: Any, *indices: Any, shape: Shape) -> Any:
-    out = np.zeros(shape, t.dtype)
-    common = np.broadcast_shapes(*[np.shape(i) for i in indices])
-    for place in np.ndindex(common):
-        out[tuple(np.broadcast_to(i, common)[place] for i in indices)] += t[place]
-    return out
-
-
-def _key(spec: Any) -> Any:
-    return tuple(slice(*e) if isinstance(e, tuple) else e for e in spec)
-
-
-def _unslice(t: Any, spec: Any, shape: Shape) -> Any:
-    out = np.zeros(shape, np.asarray(t).dtype)
-    out[_key(spec)] = t
-    return out
-
-
-def _update(a: Any, v: Any, spec: Any) -> Any:
-    out = np.array(a)
-    out[_key(spec)] = v
-    return out
-
-
-def _recurrence(a: Any, t: Any, axis: int, reverse: bool) -> Any:
-    out = np.moveaxis(np.array(t, np.result_type(a, t)), axis, 0)
-    a = np.moveaxis(a, axis, 0)
-    n = len(out)
-    for j in range(n - 2, -1, -1) if reverse else range(1, n):
-        out[j] = out[j] + a[j] * out[j + 1 if reverse else j - 1]
-    return np.moveaxis(out, 0, axis)
-
-
-def _logsumexp(a: Any, axis: Any, keepdims: bool) -> Any:
-    with np.errstate(divide="ignore"):
-        return np.log(np.sum(np.exp(a), axis=axis, keepdims=keepdims))
 
 
 FULL = (None, None, None)
@@ -315,33 +237,14 @@ CALLS: dict[str, list[Call]] = {
     "slice_update": [
         Call([s, v], {"spec": spec}, (*NUMBERS, "float32+float64", "complex128+float64"))
         for s, spec in SPECS
-        for v in dict.fromkeys([np.zeros(s)[_key(spec)].shape, ()])
+        for v in dict.fromkeys([np.zeros(s)[key_of(spec)].shape, ()])
     ],
     "sum": _over(AXES + EMPTY, NUMBERS),
     "unslice": [
-        Call([np.zeros(s)[_key(spec)].shape], {"spec": spec, "shape": s}, NUMBERS)
+        Call([np.zeros(s)[key_of(spec)].shape], {"spec": spec, "shape": s}, NUMBERS)
         for s, spec in SPECS
     ],
 }
-REFERENCES |= {
-    "argmax": np.argmax,
-    "broadcast_to": np.broadcast_to,
-    "concatenate": lambda *parts, axis, starts: np.concatenate(parts, axis),
-    "contract": _loops,
-    "gather": lambda a, *indices: np.asarray(a)[indices],
-    "logsumexp": _logsumexp,
-    "norm": lambda a, axis, keepdims: np.sqrt(np.sum(np.abs(a) ** 2, axis=axis, keepdims=keepdims)),
-    "permute": np.transpose,
-    "recurrence": _recurrence,
-    "reshape": lambda a, shape: np.array(a).reshape(shape),
-    "scatter_add": _add,
-    "scatter_set": _put,
-    "slice": lambda a, spec: np.asarray(a)[_key(spec)],
-    "slice_update": _update,
-    "unslice": _unslice,
-}
-
-
 # ---- making cases
 
 
@@ -352,11 +255,13 @@ def cases(prim: Primitive | str) -> Iterator[Case]:
     name = prim.name
     reference = REFERENCES.get(name) or getattr(np, name, None) or getattr(special, name, None)
     if reference is None:
-        raise LookupError(f"no reference for the row {name!r}: add one to REFERENCES in {__file__}")
+        raise LookupError(
+            f"no reference for the row {name!r}: add one to REFERENCES in testing/references.py"
+        )
     if not prim.elementwise:
         if name not in CALLS:
             raise LookupError(
-                f"no samples for the row {name!r}: add its calls to CALLS in {__file__}"
+                f"no samples for the row {name!r}: add its calls to CALLS in testing/samples.py"
             )
         for call in CALLS[name]:
             for dtype in call.dtypes:
@@ -373,8 +278,8 @@ def cases(prim: Primitive | str) -> Iterator[Case]:
                 reference, kinds, dtype, params
             ):
                 continue
-            for shapes in BY_ARITY[arity]:
-                yield _case(prim, dtype, kinds, shapes, params, reference)
+            for form in BY_ARITY[arity]:
+                yield _case(prim, dtype, kinds, form, params, reference)
 
 
 def _arity(prim: Primitive) -> int:

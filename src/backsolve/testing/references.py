@@ -1,0 +1,107 @@
+"""What rows are compared with where NumPy and SciPy have no function of their name and form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+Shape = tuple[int, ...]
+
+
+def key_of(spec: Any) -> Any:
+    return tuple(slice(*e) if isinstance(e, tuple) else e for e in spec)
+
+
+def _loops(*operands: Any, subscripts: str, sizes: Any) -> Any:
+    """The loop nest, literally."""
+    left, output = subscripts.split("->")
+    inputs = left.split(",")
+    length = dict(sizes)
+    for labels, a in zip(inputs, operands, strict=True):
+        length.update(zip(labels, np.shape(a), strict=True))
+    out = np.zeros([length[c] for c in output], np.result_type(*operands))
+    for place in itertools.product(*[range(n) for n in length.values()]):
+        at = dict(zip(length, place, strict=True))
+        term = [
+            np.asarray(a)[tuple(at[c] for c in x)] for a, x in zip(operands, inputs, strict=True)
+        ]
+        out[tuple(at[c] for c in output)] += np.prod(np.stack(term))
+    return out
+
+
+def _put(a: Any, v: Any, *indices: Any) -> Any:
+    out = np.array(a)
+    common = np.broadcast_shapes(*[np.shape(i) for i in indices])
+    for place in np.ndindex(common):
+        out[tuple(np.broadcast_to(i, common)[place] for i in indices)] = np.asarray(v)[place]
+    return out
+
+
+def _add(t: Any, *indices: Any, shape: Shape) -> Any:
+    out = np.zeros(shape, t.dtype)
+    common = np.broadcast_shapes(*[np.shape(i) for i in indices])
+    for place in np.ndindex(common):
+        out[tuple(np.broadcast_to(i, common)[place] for i in indices)] += t[place]
+    return out
+
+
+def _unslice(t: Any, spec: Any, shape: Shape) -> Any:
+    out = np.zeros(shape, np.asarray(t).dtype)
+    out[key_of(spec)] = t
+    return out
+
+
+def _update(a: Any, v: Any, spec: Any) -> Any:
+    out = np.array(a)
+    out[key_of(spec)] = v
+    return out
+
+
+def _recurrence(a: Any, t: Any, axis: int, reverse: bool) -> Any:
+    out = np.moveaxis(np.array(t, np.result_type(a, t)), axis, 0)
+    a = np.moveaxis(a, axis, 0)
+    n = len(out)
+    for j in range(n - 2, -1, -1) if reverse else range(1, n):
+        out[j] = out[j] + a[j] * out[j + 1 if reverse else j - 1]
+    return np.moveaxis(out, 0, axis)
+
+
+def _logsumexp(a: Any, axis: Any, keepdims: bool) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(a), axis=axis, keepdims=keepdims))
+
+
+def _narrow(y: Any, a: Any) -> Any:
+    """SciPy's polygamma computes in double precision whatever it gets."""
+    return y.astype(np.float32) if np.asarray(a).dtype == np.float32 else y
+
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "alias": lambda a: np.array(a),
+    "cast": lambda a, dtype: np.array(a, dtype),
+    "cast_discrete": lambda a, dtype: np.array(a, dtype),
+    "digamma": special.digamma,
+    "log_sigmoid": special.log_expit,
+    "polygamma": lambda a, n: _narrow(special.polygamma(n, a), a),
+    "sigmoid": special.expit,
+    "softplus": lambda a: -special.log_expit(np.negative(a, dtype=np.logaddexp(a, a).dtype)),
+    "argmax": np.argmax,
+    "broadcast_to": np.broadcast_to,
+    "concatenate": lambda *parts, axis, starts: np.concatenate(parts, axis),
+    "contract": _loops,
+    "gather": lambda a, *indices: np.asarray(a)[indices],
+    "logsumexp": _logsumexp,
+    "norm": lambda a, axis, keepdims: np.sqrt(np.sum(np.abs(a) ** 2, axis=axis, keepdims=keepdims)),
+    "permute": np.transpose,
+    "recurrence": _recurrence,
+    "reshape": lambda a, shape: np.array(a).reshape(shape),
+    "scatter_add": _add,
+    "scatter_set": _put,
+    "slice": lambda a, spec: np.asarray(a)[key_of(spec)],
+    "slice_update": _update,
+    "unslice": _unslice,
+}

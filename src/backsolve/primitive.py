@@ -385,8 +385,10 @@ def row_values(row: Row) -> tuple[Any, ...]:
         return saved
     out = [wrap(saved[0], row) if saved[0] is not None else None]
     for v, parent in zip(saved[1:], row.parents, strict=False):
-        known = parent.__class__ is Row and v is not None
-        out.append(wrap(v, parent) if known else v)
+        if parent.__class__ is Row and v is not None:
+            out.append(wrap(v, parent))
+        else:  # a constant; a staged one must look like a Tensor to the block's formula
+            out.append(wrap(v, None) if type(v) is Var else v)
     return tuple(out)
 
 

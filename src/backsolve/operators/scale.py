@@ -20,8 +20,8 @@ class Scale(Operator):
 
     def apply(self, t: Any) -> Any:
         if isinstance(t, tuple):
-            return tuple(None if x is None else np.multiply(x, self.factor) for x in t)
-        return np.multiply(t, self.factor)
+            return tuple(None if x is None else x * self.factor for x in t)
+        return t * self.factor
 
     def support(self, mask: Any) -> Any:
         return mask

@@ -81,9 +81,7 @@ multiply = binary(
 )
 divide = binary(
     "divide",
-    lambda b: (
-        Diagonal(1 / b) if isinstance(b, np.generic | np.ndarray) else Diagonal(np.divide(1.0, b))
-    ),
+    lambda b: Diagonal(np.divide(1, b)),
     lambda y, b: Diagonal(-y / b),
     np.divide,
     text="{0} / {1}",

@@ -57,7 +57,7 @@ def product_of_others(a: Any, axis: tuple[int, ...]) -> Any:
 
 def _extremum_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
     winners = np.equal(a, kept(y, a.shape, axis))
-    count = np.add.reduce(winners.astype(a.dtype), axis=axis, keepdims=keepdims)
+    count = SumAxes(a, axis, keepdims).apply(winners.astype(a.dtype))
     return Product([Diagonal(1 / count), SumAxes(a, axis, keepdims), Mask(winners)])
 
 

@@ -66,7 +66,7 @@ def _run_polygamma(a: Any, *, n: int) -> Any:
     return y.astype(np.float32) if getattr(a, "dtype", None) == np.float32 else y
 
 
-polygamma = elementwise(
+polygamma: Any = elementwise(
     "polygamma", _run_polygamma, (lambda a, *, n: Diagonal(polygamma(a, n=n + 1)),)
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..operators import Operator
 from ..row import Row
 from ..system import System, way
 from .forward import forward_substitute
@@ -71,61 +72,45 @@ def jacobian(system: System, method: str) -> list[list[Any]]:
 
 @way("cost")
 def cost(system: System, order: str) -> int:
-    """Multiplications for the whole Jacobian. A factor that is the unit seed itself, or ±1, is free."""
+    """Multiplications for the whole Jacobian, one solve per output (parameter) entry.
+
+    Identities and signs cost nothing, nor does the first factor of a path: it multiplies the seed, 1.
+    """
     if order == "reverse":
-        total = 0
-        for y in system.outputs:
-            if y is not None:
-                total += y.size * _reverse_pass(system, y)
-        return total
+        return sum(y.size * _reverse_pass(system, y) for y in system.outputs if y is not None)
     if order == "forward":
         return sum(_forward_pass(system, p, k) for p in system.parameters for k in range(p.size))
     raise ValueError(f'order must be "forward" or "reverse", got {order!r}')
 
 
-# What is known of a differential during a pass: nothing there, the seed's own ±1, or a general number.
-_ABSENT, _UNIT, _GENERAL = 0, 1, 2
+def _price(block: Operator, source: Row, seeded: Row) -> int:
+    return 0 if source is seeded and source.size == 1 else block.cost.multiplications
 
 
 def _reverse_pass(system: System, output: Row) -> int:
-    state = {output: _UNIT if output.size == 1 else _GENERAL}
+    present = {output}
     total = 0
     for row in reversed(system.rows):
-        known = state.get(row, _ABSENT)
-        if known == _ABSENT:
-            continue
-        for parent, block in system.edges(row):
-            count = block.cost.multiplications
-            is_free = known == _UNIT and row.size == 1
-            total += 0 if is_free else count
-            kept = _UNIT if known == _UNIT and count == 0 else _GENERAL
-            state[parent] = _GENERAL if parent in state else kept
+        if row in present:
+            for parent, block in system.edges(row):
+                total += _price(block, row, output)
+                present.add(parent)
     return total
 
 
 def _forward_pass(system: System, parameter: Row, k: int) -> int:
     seed = np.zeros(parameter.size)
     seed[k] = 1
-    state = {parameter: _UNIT if parameter.size == 1 else _GENERAL}
+    present = {parameter}
     total = 0
     for row in system.rows:
-        found = _ABSENT
         for parent, block in system.edges(row):
-            known = state.get(parent, _ABSENT)
-            if known == _ABSENT:
+            if parent not in present:
                 continue
-            count = block.cost.multiplications
-            is_free = known == _UNIT and parent.size == 1
             if parent is parameter and parameter.size > 1 and "selection" in block.structure:
-                # Reading one entry of the seed: it is 1 or it is not there.
-                image = np.asarray(block.apply(seed.reshape(parameter.shape)))
-                if not image.any():
+                # Reading entries of the seed: the one that is 1, or nothing.
+                if not np.any(block.apply(seed.reshape(parameter.shape))):
                     continue
-                kept = _UNIT if image.size == 1 else _GENERAL
-            else:
-                total += 0 if is_free else count
-                kept = _UNIT if known == _UNIT and count == 0 else _GENERAL
-            found = kept if found == _ABSENT else _GENERAL
-        if found != _ABSENT:
-            state[row] = found
+            total += _price(block, parent, parameter)
+            present.add(row)
     return total

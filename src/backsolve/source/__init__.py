@@ -106,7 +106,10 @@ class _Gradient:
 
 def _gradient_of(f: Any) -> _Gradient | None:
     """What `f` is the gradient of, by the mark that grad and value_and_grad leave."""
-    for with_value, mark in ((False, "__backsolve_grad_of__"), (True, "__backsolve_value_and_grad_of__")):
+    for with_value, mark in (
+        (False, "__backsolve_grad_of__"),
+        (True, "__backsolve_value_and_grad_of__"),
+    ):
         inner, argnums = getattr(f, mark, (None, None))
         # functools.wraps copies marks: jacobian(grad(f)) bears one that is not its own.
         if inner is not None and getattr(f, "__wrapped__", None) is inner:
@@ -214,7 +217,9 @@ def _shown(types: list[list[Type | None]], argnums: Any) -> Any:
     """Whose gradients to write: all if all are real scalars, as on the slides; else those asked for."""
     numbers = [argnums] if isinstance(argnums, int | np.integer) else list(argnums)
     count = len(types)
-    scalars = all(t is not None and not t.shape and t.dtype.kind == "f" for row in types for t in row)
+    scalars = all(
+        t is not None and not t.shape and t.dtype.kind == "f" for row in types for t in row
+    )
     if scalars and all(-count <= n < count for n in numbers):
         return range(count)
     return numbers
@@ -232,10 +237,11 @@ def _is_real_number(y: Any) -> bool:
 def _unpack(writer: Writer, recording: _Recording) -> list[str]:
     """Name the leaves of the arguments; also the lines that say and check what the code is for."""
     notes: list[str] = []
+    taken_apart: list[str] = []
     checks: list[str] = []
     for p, variables in zip(recording.parameters, recording.inputs, strict=True):
         if not p.is_plain:
-            writer.lines.append(Line(*p.prelude))
+            taken_apart.append(str(Line(*p.prelude)))
         for leaf, var, (path, name) in zip(p.leaves, variables, p.paths(), strict=True):
             if var is not None:
                 if path != name:
@@ -248,7 +254,8 @@ def _unpack(writer: Writer, recording: _Recording) -> list[str]:
                 value = value_text(leaf)
                 hint = f"this code was written for {path} = {value}"
                 checks += [f"if {path} != {value}:", f"    raise ValueError({quoted(hint)})"]
-    return [f"# {', '.join(notes)}", *checks] if notes else checks
+    head = [f"# {', '.join(notes)}"] if notes else []
+    return [*head, *taken_apart, *checks]
 
 
 def _write_value(writer: Writer, recording: _Recording, name: str) -> tuple[str, list[str]]:

@@ -54,7 +54,9 @@ class Parameter:
         return f"tree.flatten({self.name})[1].unflatten([{', '.join(leaves)}])"
 
 
-def parameters_of(f: Callable[..., Any], args: Sequence[Any], reserved: set[str]) -> list[Parameter]:
+def parameters_of(
+    f: Callable[..., Any], args: Sequence[Any], reserved: set[str]
+) -> list[Parameter]:
     """The parameters that `args` are examples of; without examples, float64 scalars."""
     names = _names(f, len(args))
     examples = args or [_FLOAT] * len(names)

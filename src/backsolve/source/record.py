@@ -95,7 +95,9 @@ class Tracer:
             self.var_of[row] = var
         return wrap(var, row)  # a new Tensor each time: x[i] = v may change it in place
 
-    def _record(self, prim: Primitive, var: Var, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def _record(
+        self, prim: Primitive, var: Var, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
         rows = [a.row if isinstance(a, Tensor) else None for a in args]
         values = [a._v if isinstance(a, Tensor) else a for a in args]
         return prim.record(var, rows, values, params)
@@ -113,7 +115,9 @@ class Tracer:
         key = (v.dtype.str, v.shape, v.tobytes())
         return self._constants.setdefault(key, v[()] if v.ndim == 0 else v)
 
-    def _keys(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+    def _keys(
+        self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
         parts = []
         for a in args:
             if isinstance(a, Tensor):

@@ -57,7 +57,7 @@ def spell(
     '(a + b) * c'
     """
     own = _OWN.get(prim.name) if PRIMITIVES.get(prim.name) is prim else None
-    text = own(args, types, params) if own is not None else None
+    text = own(prim, args, types, params) if own is not None else None
     if text is not None:
         return text
     template = prim.code or _library_name(prim)
@@ -174,10 +174,10 @@ def _is_everything(axis: Any, t: Type) -> bool:
 # ---- rows whose spelling depends on their metadata
 
 
-def _spell_contract(args: Sequence[Text], types: Any, params: dict[str, Any]) -> Text | None:
+def _spell_contract(prim: Primitive, args: Sequence[Text], types: Any, params: Any) -> Text | None:
     inputs, output = split_subscripts(params["subscripts"])
     if len(set(output)) < len(output) or not set(output) <= set("".join(inputs)):
-        return None  # a nest that einsum has no letters for: P.contract
+        return _call(prim, args, types, params)  # a nest that einsum has no letters for
     product = _spell_product(inputs, output, args)
     if product is not None:
         return product
@@ -204,18 +204,18 @@ def _spell_product(inputs: Sequence[str], output: str, args: Sequence[Text]) -> 
     return Text(f"{before} @ {after}", BINDS["@"])
 
 
-def _spell_permute(args: Sequence[Text], types: Any, params: dict[str, Any]) -> Text | None:
+def _spell_permute(prim: Primitive, args: Sequence[Text], types: Any, params: Any) -> Text | None:
     axes = tuple(params["axes"])
     if len(axes) > 1 and axes == tuple(reversed(range(len(axes)))):
         return Text(f"{args[0].within(ATOM)}.T")
     return None
 
 
-def _spell_norm(args: Sequence[Text], types: Any, params: dict[str, Any]) -> Text | None:
+def _spell_norm(prim: Primitive, args: Sequence[Text], types: Any, params: Any) -> Text | None:
     # np.linalg.norm takes one axis, two, or all.
     if len(params["axis"]) in (1, 2) or _is_everything(params["axis"], types[0]):
         return None
-    return Text(f"P.norm({args[0].code}, axis={params['axis']!r}, keepdims={params['keepdims']!r})")
+    return _call(prim, args, types, params)
 
 
 _OWN: dict[str, Callable[..., Text | None]] = {

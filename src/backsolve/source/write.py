@@ -41,7 +41,11 @@ class Writer:
     """Writes the equations of a Tracer; `lines` grows as values are asked for."""
 
     def __init__(
-        self, tracer: Tracer, taken: Iterable[str], roots: Sequence[Any], varying: Iterable[Row] = ()
+        self,
+        tracer: Tracer,
+        taken: Iterable[str],
+        roots: Sequence[Any],
+        varying: Iterable[Row] = (),
     ):
         self.tracer = tracer
         self.equation: dict[Any, Equation] = {e.outputs[0]: e for e in tracer.recorder.equations}
@@ -213,9 +217,11 @@ class Writer:
         part = self.text(step.part)
         if self.names.get(old) == name:
             del self.names[old]
-        symbol, part = ("-", Text(part.code[1:], part.binds, part.python)) if (
-            part.binds == SIGN and part.code.startswith("-")
-        ) else ("+", part)
+        symbol, part = (
+            ("-", Text(part.code[1:], part.binds, part.python))
+            if (part.binds == SIGN and part.code.startswith("-"))
+            else ("+", part)
+        )
         added = Text(f"{name} {symbol} {part.within(BINDS['+'] + 1)}", BINDS["+"], part.python)
         if self._has_other_readers(total, following):
             self.put(total, self.temporary(), added)

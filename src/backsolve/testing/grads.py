@@ -143,8 +143,8 @@ def _check(
             size = sum(float(np.sum(np.abs(a) * np.abs(b))) for a, b in zip(image, vs, strict=True))
             if not abs(expected - got) <= atol + rtol * size:
                 raise CheckError(
-                    f"{place('reverse', name)}: expected ⟨u, Jᵀ v⟩ = {expected!r} (that is ⟨J u, v⟩), "
-                    f"got {got!r}"
+                    f"{place('reverse', name)}: expected {expected!r} (⟨J u, v⟩), "
+                    f"got {got!r} (⟨u, Jᵀ v⟩)"
                 )
     if order > 1:
         for mode in modes:

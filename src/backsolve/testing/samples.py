@@ -159,6 +159,7 @@ CALLS: dict[str, list[Call]] = {
     "any": _over(AXES + EMPTY, ("bool",)),
     "argmax": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
     "argmin": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
+    "argsort": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG],
     "broadcast_to": [
         Call([s], {"shape": t}, NUMBERS)
         for s, t in [((), (2,)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((1,), (0,)), ((3,), (3,))]
@@ -232,6 +233,11 @@ CALLS: dict[str, list[Call]] = {
         Call([(3, 2), (2, 2, 2), REPEATED], {}, FLOATS),
         Call([(3, 2), (2, 3), COLUMN, LINE], {}, NUMBERS),
         Call([(3,), (0,), np.zeros(0, int)], {}, NUMBERS),
+    ],
+    "searchsorted": [
+        Call([np.array([-1.0, 0.5, 2.0]), s], {"side": side}, ("float64",))
+        for s in [(), (3,), (2, 2), (0,)]
+        for side in ("left", "right")
     ],
     "slice": [Call([s], {"spec": spec}, NUMBERS) for s, spec in SPECS],
     "slice_update": [

@@ -70,8 +70,7 @@ def mlp_step(batch: int, sizes: tuple[int, ...]) -> Contestants:
         def step():
             g = gradient(params)
             return [
-                (W - 0.01 * dW, b - 0.01 * db)
-                for (W, b), (dW, db) in zip(params, g, strict=True)
+                (W - 0.01 * dW, b - 0.01 * db) for (W, b), (dW, db) in zip(params, g, strict=True)
             ]
 
         return step

@@ -100,7 +100,7 @@ class TestContainers:
         assert (value, aux, g) == (9.0, 3.0, 6.0)
 
     def test_argnums(self):
-        f = lambda x, y, z: x * y * z  # noqa: E731
+        f = lambda x, y, z: x * y * z
         assert bs.grad(f, argnums=2)(2.0, 3.0, 5.0) == 6.0
         assert bs.grad(f, argnums=(0, -1))(2.0, 3.0, 5.0) == (15.0, 6.0)
 
@@ -120,13 +120,15 @@ class TestNesting:
             f = g
 
     def test_all_pairs_of_modes_agree(self):
-        f = lambda x: np.exp(np.sin(x) * x)  # noqa: E731
+        f = lambda x: np.exp(np.sin(x) * x)
         x = 0.7
 
         def forward(f):
             return lambda x: bs.jvp(f, (x,), (1.0,))[1]
 
-        results = [outer(inner(f))(x) for outer in (forward, bs.grad) for inner in (forward, bs.grad)]
+        results = [
+            outer(inner(f))(x) for outer in (forward, bs.grad) for inner in (forward, bs.grad)
+        ]
         np.testing.assert_allclose(results, results[0])
         assert results[0] == pytest.approx(
             bs.numeric.derivative(bs.grad(f), x, method="richardson").value
@@ -154,7 +156,7 @@ class TestNesting:
     def test_hessian_and_hvp(self):
         rng = np.random.default_rng(0)
         A = rng.normal(size=(4, 4))
-        f = lambda x: np.sin(x @ A @ x)  # noqa: E731
+        f = lambda x: np.sin(x @ A @ x)
         x, v = rng.normal(size=4), rng.normal(size=4)
         H = bs.hessian(f)(x)
         np.testing.assert_allclose(H, H.T)
@@ -170,7 +172,7 @@ class TestNesting:
 
     def test_vmap_of_grad_of_vmap(self):
         x = np.linspace(0.1, 1, 6).reshape(2, 3)
-        f = lambda row: np.sum(bs.vmap(np.sin)(row) * row)  # noqa: E731
+        f = lambda row: np.sum(bs.vmap(np.sin)(row) * row)
         np.testing.assert_allclose(bs.vmap(bs.grad(f))(x), np.cos(x) * x + np.sin(x))
         np.testing.assert_allclose(
             bs.grad(lambda x: np.sum(bs.vmap(bs.grad(f))(x)))(x), -np.sin(x) * x + 2 * np.cos(x)
@@ -179,7 +181,7 @@ class TestNesting:
     def test_jacobian_modes(self):
         rng = np.random.default_rng(1)
         A = rng.normal(size=(3, 5))
-        f = lambda x: np.tanh(A @ x).reshape(3, 1) * x[:2]  # noqa: E731
+        f = lambda x: np.tanh(A @ x).reshape(3, 1) * x[:2]
         x = rng.normal(size=5)
         J = bs.jacobian(f, mode="forward")(x)
         assert J.shape == (3, 2, 5)
@@ -193,7 +195,9 @@ class TestVmap:
         np.testing.assert_array_equal(bs.vmap(lambda a: a * y, in_axes=0)(x), x * y)
         np.testing.assert_array_equal(bs.vmap(np.sum, in_axes=1)(x), x.sum(0))
         np.testing.assert_array_equal(bs.vmap(lambda a: a + 1, in_axes=1, out_axes=1)(x), x + 1)
-        np.testing.assert_array_equal(bs.vmap(lambda p, s: p["u"] * s, in_axes=({"u": 0}, None))({"u": x}, 2.0), x * 2)
+        np.testing.assert_array_equal(
+            bs.vmap(lambda p, s: p["u"] * s, in_axes=({"u": 0}, None))({"u": x}, 2.0), x * 2
+        )
 
     def test_constant_result_is_repeated(self):
         np.testing.assert_array_equal(bs.vmap(lambda a: 1.0)(np.ones(3)), [1, 1, 1])
@@ -210,7 +214,9 @@ class TestVmap:
 
 class TestStopGradientCheckpointFunction:
     def test_stop_gradient(self):
-        assert bs.grad(lambda x: x * bs.stop_gradient(x) + bs.stop_gradient({"a": x})["a"])(3.0) == 3.0
+        assert (
+            bs.grad(lambda x: x * bs.stop_gradient(x) + bs.stop_gradient({"a": x})["a"])(3.0) == 3.0
+        )
 
     def test_checkpoint_agrees_in_value_and_all_derivatives(self):
         w = np.array([0.5, -1.0, 2.0])
@@ -239,8 +245,8 @@ class TestStopGradientCheckpointFunction:
         )
 
     def test_checkpoint_differentiates_what_it_closes_over(self):
-        f = lambda w: bs.checkpoint(lambda x: np.sin(w * x).sum())(np.arange(3.0))  # noqa: E731
-        g = lambda w: np.sin(w * np.arange(3.0)).sum()  # noqa: E731
+        f = lambda w: bs.checkpoint(lambda x: np.sin(w * x).sum())(np.arange(3.0))
+        g = lambda w: np.sin(w * np.arange(3.0)).sum()
         assert bs.grad(f)(0.7) == pytest.approx(bs.grad(g)(0.7))
         assert bs.grad(bs.grad(f))(0.7) == pytest.approx(bs.grad(bs.grad(g))(0.7))
 
@@ -291,8 +297,8 @@ class TestStopGradientCheckpointFunction:
                 r = np.hypot(x, y)
                 return dr * x / r - da * y / r**2, dr * y / r + da * x / r**2
 
-        f = lambda x, y: np.prod(np.stack(Polar.apply(x, y)))  # noqa: E731
-        g = lambda x, y: np.hypot(x, y) * np.arctan2(y, x)  # noqa: E731
+        f = lambda x, y: np.prod(np.stack(Polar.apply(x, y)))
+        g = lambda x, y: np.hypot(x, y) * np.arctan2(y, x)
         np.testing.assert_allclose(bs.grad(f, (0, 1))(1.0, 2.0), bs.grad(g, (0, 1))(1.0, 2.0))
 
     def test_function_mistakes(self):
@@ -324,7 +330,7 @@ class TestStopGradientCheckpointFunction:
 
 class TestComplex:
     def test_gradient_is_the_direction_of_steepest_ascent(self):
-        f = lambda z: np.abs(z) ** 2 + np.real(z) * 3  # noqa: E731
+        f = lambda z: np.abs(z) ** 2 + np.real(z) * 3
         z = 1.0 + 2.0j
         assert bs.grad(f)(z) == pytest.approx(2 * z + 3)
 
@@ -376,7 +382,9 @@ class TestMistakes:
 
     def test_unhashable_metadata(self):
         scaled = bs.primitive(
-            "test_scaled", lambda a, *, by: a * by[0], elementwise=True,
+            "test_scaled",
+            lambda a, *, by: a * by[0],
+            elementwise=True,
             blocks=(lambda *, by: bs.operators.Scale(by[0]),),
         )
         with pytest.raises(errors.StaticArgumentError, match="hashable"):
@@ -389,7 +397,7 @@ class TestMistakes:
         assert "np.log(x)" in str(info.value)
 
     def test_debug_nans_backward(self):
-        f = lambda x: np.sqrt(x) * np.sqrt(x)  # noqa: E731
+        f = lambda x: np.sqrt(x) * np.sqrt(x)
         assert np.isnan(bs.grad(f)(0.0))
         with bs.debug_nans(), pytest.raises(errors.NaNError, match="derivative of `sqrt`") as info:
             bs.grad(f)(0.0)
@@ -397,7 +405,11 @@ class TestMistakes:
         assert np.isnan(bs.grad(f)(0.0))  # switched off again
 
     def test_every_error_has_a_help_page(self):
-        kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.BacksolveError)]
+        kinds = [
+            k
+            for k in vars(errors).values()
+            if isinstance(k, type) and issubclass(k, errors.BacksolveError)
+        ]
         assert len(kinds) > 10
         for kind in kinds:
             assert len(kind.__doc__ or "") > 60, kind
@@ -440,7 +452,12 @@ class TestTape:
     def test_a_row_costs_under_400_bytes(self):
         x = bs.tensor(1.0, requires_grad=True)
         n = 20_000
-        for step, ops in ((lambda y: y * 1.0001, 1), (lambda y: y * y, 1), (np.sin, 1), (lambda y: (y + y) * 0.5, 2)):
+        for step, ops in (
+            (lambda y: y * 1.0001, 1),
+            (lambda y: y * y, 1),
+            (np.sin, 1),
+            (lambda y: (y + y) * 0.5, 2),
+        ):
             with traced_memory() as memory:
                 y = x
                 for _ in range(n):

@@ -100,7 +100,7 @@ class TestPoster:
             | {(i, n + i): H[i] for i in range(n)},
             (n, 2 * n),
         )
-        seed = tuple(np.zeros_like(x) for x in X[1:-1]) + (X[-1] - target,)
+        seed = (*[np.zeros_like(x) for x in X[1:-1]], X[-1] - target)
         adjoint = D.T @ bs.backslash((bs.I - L).T, seed)
         gW, gB = bs.grad(loss, argnums=(0, 1))(Ws, Bs)
         for got, expected in zip(adjoint, [*gW, *gB], strict=True):

@@ -30,7 +30,9 @@ ArgNums = int | Sequence[int]
 # ---- reverse mode
 
 
-def value_and_grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function that returns f's value (or `(value, aux)`) and its gradient, in one run.
 
     >>> import numpy as np
@@ -86,7 +88,9 @@ def _split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not (isinstance(result, tuple | list) and len(result) == 2):
-        raise StructureError(f"with has_aux=True the function must return (value, aux), got {type(result).__name__}")
+        raise StructureError(
+            f"with has_aux=True the function must return (value, aux), got {type(result).__name__}"
+        )
     return result[0], result[1]
 
 
@@ -119,7 +123,11 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 
     def pull(seed: Any) -> Any:
         seeds = _match(seed, outputs, structure, "the seed")
-        live = [(y, s) for y, s in zip(outputs, seeds, strict=True) if isinstance(y, Tensor) and y.row is not None]
+        live = [
+            (y, s)
+            for y, s in zip(outputs, seeds, strict=True)
+            if isinstance(y, Tensor) and y.row is not None
+        ]
         return varied.like(distinct(varied.pull(live)))
 
     value = tree.map(varied.release, result)
@@ -143,13 +151,17 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     outputs, out_structure = tree.flatten(f(*varied.args))
     live = [y for y in outputs if isinstance(y, Tensor)]
     rows, record = varied.gather(live)
-    record = record or any(isinstance(t, Tensor) and (t.row is not None or isinstance(t, Staged)) for t in seeds)
+    record = record or any(
+        isinstance(t, Tensor) and (t.row is not None or isinstance(t, Staged)) for t in seeds
+    )
     pairs = list(zip(varied.rows, seeds, strict=True))
     found = forward_substitute(rows, pairs, [y.row for y in live], record=record)
     rest = iter(found)
     values = [varied.release(y) for y in outputs]
     images = [next(rest) if isinstance(y, Tensor) else None for y in outputs]
-    images = distinct([same_kind(t, v) if _is_numeric(v) else None for t, v in zip(images, values, strict=True)])
+    images = distinct(
+        [same_kind(t, v) if _is_numeric(v) else None for t, v in zip(images, values, strict=True)]
+    )
     return out_structure.unflatten(values), out_structure.unflatten(images)
 
 
@@ -161,7 +173,9 @@ def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str
     """`given` flattened, checked against the form, shapes and dtypes of what it goes with."""
     leaves, got = tree.flatten(given)
     if got != structure:
-        raise StructureError(f"{what} must have the form of what it goes with: {structure.unflatten(like)!r}")
+        raise StructureError(
+            f"{what} must have the form of what it goes with: {structure.unflatten(like)!r}"
+        )
     out = []
     for g, x in zip(leaves, like, strict=True):
         shape = x.shape if hasattr(x, "shape") else np.shape(x)
@@ -170,7 +184,16 @@ def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str
             out.append(g if g.row is not None or isinstance(g, Staged) else g._v)
         else:
             out.append(np.asarray(g).astype(dtype)[()] if dtype.kind in "fc" else g)
-        if np.shape(out[-1] if not isinstance(g, Tensor) else g._v if type(g) is Tensor else np.empty(g.shape)) != shape:
+        if (
+            np.shape(
+                out[-1]
+                if not isinstance(g, Tensor)
+                else g._v
+                if type(g) is Tensor
+                else np.empty(g.shape)
+            )
+            != shape
+        ):
             raise ShapeError(f"{what} must have shape {shape}, got {np.shape(g)}")
     return out
 
@@ -189,7 +212,9 @@ def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> System:
-        numbers = argnums if argnums is not None else 0 if len(args) == 1 else tuple(range(len(args)))
+        numbers = (
+            argnums if argnums is not None else 0 if len(args) == 1 else tuple(range(len(args)))
+        )
         varied = Varied("linearize", args, numbers)
         values: dict[Row, Any] = {}
         lines: dict[Row, str] = {}
@@ -198,7 +223,9 @@ def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable
             if row is not None:
                 values[row] = y
                 lines[row] = location(3)
-                constants[row] = tuple(None if isinstance(a, Tensor) and a.row is not None else a for a in inputs)
+                constants[row] = tuple(
+                    None if isinstance(a, Tensor) and a.row is not None else a for a in inputs
+                )
 
         constants: dict[Row, tuple[Any, ...]] = {}
         before, hooks.observe = hooks.observe, watch
@@ -266,23 +293,26 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto") ->
 def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], mode: str) -> list[list[Any]]:
     """[output][input] -> array of shape output.shape + input.shape."""
     live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
+    out_rows: list[Any] = [y.row for y in live]
     rows, record = varied.gather(live)
     n_in = sum(r.size for r in varied.rows)
     n_out = sum(y.size for y in live)
-    is_complex = any(r.dtype.kind == "c" for r in varied.rows) or any(y.dtype.kind == "c" for y in live)
+    is_complex = any(r.dtype.kind == "c" for r in varied.rows) or any(
+        y.dtype.kind == "c" for y in live
+    )
     forward = is_complex or mode == "forward" or (mode == "auto" and n_in <= n_out)
     found: dict[tuple[int, int], Any] = {}
     if forward:
         for j, r in enumerate(varied.rows):
-            stacks = forward_jacobian(rows, [y.row for y in live], r, record)
+            stacks = forward_jacobian(rows, out_rows, r, record)
             if r.dtype.kind == "c":
                 _check_holomorphic(rows, live, r, stacks)
             for y, s in zip(live, stacks, strict=True):
                 s = np.moveaxis(s, 0, -1)
                 found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
     else:
-        for y in live:
-            stacks = reverse_jacobian(rows, y.row, varied.rows, record)
+        for y, out in zip(live, out_rows, strict=True):
+            stacks = reverse_jacobian(rows, out, varied.rows, record)
             for j, (r, s) in enumerate(zip(varied.rows, stacks, strict=True)):
                 found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
     blocks = []
@@ -293,7 +323,9 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], mode: str) -> list[
     return blocks
 
 
-def _check_holomorphic(rows: Sequence[Row], outputs: Sequence[Tensor], r: Row, stacks: Sequence[Any]) -> None:
+def _check_holomorphic(
+    rows: Sequence[Row], outputs: Sequence[Tensor], r: Row, stacks: Sequence[Any]
+) -> None:
     """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
     direction = np.ones(r.shape, r.dtype)[()]
     ahead = forward_substitute(rows, [(r, direction)], [y.row for y in outputs])
@@ -335,16 +367,18 @@ def hvp(f: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         if len(args) < 2:
-            raise StructureError("hvp(f) is called with f's arguments and then the vector: hvp(f)(x, v)")
+            raise StructureError(
+                "hvp(f) is called with f's arguments and then the vector: hvp(f)(x, v)"
+            )
         *primals, v = args
         single = isinstance(argnums, int | np.integer)
-        numbers = [argnums] if single else list(argnums)  # type: ignore[arg-type, list-item]
-        chosen = [primals[n] for n in numbers]  # type: ignore[index]
+        numbers: list[Any] = [argnums] if single else list(argnums)  # type: ignore[arg-type]
+        chosen = [primals[n] for n in numbers]
 
         def gradient(*parts: Any) -> Any:
             inner = list(primals)
             for n, part in zip(numbers, parts, strict=True):
-                inner[n] = part  # type: ignore[index]
+                inner[n] = part
             return grad(f, argnums)(*inner, **kwargs)
 
         return jvp(gradient, chosen, [v] if single else v)[1]
@@ -369,7 +403,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten(args)
-        axes = _axes_of(args, in_axes)
+        axes: list[Any] = _axes_of(args, in_axes)
         batched = [k for k, a in enumerate(axes) if a is not None]
         if not batched:
             raise ShapeError("vmap needs at least one argument with an axis to map over (in_axes)")
@@ -395,8 +429,12 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         program, _ = stage(flat, [Type(x.shape[1:], x.dtype) for x in examples])
         outputs = evaluate_batched(program, examples, [True] * len(examples), sizes.pop())
         form = results[0]
-        targets = [out_axes] * len(outputs) if isinstance(out_axes, int) else tree.flatten(out_axes)[0]
-        moved = [y if a == 0 else np.moveaxis(y, 0, a) for y, a in zip(outputs, targets, strict=True)]
+        targets = (
+            [out_axes] * len(outputs) if isinstance(out_axes, int) else tree.flatten(out_axes)[0]
+        )
+        moved = [
+            y if a == 0 else np.moveaxis(y, 0, a) for y, a in zip(outputs, targets, strict=True)
+        ]
         return form.unflatten([_own(y) for y in moved])
 
     return run

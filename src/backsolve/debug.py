@@ -34,7 +34,10 @@ class debug_nans:  # noqa: N801 - used like a function
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         hooks.observe, hooks.observe_block = self._before
 

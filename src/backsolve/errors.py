@@ -11,7 +11,9 @@ import re
 import sys
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_LIBRARIES = re.compile(r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|functools)\.py$")
+_LIBRARIES = re.compile(
+    r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|functools)\.py$"
+)
 
 
 def location(depth: int = 1) -> str:

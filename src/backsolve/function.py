@@ -85,7 +85,9 @@ class Function:
 
             def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
                 full = [np.zeros(*t) if c is None else c for c, t in zip(cts, types, strict=True)]
-                grads = cls.backward(context, *[c if isinstance(c, Tensor) else wrap(c, None) for c in full])
+                grads = cls.backward(
+                    context, *[c if isinstance(c, Tensor) else wrap(c, None) for c in full]
+                )
                 grads = grads if isinstance(grads, tuple) else (grads,)
                 if len(grads) != len(args):
                     raise StructureError(
@@ -100,7 +102,9 @@ class Function:
                     for k, t in zip(places, ts, strict=True):
                         full_tangents[k] = t
                     out = cls.jvp(context, *full_tangents)
-                    return tuple(_plain(t, record) for t in (out if isinstance(out, tuple) else (out,)))
+                    return tuple(
+                        _plain(t, record) for t in (out if isinstance(out, tuple) else (out,))
+                    )
                 return _transpose(pull, types, ts, record)
 
             return Custom(push, pull, name=cls.__name__)

@@ -184,7 +184,9 @@ class Program:
             inferred = e.primitive.infer([type_of(a) for a in e.inputs], e.params)
             for var, t in zip(e.outputs, inferred, strict=True):
                 if var.type != t:
-                    raise ProgramError(f"`{e.primitive.name}` gives {t}, recorded as {var!r}", at="")
+                    raise ProgramError(
+                        f"`{e.primitive.name}` gives {t}, recorded as {var!r}", at=""
+                    )
                 define(var)
         for a in self.outputs:
             use(a, "return")

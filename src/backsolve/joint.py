@@ -33,7 +33,11 @@ COMPONENT = _Component("component", lambda: None)
 
 
 def record_joint(
-    name: str, operator_of: OperatorOf, inputs: Sequence[Any], rows: Sequence[Row | None], outputs: Sequence[Any]
+    name: str,
+    operator_of: OperatorOf,
+    inputs: Sequence[Any],
+    rows: Sequence[Row | None],
+    outputs: Sequence[Any],
 ) -> list[Any]:
     """Tensors for raw `outputs` that depend on raw `inputs` (of `rows`) through one joint row."""
     saved = (None, *inputs)

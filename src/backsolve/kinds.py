@@ -14,8 +14,14 @@ from .tensor import Staged, Tensor
 def same_kind(g: Any, like: Any) -> Any:
     """A derivative of the kind of the argument `like`: float, array or Tensor."""
     if g is None:
-        g = np.zeros(np.shape(like._v) if type(like) is Tensor else like.shape if hasattr(like, "shape") else (),
-                     like.dtype if hasattr(like, "dtype") else type(like))[()]
+        g = np.zeros(
+            np.shape(like._v)
+            if type(like) is Tensor
+            else like.shape
+            if hasattr(like, "shape")
+            else (),
+            like.dtype if hasattr(like, "dtype") else type(like),
+        )[()]
     if isinstance(g, Tensor):
         if g.row is not None or isinstance(g, Staged):
             return g

@@ -198,10 +198,14 @@ class Primitive:
         if self.type_rule is not None:
             return [self.type_rule(*types, **params)]
         if not self.elementwise:  # a row of a user's without a rule: try it on zeros
-            samples = [t.dtype.type(0).item() if t.weak else np.zeros(t.shape, t.dtype) for t in types]
+            samples = [
+                t.dtype.type(0).item() if t.weak else np.zeros(t.shape, t.dtype) for t in types
+            ]
             with np.errstate(all="ignore"):
                 return [type_of(self.run(*samples, **params))]
-        dtype, weak = _elementwise_dtype(self, tuple((t.dtype, t.weak) for t in types), _frozen(params))
+        dtype, weak = _elementwise_dtype(
+            self, tuple((t.dtype, t.weak) for t in types), _frozen(params)
+        )
         return [Type(np.broadcast_shapes(*[t.shape for t in types]), dtype, weak)]
 
 
@@ -212,7 +216,7 @@ class Unary(Primitive):
         super().__init__(name, run, **fields)
         self.call = self._fast_lane()
 
-    def __call__(self, a: Any) -> Any:  # type: ignore[override]
+    def __call__(self, a: Any) -> Any:
         return self.call(a)
 
     def _fast_lane(self) -> Callable[[Any], Any]:
@@ -263,7 +267,7 @@ class Binary(Primitive):
         super().__init__(name, run, **fields)
         self.call = self._fast_lane()
 
-    def __call__(self, a: Any, b: Any) -> Any:  # type: ignore[override]
+    def __call__(self, a: Any, b: Any) -> Any:
         return self.call(a, b)
 
     def _fast_lane(self) -> Callable[[Any, Any], Any]:
@@ -354,7 +358,9 @@ def _pick(case: set[int]) -> Callable[[Any, Any, Any], tuple[Any, ...]]:
     return table[tuple(sorted(case))]
 
 
-def primitive(name: str, run: Callable[..., Any], kind: type[Primitive] = Primitive, **row: Any) -> Any:
+def primitive(
+    name: str, run: Callable[..., Any], kind: type[Primitive] = Primitive, **row: Any
+) -> Any:
     """Write one row of the table: make a primitive and register it under its name."""
     if name in PRIMITIVES:
         raise ValueError(f"there is already a primitive named {name!r}; names are unique")
@@ -373,7 +379,9 @@ def wrap(value: Any, row: Row | None) -> Any:
     t._v = value
     t.row = row
     t.grad = None
-    if row is not None and row.owner is True:  # fresh from `record`, and it wants to know its Tensor
+    if (
+        row is not None and row.owner is True
+    ):  # fresh from `record`, and it wants to know its Tensor
         row.owner = ref(t)
     return t
 
@@ -439,7 +447,9 @@ def _compile(block: Any) -> tuple[tuple[Any, int], tuple[int, ...], tuple[int, .
             return (lambda s, row: block(s[j], s[k]), ASKS_MORE), values, ()
 
     def call(s: Sequence[Any], row: Row) -> Any:
-        args = [s[_LETTERS[n]] if n in _LETTERS else _type(row, s, _LETTERS[n.lower()]) for n in names]
+        args = [
+            s[_LETTERS[n]] if n in _LETTERS else _type(row, s, _LETTERS[n.lower()]) for n in names
+        ]
         return block(*args, **{k: row.params[k] for k in keywords})  # type: ignore[index]
 
     return (call, ASKS_MORE), values, types
@@ -475,4 +485,4 @@ def _elementwise_dtype(prim: Primitive, inputs: Any, params: Any) -> tuple[np.dt
             y = prim.run(*ones, **dict(params))
         t = type_of(y)
         _DTYPES[key] = (t.dtype, t.weak)
-    return _DTYPES[key]  # type: ignore[no-any-return]
+    return _DTYPES[key]

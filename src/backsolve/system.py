@@ -15,10 +15,10 @@ import numpy as np
 from . import tree
 from .errors import StructureError
 from .ir import Type
+from .kinds import same_kind
 from .operators import Broadcast, Cast, Operator, Zero
 from .row import Row, descendants
 from .tensor import Tensor
-from .kinds import same_kind
 
 WAYS: dict[str, Callable[..., Any]] = {}
 
@@ -57,9 +57,7 @@ class System:
         merged = _merge_repeated([r for r in rows if r not in own], constants)
         known = set(rows)
         self.rows = [r for r in rows if r not in merged and r not in own]
-        self.outputs = [
-            merged.get(y.row, y.row) if y.row in known else None for y in outputs
-        ]
+        self.outputs = [merged.get(y.row, y.row) if y.row in known else None for y in outputs]
         self._raw_outputs = [y._v for y in outputs]
         self.values, self.constants, self.lines = values, constants, lines
         self.number = {row: k for k, row in enumerate(self.rows, 1)}
@@ -93,7 +91,9 @@ class System:
         """The differential of the outputs along a differential of the parameters."""
         leaves, _ = tree.flatten(dp[0] if len(dp) == 1 else dp)
         if len(leaves) != len(self.parameters):
-            raise StructureError(f"expected differentials of {len(self.parameters)} parameters, got {len(leaves)}")
+            raise StructureError(
+                f"expected differentials of {len(self.parameters)} parameters, got {len(leaves)}"
+            )
         seeds = [_as_differential(t, r) for t, r in zip(leaves, self.parameters, strict=True)]
         found = WAYS["forward"](self, seeds)
         images = [
@@ -117,7 +117,9 @@ class System:
     def jacobian(self, method: str = "auto") -> Any:
         """The dense Jacobian, by "forward", "reverse", or the one with fewer solves."""
         blocks = WAYS["jacobian"](self, method)
-        return self._out_form.unflatten([self._in_form(row, lambda g, _: np.asarray(g)) for row in blocks])
+        return self._out_form.unflatten(
+            [self._in_form(row, lambda g, _: np.asarray(g)) for row in blocks]
+        )
 
     def cost(self, order: str = "reverse") -> int:
         """Scalar multiplications that the full Jacobian needs in this order ("forward", "reverse")."""
@@ -180,7 +182,9 @@ def typed_block(row: Row, i: int) -> Operator:
     if source.shape != target.shape:
         inner.insert(0, Broadcast(source, target.shape))
         source = inner[0].out_type
-    block_takes_complex = block.in_type is not None and getattr(block.in_type, "dtype", target.dtype).kind == "c"
+    block_takes_complex = (
+        block.in_type is not None and getattr(block.in_type, "dtype", target.dtype).kind == "c"
+    )
     if source.dtype.kind != "c" and (target.dtype.kind == "c" or block_takes_complex):
         inner.insert(0, Cast(source, target.dtype))
         source = inner[0].out_type
@@ -205,7 +209,12 @@ def _merge_repeated(rows: Sequence[Row], constants: dict[Row, tuple[Any, ...]]) 
         if row.primitive.is_joint or row.primitive.is_component:
             continue
         fixed = tuple(_constant_key(c) for c in constants.get(row, ()))
-        key: Any = (row.primitive, tuple(map(id, row.parents)), fixed, tuple(sorted((row.params or {}).items())))
+        key: Any = (
+            row.primitive,
+            tuple(map(id, row.parents)),
+            fixed,
+            tuple(sorted((row.params or {}).items())),
+        )
         try:
             original = first.setdefault(key, row)
         except TypeError:

@@ -111,7 +111,9 @@ def _adjoint_lines(system: System) -> list[tuple[str, str]]:
             terms = ["1" if values else "seed", *terms]
         if terms:
             value = show_value(values[row]) if row in values else ""
-            lines.append((f"{bar(name_of(system, row))} = {' + '.join(terms).replace('+ −', '− ')}", value))
+            lines.append(
+                (f"{bar(name_of(system, row))} = {' + '.join(terms).replace('+ −', '− ')}", value)
+            )
     return lines
 
 
@@ -127,7 +129,10 @@ def _term(block: Operator, adjoint: str) -> str:
         return f"−{adjoint}" if block.factor == -1 else f"{adjoint} · {show_value(block.factor)}"
     if isinstance(block, Diagonal):
         return f"{adjoint} · {show_value(block.d)}"
-    names = [type(a).__name__ if not isinstance(a, Diagonal) else show_value(a.d) for a in _factors(block.T)]
+    names = [
+        type(a).__name__ if not isinstance(a, Diagonal) else show_value(a.d)
+        for a in _factors(block.T)
+    ]
     return f"{' '.join(names)} {adjoint}"
 
 
@@ -135,7 +140,15 @@ def _factors(block: Operator) -> Sequence[Operator]:
     return block.factors if isinstance(block, Product) else [block]
 
 
-_LETTER = {"Identity": "1", "Scale": "s", "Diagonal": "╲", "Mask": "m", "Contraction": "C", "Slice": "[", "Unslice": "]"}
+_LETTER = {
+    "Identity": "1",
+    "Scale": "s",
+    "Diagonal": "╲",
+    "Mask": "m",
+    "Contraction": "C",
+    "Slice": "[",
+    "Unslice": "]",
+}
 
 
 def _pattern(system: System) -> list[str]:
@@ -152,7 +165,9 @@ def _pattern(system: System) -> list[str]:
     for entries in (system.L, system.D):
         for block in entries.items().values():
             kinds[type(block).__name__] = kinds.get(type(block).__name__, 0) + 1
-    census = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda k: -k[1]))
+    census = ", ".join(
+        f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda k: -k[1])
+    )
     per_cell = f"one cell is {n / side:.0f} rows; " if n > side else ""
     return [
         f"  {census}",

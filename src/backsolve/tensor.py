@@ -105,7 +105,7 @@ class Tensor:
     row: Row | None
     grad: Any
 
-    def __init__(self, value: Any, requires_grad: bool = False, dtype: npt.DTypeLike = None):
+    def __init__(self, value: Any, requires_grad: bool = False, dtype: npt.DTypeLike | None = None):
         if isinstance(value, Tensor):
             value = value._plain("Tensor(x) of a tensor")
         v = np.array(value, dtype=dtype)
@@ -156,14 +156,14 @@ class Tensor:
     @property
     def shape(self) -> Shape:
         try:
-            return self._v.shape  # type: ignore[no-any-return]
+            return self._v.shape
         except AttributeError:  # a bare Python number: weak in promotion, as NumPy has it
             return ()
 
     @property
     def dtype(self) -> np.dtype[Any]:
         try:
-            return self._v.dtype  # type: ignore[no-any-return]
+            return self._v.dtype
         except AttributeError:
             return np.asarray(self._v).dtype
 
@@ -194,10 +194,10 @@ class Tensor:
 
     def forward(self) -> Tensor:
         """Recompute this value, and all values it rests on, from the leaves' present values."""
-        return FUNCTIONS["forward"](self)  # type: ignore[no-any-return]
+        return FUNCTIONS["forward"](self)
 
     def detach(self) -> Tensor:
-        return wrap(self._v, None)  # type: ignore[no-any-return]
+        return wrap(self._v, None)
 
     # ---- leaving the world of derivatives
 
@@ -283,8 +283,8 @@ class Tensor:
     __le__, _ = _binary("less_equal")
     __gt__, _ = _binary("greater")
     __ge__, _ = _binary("greater_equal")
-    __eq__, _ = _binary("equal")  # type: ignore[assignment]
-    __ne__, _ = _binary("not_equal")  # type: ignore[assignment]
+    __eq__, _ = _binary("equal")
+    __ne__, _ = _binary("not_equal")
     __hash__ = object.__hash__
 
     __iadd__ = _in_place("add")
@@ -296,22 +296,22 @@ class Tensor:
     __ipow__ = _in_place("power")
 
     def __neg__(self) -> Tensor:
-        return P.negative(self)  # type: ignore[no-any-return]
+        return P.negative(self)
 
     def __pos__(self) -> Tensor:
         return self
 
     def __abs__(self) -> Tensor:
-        return P.absolute(self)  # type: ignore[no-any-return]
+        return P.absolute(self)
 
     def __invert__(self) -> Tensor:
-        return P.invert(self)  # type: ignore[no-any-return]
+        return P.invert(self)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return FUNCTIONS["matmul"](self, other)  # type: ignore[no-any-return]
+        return FUNCTIONS["matmul"](self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return FUNCTIONS["matmul"](other, self)  # type: ignore[no-any-return]
+        return FUNCTIONS["matmul"](other, self)
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -320,12 +320,12 @@ class Tensor:
         return other // self, other % self
 
     def __round__(self, digits: int = 0) -> Tensor:
-        return FUNCTIONS["round"](self, digits)  # type: ignore[no-any-return]
+        return FUNCTIONS["round"](self, digits)
 
     # ---- indexing: slices are values, not views
 
     def __getitem__(self, key: Any) -> Tensor:
-        return FUNCTIONS["getitem"](self, key)  # type: ignore[no-any-return]
+        return FUNCTIONS["getitem"](self, key)
 
     def __setitem__(self, key: Any, new: Any) -> None:
         self._become(FUNCTIONS["setitem"](self, key, new), "x[i] = v")
@@ -338,11 +338,15 @@ class Tensor:
                 "Start from x = x.copy(), or give the leaf a new value with x.value = …"
             )
         if result.shape != self.shape:
-            raise ShapeError(f"in-place {what} cannot change the shape {self.shape} to {result.shape}")
+            raise ShapeError(
+                f"in-place {what} cannot change the shape {self.shape} to {result.shape}"
+            )
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                raise InPlaceError(f"in-place {what} cannot turn {self.dtype} into {result.dtype}; "
-                                   f"write x = x.astype({result.dtype.name!r}) first")
+                raise InPlaceError(
+                    f"in-place {what} cannot turn {self.dtype} into {result.dtype}; "
+                    f"write x = x.astype({result.dtype.name!r}) first"
+                )
             result = P.cast(result, dtype=self.dtype)
         self._v, self.row = result._v, result.row
         if self.row is not None and self.row.owner is not None:
@@ -370,7 +374,7 @@ class Tensor:
 
     @property
     def mT(self) -> Tensor:
-        return self.swapaxes(-1, -2)  # type: ignore[no-any-return]
+        return self.swapaxes(-1, -2)
 
     @property
     def flat(self) -> NoReturn:
@@ -378,25 +382,24 @@ class Tensor:
 
     @property
     def real(self) -> Tensor:
-        return FUNCTIONS["real"](self)  # type: ignore[no-any-return]
+        return FUNCTIONS["real"](self)
 
     @property
     def imag(self) -> Tensor:
-        return FUNCTIONS["imag"](self)  # type: ignore[no-any-return]
+        return FUNCTIONS["imag"](self)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Tensor:
-        return FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 else shape, **kwargs)  # type: ignore[no-any-return]
+        return FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self, *axes: Any) -> Tensor:
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
-            axes = axes[0]
-        return FUNCTIONS["transpose"](self, axes or None)  # type: ignore[no-any-return]
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return FUNCTIONS["transpose"](self, given or None)
 
     def astype(self, dtype: npt.DTypeLike, **kwargs: Any) -> Tensor:
-        return FUNCTIONS["astype"](self, dtype, **kwargs)  # type: ignore[no-any-return]
+        return FUNCTIONS["astype"](self, dtype, **kwargs)
 
     def __copy__(self) -> Tensor:
-        return self.copy()  # type: ignore[no-any-return]
+        return self.copy()
 
     all, any = _method("all"), _method("any")
     argmax, argmin = _method("argmax"), _method("argmin")
@@ -405,9 +408,19 @@ class Tensor:
     diagonal, dot = _method("diagonal"), _method("dot")
     flatten, ravel = _method("ravel"), _method("ravel")
     max, min, mean, prod = _method("max"), _method("min"), _method("mean"), _method("prod")
-    ptp, repeat, round, squeeze = _method("ptp"), _method("repeat"), _method("round"), _method("squeeze")
+    ptp, repeat, round, squeeze = (
+        _method("ptp"),
+        _method("repeat"),
+        _method("round"),
+        _method("squeeze"),
+    )
     std, sum, swapaxes = _method("std"), _method("sum"), _method("swapaxes")
-    take, trace, var, nonzero = _method("take"), _method("trace"), _method("var"), _method("nonzero")
+    take, trace, var, nonzero = (
+        _method("take"),
+        _method("trace"),
+        _method("var"),
+        _method("nonzero"),
+    )
 
     def __repr__(self) -> str:
         if type(self._v) is Var:
@@ -439,6 +452,6 @@ hooks.Tensor = Tensor
 hooks.wrap_var = _wrap_var
 
 
-def tensor(value: Any, requires_grad: bool = False, dtype: npt.DTypeLike = None) -> Tensor:
+def tensor(value: Any, requires_grad: bool = False, dtype: npt.DTypeLike | None = None) -> Tensor:
     """A Tensor with its own copy of `value`."""
     return Tensor(value, requires_grad, dtype)

@@ -57,7 +57,10 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     """`prim(*args)` where an argument is staged: append an equation, return a staged value."""
     staged = [a._v.recorder for a in args if isinstance(a, hooks.Tensor) and type(a._v) is Var]
     recorder = max(staged, key=lambda r: r.level)
-    args = [a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a) for a in args]
+    args = [
+        a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a)
+        for a in args
+    ]
     atoms = tuple(recorder.atom(a) for a in args)
     types = [type_of(a) for a in atoms]
     try:
@@ -76,7 +79,9 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
 hooks.stage = stage_call
 
 
-def stage(f: Callable[..., Any], types: Sequence[Type], names: Sequence[str | None] = ()) -> tuple[Program, Any]:
+def stage(
+    f: Callable[..., Any], types: Sequence[Type], names: Sequence[str | None] = ()
+) -> tuple[Program, Any]:
     """Record `f` on values of the given types; also give back what it returned, staged."""
     recorder = Recorder()
     padded = [*names, *[None] * (len(types) - len(names))]

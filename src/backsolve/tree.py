@@ -70,7 +70,10 @@ _LEAF_STRUCTURE = Structure(LEAF)
 # kind -> (take apart into (meta, children), put together from (kind, meta, children))
 _Handlers = tuple[Callable[[Any], tuple[Any, Iterable[Any]]], Callable[[Any, Any, list[Any]], Any]]
 _REGISTRY: dict[type, _Handlers] = {
-    dict: (lambda t: (tuple(t), t.values()), lambda kind, keys, xs: dict(zip(keys, xs, strict=True))),
+    dict: (
+        lambda t: (tuple(t), t.values()),
+        lambda kind, keys, xs: dict(zip(keys, xs, strict=True)),
+    ),
     list: (lambda t: (None, t), lambda kind, meta, xs: xs),
     tuple: (lambda t: (None, t), lambda kind, meta, xs: tuple(xs)),
 }

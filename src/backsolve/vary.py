@@ -40,9 +40,7 @@ class Varied:
         fresh = []
         for x in self.originals:
             kind = type(x)
-            if kind is np.ndarray and x.dtype.kind == "f" and x.ndim:
-                x = wrap(x, leaf_row(x))
-            elif kind is float:
+            if (kind is np.ndarray and x.dtype.kind == "f" and x.ndim) or kind is float:
                 x = wrap(x, leaf_row(x))
             elif isinstance(x, _NUMBERS):
                 self.from_tensors |= isinstance(x, Tensor)
@@ -78,14 +76,12 @@ class Varied:
         )
         if not self.record:
             try:
-                return back_substitute(pairs, self.rows, oldest=self.oldest)  # type: ignore[no-any-return]
+                return back_substitute(pairs, self.rows, oldest=self.oldest)
             except OuterRow:
                 self.record = True
         rows, _ = ancestors([r for r, _ in pairs], self.oldest)
         reached = set(descendants(rows, self.rows))
-        return back_substitute(  # type: ignore[no-any-return]
-            pairs, self.rows, oldest=self.oldest, record=True, reached=reached
-        )
+        return back_substitute(pairs, self.rows, oldest=self.oldest, record=True, reached=reached)
 
     def release(self, y: Any) -> Any:
         """A result as the caller should see it: without our rows unless an outer solve needs them."""
@@ -119,13 +115,13 @@ def vary(what: str, x: Any) -> Tensor:
     if isinstance(x, Tensor):
         if x.dtype.kind not in "fc":
             raise _not_smooth(what, x.dtype)
-        return P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))  # type: ignore[no-any-return]
+        return P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
     if type(x) in (float, complex):
-        return wrap(x, leaf_row(x))  # type: ignore[no-any-return]
+        return wrap(x, leaf_row(x))
     if isinstance(x, bool | int) or x.dtype.kind not in "fc":
         raise _not_smooth(what, getattr(x, "dtype", type(x).__name__))
     v = x[()]
-    return wrap(v, leaf_row(v))  # type: ignore[no-any-return]
+    return wrap(v, leaf_row(v))
 
 
 def _not_smooth(what: str, kind: Any) -> NotDifferentiableError:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import primitives as _tables  # fills PRIMITIVES
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
 from ..tensor import Tensor
 from ._register import array, dtype_of, function, given, named, reject, shape_of
@@ -63,7 +63,10 @@ for _alias, _name in {
 
 @function
 def positive(x: Any) -> Any:
-    return P.alias(array(x))
+    x = array(x)
+    if dtype_of(x) == bool:
+        raise DTypeError("`positive` has no meaning for booleans")
+    return P.alias(x)
 
 
 UFUNCS[np.positive] = positive
@@ -98,7 +101,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     high = a_max if given(a_max) else max
     a = array(a)
     if low is None and high is None:
-        return positive(a)
+        return P.alias(a)
     if low is None or high is None:
         if dtype_of(a).kind != "f":
             return P.minimum(a, high) if low is None else P.maximum(a, low)
@@ -112,7 +115,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     reject("round", out=out)
     a = array(a)
     if dtype_of(a).kind not in "fc":
-        return astype(a, np.float16) if dtype_of(a) == bool else positive(a)
+        return astype(a, np.float16) if dtype_of(a) == bool else P.alias(a)
     if decimals == 0:
         return P.rint(a)
     factor = 10.0 ** builtins.abs(decimals)
@@ -167,7 +170,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         parts = [nan_to_num(p, copy, nan, posinf, neginf) for p in (P.real(x), P.imag(x))]
         return astype(parts[0] + 1j * parts[1], dtype_of(x))
     if dtype_of(x).kind != "f":
-        return positive(x)
+        return P.alias(x)
     info = np.finfo(dtype_of(x))
     high = info.max if posinf is None else posinf
     low = info.min if neginf is None else neginf

@@ -90,7 +90,7 @@ def _parts(x: Any, key: Any) -> list[Any]:
 def _width(p: Any) -> int:
     """How many axes of the array a part stands for."""
     if type(p) is _Mask:
-        return p.array.ndim  # type: ignore[no-any-return]
+        return p.array.ndim
     return 0 if p is None or p is Ellipsis or (type(p) is Index and p.fresh) else 1
 
 

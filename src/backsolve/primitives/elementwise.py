@@ -3,6 +3,9 @@
 Every block is a Diagonal (or a Mask where the function selects). Conventions at kinks: |x| has
 derivative 0 at 0; ties of maximum and minimum are shared in halves; clip counts its bounds as
 inside; 0 ** b has the derivative 0 with respect to b; hypot has the derivative 0 at (0, 0).
+
+An input may be a bare Python number, whose own `/` and `**` raise at 0: inputs are divided by
+np.divide and raised by np.power, which say inf.
 """
 
 from __future__ import annotations
@@ -92,8 +95,10 @@ negative = unary("negative", MINUS, operator.neg, text="−{0}", code="-{0}", la
 reciprocal = unary("reciprocal", lambda y: Diagonal(-(y * y)))
 square = unary("square", lambda a: Diagonal(2 * a), text="{0}²", latex="{0}^2")
 floor_divide = binary("floor_divide", code="{0} // {1}")
-remainder = binary("remainder", ONE, lambda a, b: Diagonal(-np.floor(a / b)), code="{0} % {1}")
-fmod = binary("fmod", ONE, lambda a, b: Diagonal(-np.trunc(a / b)))
+remainder = binary(
+    "remainder", ONE, lambda a, b: Diagonal(-np.floor(np.divide(a, b))), code="{0} % {1}"
+)
+fmod = binary("fmod", ONE, lambda a, b: Diagonal(-np.trunc(np.divide(a, b))))
 
 
 def _d_power_base(a: Any, b: Any) -> Any:
@@ -101,7 +106,7 @@ def _d_power_base(a: Any, b: Any) -> Any:
     if type(b) in (int, float):
         if b == 0:
             return Mask(np.zeros(np.shape(a), bool))
-        return Diagonal(2 * a) if b == 2 else Diagonal(b * a ** (b - 1))
+        return Diagonal(2 * a) if b == 2 else Diagonal(b * np.power(a, b - 1))
     zero = np.equal(b, 0)
     return Diagonal(np.where(zero, 0, b * np.power(a, np.where(zero, 1, b - 1))))
 
@@ -165,10 +170,10 @@ def ratio(a: Any, b: Any) -> Any:
 exp = unary("exp", lambda y: Diagonal(y), latex="e^{{{0}}}")
 exp2 = unary("exp2", lambda y: Diagonal(LN2 * y))
 expm1 = unary("expm1", lambda y: Diagonal(y + 1))
-log = unary("log", lambda a: Diagonal(1 / a), latex=r"\log {0}")
-log2 = unary("log2", lambda a: Diagonal(1 / (LN2 * a)))
-log10 = unary("log10", lambda a: Diagonal(1 / (LN10 * a)))
-log1p = unary("log1p", lambda a: Diagonal(1 / (1 + a)))
+log = unary("log", lambda a: Diagonal(np.divide(1, a)), latex=r"\log {0}")
+log2 = unary("log2", lambda a: Diagonal(np.divide(1 / LN2, a)))
+log10 = unary("log10", lambda a: Diagonal(np.divide(1 / LN10, a)))
+log1p = unary("log1p", lambda a: Diagonal(np.divide(1, 1 + a)))
 
 
 def share(a: Any, y: Any, base: Any = np.exp) -> Any:
@@ -192,18 +197,18 @@ cos = unary("cos", lambda a: Diagonal(-np.sin(a)), latex=r"\cos {0}")
 tan = unary("tan", lambda y: Diagonal(1 + y * y))
 arcsin = unary("arcsin", lambda a: Diagonal(1 / np.sqrt(1 - a * a)))
 arccos = unary("arccos", lambda a: Diagonal(-1 / np.sqrt(1 - a * a)))
-arctan = unary("arctan", lambda a: Diagonal(1 / (1 + a * a)))
+arctan = unary("arctan", lambda a: Diagonal(np.divide(1, 1 + a * a)))
 arctan2 = binary(
     "arctan2",
-    lambda a, b: Diagonal(b / (a * a + b * b)),
-    lambda a, b: Diagonal(-a / (a * a + b * b)),
+    lambda a, b: Diagonal(np.divide(b, a * a + b * b)),
+    lambda a, b: Diagonal(np.divide(-a, a * a + b * b)),
 )
 sinh = unary("sinh", lambda a: Diagonal(np.cosh(a)))
 cosh = unary("cosh", lambda a: Diagonal(np.sinh(a)))
 tanh = unary("tanh", lambda y: Diagonal(1 - y * y), latex=r"\tanh {0}")
 arcsinh = unary("arcsinh", lambda a: Diagonal(1 / np.sqrt(a * a + 1)))
 arccosh = unary("arccosh", lambda a: Diagonal(1 / (np.sqrt(a - 1) * np.sqrt(a + 1))))
-arctanh = unary("arctanh", lambda a: Diagonal(1 / (1 - a * a)))
+arctanh = unary("arctanh", lambda a: Diagonal(np.divide(1, 1 - a * a)))
 deg2rad = unary("deg2rad", Scale(float(np.pi / 180)))
 rad2deg = unary("rad2deg", Scale(float(180 / np.pi)))
 UFUNCS[np.radians], UFUNCS[np.degrees] = deg2rad, rad2deg
@@ -282,7 +287,10 @@ imag = elementwise(
     ufunc=(),
 )
 angle = elementwise(
-    "angle", np.angle, (lambda a: real_of(a, -1j / a) if is_complex(a) else Zero(a, a),), ufunc=()
+    "angle",
+    np.angle,
+    (lambda a: real_of(a, np.divide(-1j, a)) if is_complex(a) else Zero(a, a),),
+    ufunc=(),
 )
 
 

@@ -58,7 +58,9 @@ softplus = unary(
     lambda a: np.logaddexp(a, 0),
     code="np.logaddexp({0}, 0)",
 )
-logit = unary("logit", lambda a: Diagonal(1 / (a * (1 - a))), special.logit, ufunc=special.logit)
+logit = unary(
+    "logit", lambda a: Diagonal(np.divide(1, a * (1 - a))), special.logit, ufunc=special.logit
+)
 
 
 def _run_polygamma(a: Any, *, n: int) -> Any:
@@ -86,7 +88,7 @@ xlogy = binary(
 xlog1py = binary(
     "xlog1py",
     lambda b: Diagonal(np.log1p(b)),
-    lambda a, b: Diagonal(a / (1 + b)),
+    lambda a, b: Diagonal(np.where(np.equal(a, 0), 0, a / np.where(np.equal(a, 0), 1, 1 + b))),
     special.xlog1py,
     ufunc=special.xlog1py,
 )

@@ -67,7 +67,8 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
             def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
                 seeds = [
-                    (r, np.zeros(*t) if c is None else c) for r, c, t in zip(outs, cts, types, strict=True)
+                    (r, np.zeros(*t) if c is None else c)
+                    for r, c, t in zip(outs, cts, types, strict=True)
                 ]
                 return tuple(back_substitute(seeds, sources, oldest=begin, record=record))
 
@@ -75,7 +76,9 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
         parents = [*[leaves[k].row for k in places], *free]
         inputs = [*raw, *[None] * len(free)]
-        made = record_joint("checkpoint", operator_of, inputs, parents, [outputs[k]._v for k in varying])
+        made = record_joint(
+            "checkpoint", operator_of, inputs, parents, [outputs[k]._v for k in varying]
+        )
         for k, y in zip(varying, made, strict=True):
             outputs[k] = y
         return out_structure.unflatten(outputs)
@@ -88,5 +91,7 @@ def _closed_over(outputs: list[Row], start: int) -> list[Row]:
     rows, _ = ancestors(outputs, start)
     found = dict.fromkeys(r for r in outputs if r.index < start)
     for row in rows:
-        found.update(dict.fromkeys(p for p in row.parents if p.__class__ is Row and p.index < start))
+        found.update(
+            dict.fromkeys(p for p in row.parents if p.__class__ is Row and p.index < start)
+        )
     return list(found)

@@ -53,7 +53,11 @@ def forward_substitute(
                 if t is None:
                     continue
                 block = primitive.block(row, i, saved)
-                image = masked.apply(block, t) if block.masks or t.__class__ is Masked else block.apply(t)
+                image = (
+                    masked.apply(block, t)
+                    if block.masks or t.__class__ is Masked
+                    else block.apply(t)
+                )
                 image = fit_ahead(image, row)
                 if observe is not None:
                     observe(row, image, t)

@@ -23,24 +23,34 @@ from .reverse import back_substitute
 _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
 
 
-def reverse_jacobian(rows: Sequence[Row], output: Row, inputs: Sequence[Row], record: bool) -> list[Any]:
+def reverse_jacobian(
+    rows: Sequence[Row], output: Row, inputs: Sequence[Row], record: bool
+) -> list[Any]:
     """∂output/∂input for each input, as stacks with one leading axis over the output's entries."""
 
     oldest = min(r.index for r in inputs)
 
     def pull(seed: Any) -> list[Any]:
         grads = back_substitute([(output, seed)], inputs, oldest=oldest, record=record)
-        return [np.zeros(r.shape, r.dtype) if g is None else g for g, r in zip(grads, inputs, strict=True)]
+        return [
+            np.zeros(r.shape, r.dtype) if g is None else g
+            for g, r in zip(grads, inputs, strict=True)
+        ]
 
     return _over_basis(pull, output, rows)
 
 
-def forward_jacobian(rows: Sequence[Row], outputs: Sequence[Row], input_: Row, record: bool) -> list[Any]:
+def forward_jacobian(
+    rows: Sequence[Row], outputs: Sequence[Row], input_: Row, record: bool
+) -> list[Any]:
     """∂output/∂input for each output, as stacks with one leading axis over the input's entries."""
 
     def push(seed: Any) -> list[Any]:
         tangents = forward_substitute(rows, [(input_, seed)], outputs, record=record)
-        return [np.zeros(r.shape, r.dtype) if t is None else t for t, r in zip(tangents, outputs, strict=True)]
+        return [
+            np.zeros(r.shape, r.dtype) if t is None else t
+            for t, r in zip(tangents, outputs, strict=True)
+        ]
 
     return _over_basis(push, input_, rows)
 
@@ -51,7 +61,9 @@ def _over_basis(solve: Callable[[Any], list[Any]], at: Row, rows: Sequence[Row])
     widest = max((row.size for row in rows), default=1)
     step = max(1, _BUDGET // max(widest, 1))
     stacks = [_solve_stack(solve, basis[k : k + step], at) for k in range(0, max(n, 1), step)]
-    return [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*stacks, strict=True)]
+    return [
+        np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*stacks, strict=True)
+    ]
 
 
 def _solve_stack(solve: Callable[[Any], list[Any]], seeds: Any, at: Row) -> list[Any]:

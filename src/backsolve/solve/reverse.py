@@ -22,7 +22,7 @@ from .fit import fit_back
 from .masked import Masked
 
 
-class OuterRow(Exception):
+class OuterRow(Exception):  # noqa: N818 - a signal, not a mistake
     """A row older than the solve was met: somebody outside differentiates too, so it must be recorded."""
 
 
@@ -101,9 +101,10 @@ def back_substitute(
                 i += 1
                 if parent.__class__ is not Row:
                     continue
-                if parent.index < oldest or reached is not None:
-                    if not _enters(parent, oldest, stop, reached, record):
-                        continue
+                if (parent.index < oldest or reached is not None) and not _enters(
+                    parent, oldest, stop, reached, record
+                ):
+                    continue
                 if blocks is None:
                     block = primitive.block(row, i, saved)
                 else:
@@ -161,7 +162,9 @@ def _joint_images(seed: Any, row: Row, record: bool) -> list[tuple[Any, Any]]:
     saved = row_values(row) if record else row.saved
     operator = row.params["operator_of"](saved[1:], record)  # type: ignore[index]
     return [
-        (p, g) for p, g in zip(row.parents, operator.T.apply(tuple(seed)), strict=True) if g is not None
+        (p, g)
+        for p, g in zip(row.parents, operator.T.apply(tuple(seed)), strict=True)
+        if g is not None
     ]
 
 
@@ -184,7 +187,11 @@ def _add_into(
         fresh.add(parent)  # what apply is about to make
         return False
     value, part = masked.plain(old), masked.plain(seed)
-    if isinstance(part, hooks.Tensor) or isinstance(value, hooks.Tensor) or part.dtype != value.dtype:
+    if (
+        isinstance(part, hooks.Tensor)
+        or isinstance(value, hooks.Tensor)
+        or part.dtype != value.dtype
+    ):
         return False
     if parent not in fresh:
         value = np.array(value)

@@ -23,7 +23,10 @@ def forward(system: System, seeds: Sequence[Any]) -> list[Any]:
 
 @way("reverse")
 def reverse(system: System, seeds: Sequence[tuple[Row, Any]]) -> list[Any]:
-    return back_substitute(seeds, system.parameters, oldest=_oldest(system), record=system.record)
+    found: list[Any] = back_substitute(
+        seeds, system.parameters, oldest=_oldest(system), record=system.record
+    )
+    return found
 
 
 def _oldest(system: System) -> int:
@@ -39,7 +42,9 @@ def adjoints(system: System, output: Row) -> dict[Row, Any]:
         if row is output:
             found[row] = seed
             continue
-        (g,) = back_substitute([(output, seed)], [row], oldest=_oldest(system), record=system.record)
+        (g,) = back_substitute(
+            [(output, seed)], [row], oldest=_oldest(system), record=system.record
+        )
         if g is not None:
             found[row] = g
     return found
@@ -55,17 +60,27 @@ def jacobian(system: System, method: str) -> list[list[Any]]:
     if method == "forward" or (method == "auto" and n_in <= sum(y.size for y in live)):
         columns = [forward_jacobian(system.rows, live, p, False) for p in system.parameters]
         by_output = [
-            [np.reshape(np.moveaxis(c[k], 0, -1), (*y.shape, *p.shape)) for c, p in zip(columns, system.parameters, strict=True)]
+            [
+                np.reshape(np.moveaxis(c[k], 0, -1), (*y.shape, *p.shape))
+                for c, p in zip(columns, system.parameters, strict=True)
+            ]
             for k, y in enumerate(live)
         ]
     else:
         by_output = []
         for y in live:
             stacks = reverse_jacobian(system.rows, y, system.parameters, False)
-            by_output.append([np.reshape(s, (*y.shape, *p.shape)) for s, p in zip(stacks, system.parameters, strict=True)])
+            by_output.append(
+                [
+                    np.reshape(s, (*y.shape, *p.shape))
+                    for s, p in zip(stacks, system.parameters, strict=True)
+                ]
+            )
     rest = iter(by_output)
     return [
-        [np.zeros((*np.shape(v), *p.shape)) for p in system.parameters] if row is None else next(rest)
+        [np.zeros((*np.shape(v), *p.shape)) for p in system.parameters]
+        if row is None
+        else next(rest)
         for row, v in zip(system.outputs, system._raw_outputs, strict=True)
     ]
 
@@ -107,10 +122,10 @@ def _forward_pass(system: System, parameter: Row, k: int) -> int:
         for parent, block in system.edges(row):
             if parent not in present:
                 continue
-            if parent is parameter and parameter.size > 1 and "selection" in block.structure:
-                # Reading entries of the seed: the one that is 1, or nothing.
-                if not np.any(block.apply(seed.reshape(parameter.shape))):
-                    continue
+            # Reading entries of the seed: the one that is 1, or nothing.
+            reads = parent is parameter and parameter.size > 1 and "selection" in block.structure
+            if reads and not np.any(block.apply(seed.reshape(parameter.shape))):
+                continue
             total += _price(block, parent, parameter)
             present.add(row)
     return total

@@ -1,15 +1,17 @@
 """bs.source: a function, or its gradient, as flat Python code that one can read and run.
 
-Reading order: this file; record.py, which runs the function on types and solves backwards; write.py,
-which names the values and makes lines of them; spell.py, which knows how one equation is written.
+Reading order: this file; record.py, which runs the function on types and solves backwards;
+write.py, which names the values and makes lines of them; spell.py, which knows how one equation is
+written.
 """
 
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from .spell import IMPORTS, quoted, value_text
 from .write import Line, Writer
 
 _RESERVED = set(IMPORTS) - {"sigmoid"}
+_WIDTH = 90  # of a comment
 _FIXED = (int, bool)  # the numbers that Python itself may need: range(n), axis=k, if flag
 
 
@@ -40,9 +43,9 @@ class Source(str):
 def source(f: Callable[..., Any], *args: Any) -> Source:
     """`f` as flat Python: one assignment per line, every value computed once.
 
-    For `bs.grad(f)` and `bs.value_and_grad(f)` the lines of the forward pass are followed by one line
-    per adjoint, in the order of back substitution: `grad_s0` is ∂f/∂s0. If all arguments are scalars,
-    the gradients of all are shown, whatever is returned.
+    For `bs.grad(f)` and `bs.value_and_grad(f)` the lines of the forward pass are followed by one
+    line per adjoint, in the order of back substitution: `grad_s0` is ∂f/∂s0. If all arguments are
+    scalars, the gradients of all are shown, whatever is returned.
 
     >>> import backsolve as bs
     >>> print(source(bs.grad(lambda w, x, b: np.tanh(w * x + b))))
@@ -62,10 +65,10 @@ def source(f: Callable[..., Any], *args: Any) -> Source:
         return grad_w
     <BLANKLINE>
 
-    Without example arguments every positional parameter (those with a default excepted) is a float64
-    scalar. Example arguments give shapes and dtypes, for which alone the code is right; they may be
-    nested containers. What is not an array or a number (a string, an int that Python needs to count
-    with) is fixed at its example.
+    Without example arguments every positional parameter is a float64 scalar (one with a default
+    keeps it). Example arguments give shapes and dtypes, for which alone the code is right; they may
+    be nested containers. What is not an array or a number (a string, an int that Python needs to
+    count with) is fixed at its example.
 
     >>> print(source(lambda A, x: (A @ x).sum(), np.ones((2, 3)), np.ones(3)))
     import numpy as np
@@ -110,7 +113,7 @@ def _gradient_of(f: Any) -> _Gradient | None:
         (False, "__backsolve_grad_of__"),
         (True, "__backsolve_value_and_grad_of__"),
     ):
-        inner, argnums = getattr(f, mark, (None, None))
+        inner, argnums = cast(tuple[Any, Any], getattr(f, mark, (None, None)))
         # functools.wraps copies marks: jacobian(grad(f)) bears one that is not its own.
         if inner is not None and getattr(f, "__wrapped__", None) is inner:
             return _Gradient(inner, argnums, with_value)
@@ -214,7 +217,7 @@ def _record(
 
 
 def _shown(types: list[list[Type | None]], argnums: Any) -> Any:
-    """Whose gradients to write: all if all are real scalars, as on the slides; else those asked for."""
+    """Whose gradients to write: all, as on the slides, if all are real scalars; else as asked."""
     numbers = [argnums] if isinstance(argnums, int | np.integer) else list(argnums)
     count = len(types)
     scalars = all(
@@ -254,7 +257,7 @@ def _unpack(writer: Writer, recording: _Recording) -> list[str]:
                 value = value_text(leaf)
                 hint = f"this code was written for {path} = {value}"
                 checks += [f"if {path} != {value}:", f"    raise ValueError({quoted(hint)})"]
-    head = [f"# {', '.join(notes)}"] if notes else []
+    head = [f"# {line}" for line in textwrap.wrap(", ".join(notes), _WIDTH)]
     return [*head, *taken_apart, *checks]
 
 

@@ -1,4 +1,4 @@
-"""The parameters of the code to write: their names, their leaves, and how containers are taken apart."""
+"""The parameters of the code to write: names, leaves, and how containers are taken apart."""
 
 from __future__ import annotations
 
@@ -73,8 +73,9 @@ def _names(f: Callable[..., Any], given: int) -> list[str]:
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):
-        if isinstance(f, np.ufunc) or given:
-            return [f"x{k}" for k in range(given or f.nin)]
+        count = given or getattr(f, "nin", 0)  # a ufunc tells
+        if count:
+            return [f"x{k}" for k in range(count)]
         raise StructureError(
             f"source cannot see the parameters of {who}; pass example arguments: source(f, x, y)"
         ) from None
@@ -84,8 +85,8 @@ def _names(f: Callable[..., Any], given: int) -> list[str]:
             rest = p.name
         elif p.kind is p.KEYWORD_ONLY and p.default is p.empty:
             raise StructureError(
-                f"source writes functions of positional arguments; {who}{signature} needs the keyword "
-                f"{p.name!r}: fix it with functools.partial or a lambda"
+                f"source writes functions of positional arguments; {who}{signature} needs the "
+                f"keyword {p.name!r}: fix it with functools.partial or a lambda"
             )
         elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
             positional.append(p)

@@ -32,7 +32,7 @@ _SELECTS = (Mask, Unslice, ScatterAdd, Erase, EraseAt)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The adjoint of `row` becomes `total`: a first contribution, or `part` added to the last one."""
+    """The adjoint of `row` becomes `total`: its first contribution, or `part` added to the last."""
 
     row: Row
     total: Any
@@ -118,7 +118,7 @@ class Tracer:
     def _keys(
         self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> tuple[Any, Any]:
-        parts = []
+        parts: list[tuple[Any, int]] = []
         for a in args:
             if isinstance(a, Tensor):
                 parts.append((id(a._v), id(a.row)))
@@ -144,15 +144,15 @@ class Tracer:
         if prim is P.reshape:
             if a.shape == params["shape"]:
                 return wrap(a._v, a.row)
-            made, inner, how = self.maker.get(a._v, (None, (), {}))
-            if made is P.sum and how["keepdims"]:
-                left = [s for k, s in enumerate(inner[0].shape) if k not in how["axis"]]
+            x, how = self._made_by(a, "sum")
+            if x is not None and how["keepdims"]:
+                left = [s for k, s in enumerate(x.shape) if k not in how["axis"]]
                 if tuple(left) == params["shape"]:
-                    return P.sum(inner[0], axis=how["axis"], keepdims=False)
+                    return P.sum(x, axis=how["axis"], keepdims=False)
         if prim is P.broadcast_to:
-            made, inner, _ = self.maker.get(a._v, (None, (), {}))
-            if made is P.reshape and inner[0].shape == ():
-                return P.broadcast_to(inner[0], shape=params["shape"])
+            x, _ = self._made_by(a, "reshape")
+            if x is not None and x.shape == ():
+                return P.broadcast_to(x, shape=params["shape"])
         if prim is P.where and _is_staged(args[1]) and type(args[2]) in _NUMBERS:
             made, inner, _ = self.maker.get(args[1]._v, (None, (), {}))
             if made is P.where and _same(inner[0], a) and _same(inner[2], args[2]):
@@ -166,9 +166,19 @@ class Tracer:
                         return P.negative(x)
         return None
 
+    def _made_by(self, a: Tensor, name: str) -> tuple[Any, dict[str, Any]]:
+        """(x, metadata) if `a` is the row `name` of x; x varies as far as a does (stop_gradient)."""
+        made, inner, params = self.maker.get(a._v, (None, (), {}))
+        if made is None or made.name != name:
+            return None, {}
+        x = inner[0]
+        if a.row is None:
+            return wrap(x._v, None), params
+        return (x, params) if a.row.parents[0] is x.row else (None, {})
+
     def _is_sign(self, c: Any) -> bool:
         """±1, out of a seed or a block: a NumPy scalar where users write Python's."""
-        kinds = (np.generic, float, int) if self.deriving else np.generic
+        kinds: Any = (np.generic, float, int) if self.deriving else np.generic
         return isinstance(c, kinds) and abs(c) == 1
 
 
@@ -214,7 +224,7 @@ def pull_back(tracer: Tracer, y: Tensor, seed: Any, varied: Varied) -> list[Step
 
     if y.row is None or y.row not in reached:
         return steps
-    tracer.var_of.setdefault(y.row, y._v)  # type: ignore[arg-type]
+    tracer.var_of.setdefault(y.row, y._v)
     tracer.deriving = True
     give(y.row, seed)
     with np.errstate(all="ignore"):

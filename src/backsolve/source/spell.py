@@ -1,4 +1,4 @@
-"""How one equation is spelled in Python: NumPy where NumPy has a word, `P.<row>(…)` where it has none.
+"""How one equation is spelled in Python: by NumPy where it has a word, else as `P.<row>(…)`.
 
 A row of the tables says it itself by `code=`; a row that is a ufunc of NumPy's or SciPy's needs to
 say nothing. What depends on the metadata of the call (contractions, reductions) stands here.
@@ -259,8 +259,8 @@ def array_text(a: Any) -> str:
         return f"np.{name}({number_text(a.item())})"
     kind = "" if name == "float64" else f", dtype={quoted(name)}"
     shape = str(a.shape[0]) if a.ndim == 1 else repr(a.shape)
-    first = a.flat[0] if a.size else 0
-    if not a.size or (a == first).all() and not np.signbit(np.real(first)):
+    first: Any = a.flat[0] if a.size else 0
+    if not a.size or ((a == first).all() and not np.signbit(np.real(first))):
         if first in (0, 1):
             return f"np.{'ones' if first else 'zeros'}({shape}{kind})"
         return f"np.full({shape}, {number_text(first.item())}{kind})"

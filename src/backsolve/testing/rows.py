@@ -91,7 +91,7 @@ def _check_type(case: Case, args: list[Any], y: Any, what: str) -> None:
 
 
 def _check_staging(case: Case, args: list[Any], y: Any, what: str) -> None:
-    places = [k for k, a in enumerate(args) if type(a) is not float]
+    places = [k for k, a in enumerate(args) if type(a) not in (float, complex)]
     types = [Type(np.shape(args[k]), np.asarray(args[k]).dtype) for k in places]
 
     def call(*xs: Any) -> Any:
@@ -161,7 +161,7 @@ def _check_batching(case: Case, what: str, rng: np.random.Generator) -> None:
     size = 3
     examples = [case.make(rng) for _ in range(size)]
     n = len(examples[0])
-    places = [k for k in range(n) if type(examples[0][k]) is not float]
+    places = [k for k in range(n) if type(examples[0][k]) not in (float, complex)]
     subsets = itertools.chain.from_iterable(
         itertools.combinations(places, r) for r in range(1, len(places) + 1)
     )

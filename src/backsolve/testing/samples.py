@@ -23,7 +23,8 @@ FLOATS = ("float32", "float64", "complex64", "complex128")
 INTEGERS = ("int64", "int32", "bool")
 # Two or more arguments of different dtypes: promotion.
 MIXED = ("float32+float64", "float64+complex128", "complex128+float64", "int64+float64")
-PYTHON = "python"  # a bare Python float beside an array
+# Bare Python numbers: beside an array, and alone.
+BESIDE, FLOAT, COMPLEX = "float32+python", "python", "pythoncomplex"
 
 
 @dataclass(frozen=True)
@@ -279,12 +280,12 @@ def cases(prim: Primitive | str) -> Iterator[Case]:
     kinds = list(DOMAINS.get(name, [ANY] * arity))
     free = sum(k not in ("bool", "integer", "small") for k in kinds)
     for params in PARAMS.get(name, [{}]):
-        for dtype in (*FLOATS, *INTEGERS, *(() if free < 2 else (*MIXED, PYTHON))):
+        for dtype in (*FLOATS, *INTEGERS, FLOAT, COMPLEX, *((*MIXED, BESIDE) if free > 1 else ())):
             if (name in REAL and "complex" in dtype) or not _defined(
                 reference, kinds, dtype, params
             ):
                 continue
-            for form in BY_ARITY[arity]:
+            for form in [((),) * arity] if dtype in (FLOAT, COMPLEX) else BY_ARITY[arity]:
                 yield _case(prim, dtype, kinds, form, params, reference)
 
 
@@ -306,15 +307,14 @@ def _case(
 
     def make(rng: np.random.Generator) -> list[Any]:
         triples = zip(kinds, shapes, dtypes, strict=True)
-        return [draw(rng, kind, shape, d) for kind, shape, d in triples]
+        return [draw(rng, kind, () if d == FLOAT else shape, d) for kind, shape, d in triples]
 
     return Case(prim, dtype, "×".join(str(s) for s in shapes), make, params, ref)
 
 
 def _spread(dtype: str, kinds: Sequence[Any]) -> list[str]:
     """One dtype per argument: those of a mixture in turn."""
-    parts = ["float32", PYTHON] if dtype == PYTHON else dtype.split("+")
-    turn = itertools.cycle(parts)
+    turn = itertools.cycle(dtype.split("+"))
     return [next(turn) if _is_free(k) else "" for k in kinds]
 
 
@@ -336,17 +336,17 @@ def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
     x = rng.uniform(low, high, shape)
     if kind == ANY:
         x = x * rng.choice([-1.0, 1.0], shape)
-    if dtype == PYTHON:
-        return float(np.ravel(x)[0]) if np.size(x) else 0.75
-    if dtype.startswith("complex"):  # off the real axis, where branch cuts lie
+    if "complex" in dtype:  # off the real axis, where branch cuts lie
         x = x + 1j * rng.uniform(0.2, 0.8, shape) * rng.choice([-1.0, 1.0], shape)
+    if "python" in dtype:
+        return np.asarray(x).item()
     return np.asarray(x).astype(dtype)[()]
 
 
 def _defined(reference: Any, kinds: Sequence[Any], dtype: str, params: Any) -> bool:
     """Whether NumPy (or SciPy) knows the function for these dtypes."""
     rng = np.random.default_rng(0)
-    args = [draw(rng, k, (1,), d) for k, d in zip(kinds, _spread(dtype, kinds), strict=True)]
+    args = [draw(rng, k, (), d) for k, d in zip(kinds, _spread(dtype, kinds), strict=True)]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)

@@ -1,9 +1,11 @@
-# Written by `pytest tests/test_source.py --update-golden`.  ruff: noqa: F841
+# Written by `pytest tests/test_source.py --update-golden`.
+# ruff: noqa
 import numpy as np
 
 
 def grad_loss(params, x, y):
-    # params_W: float64[3,4], params_b: float64[4], params_v: float64[4], x: float64[5,3], y: float64[5]
+    # params_W: float64[3,4], params_b: float64[4], params_v: float64[4], x: float64[5,3], y:
+    # float64[5]
     params_W = params["W"]
     params_b = params["b"]
     params_v = params["v"]

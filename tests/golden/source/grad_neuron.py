@@ -1,4 +1,5 @@
-# Written by `pytest tests/test_source.py --update-golden`.  ruff: noqa: F841
+# Written by `pytest tests/test_source.py --update-golden`.
+# ruff: noqa
 import numpy as np
 
 

@@ -5,7 +5,7 @@
 PYTHON ?= python3
 JOBS   ?= 2
 
-BENCHES := $(sort $(wildcard benchmarks/bench_*.py))
+BENCHES := $(filter-out benchmarks/harness.py,$(sort $(wildcard benchmarks/*.py)))
 comma   := ,
 
 .DEFAULT_GOAL := help
@@ -17,7 +17,7 @@ help:
 	@echo "make run        the first example"
 	@echo "make test       lint, then tests, doctests, README and docs (JOBS=$(JOBS) workers)"
 	@echo "make lint       ruff, mypy, direction of imports"
-	@echo "make bench      benchmarks/bench_*.py beside PyTorch and autograd, in .venv-bench"
+	@echo "make bench      benchmarks/*.py beside PyTorch and autograd, in .venv-bench"
 	@echo "make docs       API pages in site/"
 	@echo "make clean      remove caches and build outputs; distclean: environments too"
 
@@ -62,7 +62,7 @@ test: lint
 	@.venv/bin/python -m pytest -n $(JOBS) --quiet
 
 bench: .venv-bench/.ready
-	@test -n "$(BENCHES)" || { echo "no benchmarks/bench_*.py to run"; exit 1; }
+	@test -n "$(BENCHES)" || { echo "no benchmarks/*.py to run"; exit 1; }
 	@set -e; for script in $(BENCHES); do \
 	  echo "==> $$script"; .venv-bench/bin/python $$script; \
 	done

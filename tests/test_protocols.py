@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import operator
 from collections.abc import Callable
@@ -206,7 +205,6 @@ DROPS: dict[str, Callable[[Any, Any], Any]] = {
     "place": lambda x, a: np.place(a, a > 0, x),
     "fill_diagonal": lambda x, a: np.fill_diagonal(np.eye(2), x),
     "fill": lambda x, a: a.put([0], x[0]),
-    "pickle": lambda x, a: copy.deepcopy(x),
     "unknown function": lambda x, a: np.unique(x),
     "unknown ufunc": lambda x, a: special.jv(1, x),
     "unknown method of a ufunc": lambda x, a: np.arctan2.accumulate(x),

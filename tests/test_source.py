@@ -318,6 +318,21 @@ def test_second_derivative(name: str) -> None:
     check(bs.hessian(f), x, *rest)
 
 
+def test_discrete_rows() -> None:
+    check(lambda a: (a.argmax(axis=0), a.argmin(axis=1), (a > 0).any(), (a > 0).all(axis=1)), A34)
+    check(lambda a: (np.argsort(a, axis=0), np.floor(a) // 2, np.sign(a) == 1, a.sum() > 0), A34)
+    check(lambda a: np.isnan(a) | (a < 0) & ~(a > -1), A34)
+
+
+def test_long_programs() -> None:
+    def f(x):
+        for _ in range(400):
+            x = x + 0.01 * np.sin(x)
+        return x
+
+    check(bs.grad(f), 1.0)
+
+
 def test_structural_zeros_stay_zero() -> None:
     text = source(bs.grad(lambda x: np.where(x > 0, np.sqrt(x), 0).sum()), np.ones(2))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -33,12 +33,14 @@ from .row import NOTHING, Row
 PRIMITIVES: dict[str, Primitive] = {}
 P = SimpleNamespace()  # the same primitives as attributes: P.multiply(a, b)
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the public array functions, by NumPy's names
+ARRAY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # the same by NumPy's function, found so far
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}  # what a NumPy or SciPy ufunc means on a Tensor
 
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
 _PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
-_VALUE, _TYPE = 1, 2
+_VALUE, _CONSTANT, _TYPE = 1, 2, 3
+_Plan = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 ASKS_MORE, FIXED = -1, -2  # see _compile
 _LETTERS = {letter: k for k, letter in enumerate("yabcd")}
 
@@ -86,7 +88,7 @@ class Primitive:
         self.code = code  # how bs.source writes it: "{0} * {1}"
         self.latex = latex
         self.differentiable = blocks is not None
-        self._plans: dict[tuple[bool, ...], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._plans: dict[tuple[bool, ...], _Plan] = {}
         self._wants: Any
         if wants is not None:  # any number of inputs: blocks(i, saved, row) -> operator
             self._variadic, self._wants = blocks, wants
@@ -136,7 +138,7 @@ class Primitive:
         plan = self._plans.get(pattern)
         if plan is None:
             plan = self._plans[pattern] = self._plan(pattern)
-        active, keep = plan
+        active, kept = plan
         if not active:
             return None
         owner = None
@@ -146,12 +148,12 @@ class Primitive:
             elif rows[i].owner is not None:  # type: ignore[union-attr]
                 owner = True
         saved = NOTHING
-        if keep:
-            inputs = [
-                None if not k else type_of(v) if k == _TYPE else v if r is not None else own(v)
-                for k, v, r in zip(keep[1:], values, rows, strict=True)
-            ]
-            saved = (y if keep[0] else None, *inputs)
+        if kept:
+            slots = [None] * (len(values) + 1)
+            for k, how in kept:
+                v = values[k - 1] if k else y
+                slots[k] = v if how == _VALUE else own(v) if how == _CONSTANT else type_of(v)
+            saved = tuple(slots)
         if owner is None or None not in rows:
             parents = tuple(rows)
         else:
@@ -159,32 +161,29 @@ class Primitive:
         t = y if hasattr(y, "shape") else type_of(y)
         return Row(self, parents, saved, params or None, t.shape, t.dtype, owner)
 
-    def _plan(self, pattern: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _plan(self, pattern: tuple[bool, ...]) -> _Plan:
         """For inputs that vary as in `pattern`: which of them count, and what to keep.
 
-        An input that varies but has no block is written ~i. `keep` says, for the output and each
-        input, 0 to drop it, _VALUE or _TYPE.
+        An input that varies but has no block is written ~i. What to keep is given as (position, how),
+        position 0 being the output.
         """
-        if not self.differentiable:
-            return (), ()
         active: list[int] = []
-        keep = [0] * (len(pattern) + 1)
-        for i, varies in enumerate(pattern):
+        keep: dict[int, int] = {}
+        for i, varies in enumerate(pattern if self.differentiable else ()):
             if not varies:
                 continue
             if self.blocks is not None and self.blocks[i][0] is None:
                 active.append(~i)
                 continue
             active.append(i)
-            wanted = self._wants(i, len(pattern)) if self.blocks is None else self._wants[i]
-            for k in wanted:
-                keep[k] = _VALUE
+            for k in self._wants(i, len(pattern)) if self.blocks is None else self._wants[i]:
+                keep[k] = _VALUE if k == 0 or pattern[k - 1] else _CONSTANT
             for k in () if self.blocks is None else self._type_wants[i]:
-                if k and not pattern[k - 1] and not keep[k]:
-                    keep[k] = _TYPE
+                if k and not pattern[k - 1]:
+                    keep.setdefault(k, _TYPE)
         if all(i < 0 for i in active):
             return (), ()
-        return tuple(active), tuple(keep) if any(keep) else ()
+        return tuple(active), tuple(keep.items())
 
     def block(self, row: Row, i: int, s: Sequence[Any]) -> Any:
         """The operator ∂y/∂input i; `s` is row.saved, or `row_values(row)` to be recorded."""

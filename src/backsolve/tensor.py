@@ -24,7 +24,7 @@ from .errors import (
     UnsupportedError,
 )
 from .ir import Shape, Var
-from .primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P, Primitive, hooks, wrap
+from .primitive import ARRAY_FUNCTIONS, FUNCTIONS, PRIMITIVES, UFUNCS, P, Primitive, hooks, wrap
 from .row import NOTHING, Row
 
 
@@ -215,18 +215,20 @@ class Tensor:
         v = self._known(what)
         if self.row is not None:
             raise DroppedDerivativeError(
-                f"{what} would lose the derivative of this tensor. Keep it a Tensor (np.stack joins "
-                "several, `x[i] = v` writes into one), or write bs.stop_gradient(x) or x.value if "
-                "it shall count as a constant"
+                f"{what} would lose the derivative of this tensor. Keep it a Tensor: np.sin "
+                "instead of math.sin, np.stack to join several, a = bs.tensor(a) before `a[i] = x`. Or "
+                "write bs.stop_gradient(x) or x.value if it shall count as a constant"
             )
         return v
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        v = self._plain("turning it into a NumPy array")
-        return np.array(v, dtype=dtype, copy=copy)
+        v = np.asarray(self._plain("turning it into a NumPy array"))
+        if copy or (dtype is not None and v.dtype != dtype):
+            return np.array(v, dtype=dtype, copy=True if copy is None else copy)
+        return self.value  # read-only: writing into it would change this tensor unseen
 
     def __float__(self) -> float:
-        return float(self._plain("float(x)"))
+        return float(self._plain("float(x), or math.f(x), or `a[i] = x` into an ndarray a,"))
 
     def __int__(self) -> int:
         return int(self._plain("int(x)"))
@@ -263,6 +265,9 @@ class Tensor:
         return FUNCTIONS["array_ufunc"](ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        impl = ARRAY_FUNCTIONS.get(func)
+        if impl is not None and "out" not in kwargs:
+            return impl(*args, **kwargs)
         return FUNCTIONS["array_function"](func, args, kwargs)
 
     # ---- operators
@@ -294,6 +299,12 @@ class Tensor:
     __ifloordiv__ = _in_place("floor_divide")
     __imod__ = _in_place("remainder")
     __ipow__ = _in_place("power")
+    __iand__ = _in_place("bitwise_and")
+    __ior__ = _in_place("bitwise_or")
+    __ixor__ = _in_place("bitwise_xor")
+    __ilshift__ = _in_place("left_shift")
+    __irshift__ = _in_place("right_shift")
+    __imatmul__ = _in_place("matmul")
 
     def __neg__(self) -> Tensor:
         return P.negative(self)
@@ -398,11 +409,18 @@ class Tensor:
     def astype(self, dtype: npt.DTypeLike, **kwargs: Any) -> Tensor:
         return FUNCTIONS["astype"](self, dtype, **kwargs)
 
+    def sort(self, axis: int = -1, **kwargs: Any) -> None:
+        """In place, as an ndarray's."""
+        self._become(FUNCTIONS["sort"](self, axis, **kwargs), "x.sort()")
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
     def __copy__(self) -> Tensor:
         return self.copy()
 
     all, any = _method("all"), _method("any")
-    argmax, argmin = _method("argmax"), _method("argmin")
+    argmax, argmin, argsort = _method("argmax"), _method("argmin"), _method("argsort")
     clip, conj, conjugate, copy = _method("clip"), _method("conj"), _method("conj"), _method("copy")
     cumprod, cumsum = _method("cumprod"), _method("cumsum")
     diagonal, dot = _method("diagonal"), _method("dot")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..operators.contraction import _LETTERS
-from ..primitive import FUNCTIONS, P
+from ..primitive import FUNCTIONS, UFUNCS, P
 from ._register import all_axes, array, dtype_of, function, ndim_of, one_axis, reject, shape_of
 
 
@@ -218,3 +218,6 @@ def diag(v: Any, k: int = 0) -> Any:
 @function
 def diagflat(v: Any, k: int = 0) -> Any:
     return diag(FUNCTIONS["ravel"](v), k)
+
+
+UFUNCS[np.matmul] = matmul

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import DTypeError, UnsupportedError
-from ..primitive import FUNCTIONS, UFUNCS
+from ..primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS
 from ..tensor import Staged, Tensor
 from ._register import dtype_of, named, ndim_of, one_axis, shape_of
 from .indexing import take_along_axis
@@ -120,12 +120,9 @@ def _as_tensor(y: Any) -> Any:
     return Tensor(y) if numeric else y
 
 
-_IMPLEMENTATIONS: dict[Any, Any] = {}
-
-
 @named("array_function")
 def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    impl = _IMPLEMENTATIONS.get(func)
+    impl = ARRAY_FUNCTIONS.get(func)
     if impl is None:
         module = (getattr(func, "__module__", "") or "").removeprefix("numpy").lstrip(".")
         prefix = f"{module}." if module in ("linalg", "fft") else ""
@@ -133,7 +130,7 @@ def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         if impl is None:
             name = f"numpy.{prefix}{func.__name__}"
             return _fallback(name, lambda a, k: func(*a, **k), (list(args), kwargs))
-        _IMPLEMENTATIONS[func] = impl
+        ARRAY_FUNCTIONS[func] = impl
     out = kwargs.get("out")
     if out is None:
         return impl(*args, **kwargs)

@@ -32,6 +32,14 @@ def split_subscripts(subscripts: str) -> tuple[list[str], str]:
     return inputs.split(","), output
 
 
+def _contract(operands: list[Any], subscripts: str, sizes: tuple[tuple[str, int], ...]) -> Any:
+    """The primitive; on bare arrays without its bookkeeping."""
+    for a in operands:
+        if type(a) is not np.ndarray:
+            return P.contract(*operands, subscripts=subscripts, sizes=sizes)
+    return P.contract.run(*operands, subscripts=subscripts, sizes=sizes)
+
+
 @lru_cache(maxsize=4096)
 def swap(subscripts: str, hole: int) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The swap rule: output and operand `hole` change places.
@@ -68,13 +76,13 @@ class Contraction(Operator):
     def apply(self, t: Any) -> Any:
         operands = list(self.operands)
         operands[self.hole] = t
-        return P.contract(*operands, subscripts=self.subscripts, sizes=self.sizes)
+        return _contract(operands, self.subscripts, self.sizes)
 
     def pull(self, t: Any) -> Any:
         swapped, absent = swap(self.subscripts, self.hole)
         operands = [_conjugate(a) for a in self.operands]
         operands[self.hole] = t
-        return P.contract(*operands, subscripts=swapped, sizes=self._sizes_of(absent))
+        return _contract(operands, swapped, self._sizes_of(absent))
 
     @property
     def T(self) -> Operator:

@@ -289,7 +289,7 @@ imag = elementwise(
 angle = elementwise(
     "angle",
     np.angle,
-    (lambda a: real_of(a, np.divide(-1j, a)) if is_complex(a) else Zero(a, a),),
+    (lambda a: real_of(a, np.divide(-1j, a)) if is_complex(a) else Zero(type_of(a), type_of(a)),),
     ufunc=(),
 )
 

@@ -11,7 +11,7 @@ import ast
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -113,10 +113,10 @@ def _gradient_of(f: Any) -> _Gradient | None:
         (False, "__backsolve_grad_of__"),
         (True, "__backsolve_value_and_grad_of__"),
     ):
-        inner, argnums = cast(tuple[Any, Any], getattr(f, mark, (None, None)))
+        of = getattr(f, mark, None)
         # functools.wraps copies marks: jacobian(grad(f)) bears one that is not its own.
-        if inner is not None and getattr(f, "__wrapped__", None) is inner:
-            return _Gradient(inner, argnums, with_value)
+        if of is not None and of[0] is f.__wrapped__:
+            return _Gradient(of[0], of[1], with_value)
     return None
 
 
@@ -156,7 +156,8 @@ def _write(
         name += "_"
     lines = [f"def {name}({signature}):", *[f"    {line}" for line in [*body, f"return {result}"]]]
     text = "\n".join(lines) + "\n"
-    imports = [IMPORTS[word] for word in IMPORTS if word in _free_names(text)]
+    free = _free_names(text)
+    imports = [line for word, line in IMPORTS.items() if word in free]
     return Source("\n".join([*imports, "", "", text]) if imports else text)
 
 

@@ -149,6 +149,8 @@ class Tracer:
                 left = [s for k, s in enumerate(x.shape) if k not in how["axis"]]
                 if tuple(left) == params["shape"]:
                     return P.sum(x, axis=how["axis"], keepdims=False)
+        if prim is P.permute and tuple(params["axes"]) == tuple(range(len(a.shape))):
+            return wrap(a._v, a.row)
         if prim is P.broadcast_to:
             x, _ = self._made_by(a, "reshape")
             if x is not None and x.shape == ():

@@ -214,7 +214,7 @@ class Writer:
             self.value_line(name, total)
             owned.discard(name)
             return
-        part = self.text(step.part)
+        part = self._part(step.part)
         if self.names.get(old) == name:
             del self.names[old]
         symbol, part = (
@@ -232,6 +232,11 @@ class Writer:
         else:
             self.put(total, name, added)
             owned.add(name)
+
+    def _part(self, a: Any) -> Text:
+        """What is added: on the line itself, however long, if it is read only there."""
+        known = type(a) is not Var or a in self.names or a in self.constants
+        return self.text(a) if known or self.uses[a] > 1 else self.spelled(a)
 
     def _has_other_readers(self, var: Var, following: Step | None) -> bool:
         """Is `var` read after its name has come to mean the next sum?"""

@@ -72,7 +72,7 @@ def check_grads(
     >>> check_grads(np.abs, [0.0])
     Traceback (most recent call last):
     ...
-    backsolve.testing.grads.CheckError: order 2, forward over forward, argument u0: ...
+    backsolve.testing.grads.CheckError: order 2, forward over forward, argument 0: expected ...
     """
     for mode in modes:
         if mode not in ("forward", "reverse"):
@@ -216,15 +216,18 @@ def close(got: Any, expected: Any, tol: tuple[float, float], where: str, what: s
 
 
 def same_type(got: Any, like: Any, where: str) -> None:
-    expected, found = (
-        (np.shape(like), np.asarray(like).dtype),
-        (np.shape(got), np.asarray(got).dtype),
-    )
+    found, expected = _shape_and_dtype(got), _shape_and_dtype(like)
+    if type(got) in (float, complex):  # Python numbers in, Python numbers out: only the kind counts
+        found = (found[0], expected[1] if found[1].kind == expected[1].kind else found[1])
     if expected != found:
         raise CheckError(
             f"{where}: expected a derivative of type {expected[1]}{list(expected[0])}, "
             f"got {found[1]}{list(found[0])}"
         )
+
+
+def _shape_and_dtype(x: Any) -> tuple[Any, np.dtype[Any]]:
+    return np.shape(x), np.asarray(x).dtype
 
 
 def inner(a: Sequence[Any], b: Sequence[Any]) -> float:

@@ -31,7 +31,9 @@ def parts(draw: Any, shape: tuple[int, ...]) -> Any:
     dotted = False
     while axis < len(shape) and len(key) < 6:
         n = shape[axis]
-        kind = draw(st.sampled_from(["int", "slice", "none", "dots", "array", "mask", "bool", "stop"]))
+        kind = draw(
+            st.sampled_from(["int", "slice", "none", "dots", "array", "mask", "bool", "stop"])
+        )
         if kind == "stop":
             break
         if kind == "none":
@@ -336,7 +338,9 @@ def test_wrong_keys(key: Any) -> None:
 
 def test_wrong_key_names_the_line() -> None:
     t = bs.tensor(numbered((3, 4)))
-    with pytest.raises(IndexError, match=r"too many indices: 3 .*\(3, 4\)(.|\n)*test_indexing\.py:\d+: t\[0"):
+    with pytest.raises(
+        IndexError, match=r"too many indices: 3 .*\(3, 4\)(.|\n)*test_indexing\.py:\d+: t\[0"
+    ):
         t[0, 0, 0]
 
 

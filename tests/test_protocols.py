@@ -131,7 +131,9 @@ def test_unary_ufunc_derivatives(ufunc: np.ufunc) -> None:
     points = points[np.isfinite(ufunc(points))]
     h = 1e-6
     first = bs.grad(lambda x: ufunc(x).sum())
-    np.testing.assert_allclose(first(points), (ufunc(points + h) - ufunc(points - h)) / (2 * h), rtol=1e-6)
+    np.testing.assert_allclose(
+        first(points), (ufunc(points + h) - ufunc(points - h)) / (2 * h), rtol=1e-6
+    )
     second = bs.jvp(first, [points], [np.ones_like(points)])[1]
     np.testing.assert_allclose(
         second, (first(points + h) - first(points - h)) / (2 * h), rtol=1e-5, atol=1e-7
@@ -157,15 +159,17 @@ def test_binary_ufunc_derivatives(ufunc: np.ufunc) -> None:
 def test_sinc_at_zero() -> None:
     """sin(πx)/(πx) = 1 − (πx)²/6 + (πx)⁴/120 − …"""
     f = np.sinc
-    derivatives = [1.0, 0.0, -np.pi**2 / 3, 0.0, np.pi**4 / 5]
+    derivatives = [1.0, 0.0, -(np.pi**2) / 3, 0.0, np.pi**4 / 5]
     for expected in derivatives:
         np.testing.assert_allclose(f(0.0), expected, atol=1e-12)
         f = bs.grad(f)
     x = np.array([1e-9, -1e-5, 0.0317, 0.0319])  # on both sides of where the series takes over
     t = np.pi * x
     # −(t² sin t + 2 t cos t − 2 sin t)/t³ loses all digits near 0; its own series does not
-    second = -np.pi**2 * (1 / 3 - t**2 / 10 + t**4 / 168 - t**6 / 6480)
-    np.testing.assert_allclose(np.diag(bs.jacobian(bs.grad(lambda x: np.sinc(x).sum()))(x)), second, rtol=1e-9)
+    second = -(np.pi**2) * (1 / 3 - t**2 / 10 + t**4 / 168 - t**6 / 6480)
+    np.testing.assert_allclose(
+        np.diag(bs.jacobian(bs.grad(lambda x: np.sinc(x).sum()))(x)), second, rtol=1e-9
+    )
 
 
 def test_rounding_does_not_vary() -> None:
@@ -288,7 +292,9 @@ def test_writing_functions(write: Callable[[Any, Any], Any]) -> None:
     got, image = bs.jvp(f, [x, v], [v, x])
     np.testing.assert_array_equal(got, expected)
     h = 1e-6
-    np.testing.assert_allclose(image, (f(x + h * v, v + h * x) - f(x - h * v, v - h * x)) / (2 * h), atol=1e-6)
+    np.testing.assert_allclose(
+        image, (f(x + h * v, v + h * x) - f(x - h * v, v - h * x)) / (2 * h), atol=1e-6
+    )
 
 
 def test_fill_diagonal() -> None:
@@ -311,6 +317,7 @@ def test_repeated_places_of_another_ufunc() -> None:
 
 
 # ---- the namespace
+
 
 def test_namespace_is_numpy_with_more() -> None:
     bnp = bs.numpy

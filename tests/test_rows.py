@@ -120,6 +120,31 @@ def test_subgradient(f: Any, args: Any, expected: Any) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        pytest.param(np.power, (2.0, 0.0), id="x ** 0"),
+        pytest.param(np.float_power, (2.0, 0.0), id="float_power(x, 0)"),
+        pytest.param(bs.numpy.xlogy, (0.0, 2.0), id="xlogy(0, y)"),
+        pytest.param(bs.numpy.xlog1py, (0.0, 2.0), id="xlog1py(0, y)"),
+        pytest.param(lambda x: x**3, (A([0.0, 1.0]),), id="0 ** 3"),
+        pytest.param(lambda x: x**2.0, (A([0.0, 1.0]),), id="0 ** 2"),
+        pytest.param(np.prod, (A([2.0, 0.0, 3.0]),), id="prod, one zero"),
+        pytest.param(np.prod, (A([0.0, 0.0, 3.0]),), id="prod, two zeros"),
+        pytest.param(np.cumprod, (A([2.0, 0.0, 3.0]),), id="cumprod, one zero"),
+        pytest.param(np.cumprod, (A([0.0, 0.0, 3.0]),), id="cumprod, two zeros"),
+        pytest.param(np.sign, (1 + 2j,), id="sign of complex"),
+        pytest.param(np.hypot, (0.0, 2.0), id="hypot(0, y)"),
+        pytest.param(np.arctan2, (0.0, 2.0), id="arctan2(0, x)"),
+        pytest.param(np.logaddexp, (1.0, 1.0), id="logaddexp at a tie"),
+        pytest.param(bs.numpy.sinc, (A([0.0, 0.5]),), id="sinc"),
+    ],
+)
+def test_special_points_that_are_smooth(f: Any, args: Any) -> None:
+    """A convention for one point must not spoil its neighbours' second derivatives."""
+    check_grads(f, args, order=2)
+
+
 # ---- what was not selected passes on nothing, whatever its derivative there
 
 

@@ -22,6 +22,7 @@ from .operators import Block as Block
 from .operators import I as I
 from .primitive import primitive as primitive
 from .solve import checkpoint as checkpoint
+from .source import source as source
 from .system import System as System
 from .tensor import Tensor as Tensor
 from .tensor import tensor as tensor

@@ -22,7 +22,9 @@ def _along(axis: int, start: Any, stop: Any) -> tuple[Any, ...]:
 
 
 @function
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Any:
+def diff(
+    a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue
+) -> Any:
     a = array(a)
     if n < 0:
         raise ValueError(f"`diff` needs a non-negative order, got n={n}")
@@ -57,14 +59,19 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     if len(spacings) != len(axes):
         raise TypeError(f"`gradient` got {len(varargs)} spacings for {len(axes)} axes")
-    found = [_gradient_along(f, one_axis(k, ndim_of(f)), h, edge_order) for k, h in zip(axes, spacings, strict=True)]
+    found = [
+        _gradient_along(f, one_axis(k, ndim_of(f)), h, edge_order)
+        for k, h in zip(axes, spacings, strict=True)
+    ]
     return found[0] if len(found) == 1 else tuple(found)
 
 
 def _gradient_along(f: Any, k: int, h: Any, edge_order: int) -> Any:
     n = shape_of(f)[k]
     if n <= edge_order:
-        raise ShapeError(f"`gradient` needs more than {edge_order} entries along axis {k} of {shape_of(f)}")
+        raise ShapeError(
+            f"`gradient` needs more than {edge_order} entries along axis {k} of {shape_of(f)}"
+        )
     steps = diff(h) if ndim_of(h) else h * np.ones(n - 1)
     steps = reshape(steps, tuple(-1 if j == k else 1 for j in range(ndim_of(f))))
     slopes = diff(f, axis=k) / steps
@@ -93,7 +100,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @function
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
     """Piecewise linear interpolation, differentiated in x, xp and fp."""
     reject("interp", period=period)
     x, xp, fp = array(x), array(xp), array(fp)
@@ -147,7 +156,17 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 @function
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None, aweights: Any = None, *, dtype: Any = None) -> Any:
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: Any = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
     reject("cov", fweights=fweights, aweights=aweights)
     m = FUNCTIONS["atleast_2d"](array(m))
     m = m if rowvar or shape_of(m)[0] == 1 else FUNCTIONS["transpose"](m)

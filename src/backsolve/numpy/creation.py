@@ -22,9 +22,7 @@ def _own(f: Any) -> Any:
 
 
 def _has_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor) or (
-        isinstance(x, list | tuple) and any(_has_tensor(e) for e in x)
-    )
+    return isinstance(x, Tensor) or (isinstance(x, list | tuple) and any(_has_tensor(e) for e in x))
 
 
 def _joined(x: Any) -> Any:
@@ -65,7 +63,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
 
 
 def _like(make: Any) -> Any:
-    def call(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, **options: Any) -> Any:
+    def call(
+        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, **options: Any
+    ) -> Any:
         shape = options.get("shape")
         return make(shape_of(a) if shape is None else shape, dtype or dtype_of(a))
 
@@ -79,13 +79,28 @@ ones_like = FUNCTIONS["ones_like"] = _like(np.ones)
 
 
 @function
-def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+) -> Any:
     return full(shape_of(a) if shape is None else shape, fill_value, dtype or dtype_of(a))
 
 
 @function
 def linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *, device: Any = None
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     start, stop = as_array(start), as_array(stop)
     start, stop = (astype(a, float) if dtype_of(a).kind in "iub" else a for a in (start, stop))
@@ -103,7 +118,9 @@ def linspace(
 
 
 @function
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[Any, ...]:
     n = len(xi)
     grids = []
     for k, x in enumerate(xi):

@@ -95,7 +95,15 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 @function
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+) -> Any:
     reject("clip", out=out)
     low = a_min if given(a_min) else min
     high = a_max if given(a_max) else max
@@ -164,7 +172,9 @@ def sinc(x: Any) -> Any:
 
 
 @function
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
     x = array(x)
     if dtype_of(x).kind == "c":
         parts = [nan_to_num(p, copy, nan, posinf, neginf) for p in (P.real(x), P.imag(x))]

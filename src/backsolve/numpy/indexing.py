@@ -12,7 +12,17 @@ from ..errors import DTypeError, InPlaceError
 from ..ir import Var
 from ..primitive import FUNCTIONS, P
 from ..tensor import Tensor
-from ._register import IndexingError, array, dtype_of, function, named, ndim_of, one_axis, shape_of, size_of
+from ._register import (
+    IndexingError,
+    array,
+    dtype_of,
+    function,
+    named,
+    ndim_of,
+    one_axis,
+    shape_of,
+    size_of,
+)
 
 FULL = (None, None, None)
 
@@ -189,7 +199,9 @@ def _cast(v: Any, dtype: np.dtype[Any]) -> Any:
     if given == dtype:
         return v
     if given.kind == "c" and dtype.kind != "c":
-        raise DTypeError(f"writing {given} into {dtype} would drop the imaginary part; write v.real")
+        raise DTypeError(
+            f"writing {given} into {dtype} would drop the imaginary part; write v.real"
+        )
     if dtype.kind not in "fc" and isinstance(v, Tensor) and v.row is not None:
         raise InPlaceError(
             f"writing {given} into a tensor of {dtype} would drop its derivative; "

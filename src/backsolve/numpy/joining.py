@@ -18,7 +18,9 @@ from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, resh
 def concatenate(
     arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
-    parts = list(array(arrays)) if not isinstance(arrays, list | tuple) else [array(a) for a in arrays]
+    parts = (
+        list(array(arrays)) if not isinstance(arrays, list | tuple) else [array(a) for a in arrays]
+    )
     if not parts:
         raise ShapeError("`concatenate` needs at least one array")
     if axis is None:

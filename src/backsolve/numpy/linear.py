@@ -15,7 +15,9 @@ from .shapes import moveaxis
 
 
 @function
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
     a, b = array(a), array(b)
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -94,7 +96,9 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
         names[0] = names[0][1]
     if ndim_of(parts[-1]) == 1:
         names[-1] = names[-1][0]
-    ends = (names[0][0] if len(names[0]) == 2 else "") + (names[-1][1] if len(names[-1]) == 2 else "")
+    ends = (names[0][0] if len(names[0]) == 2 else "") + (
+        names[-1][1] if len(names[-1]) == 2 else ""
+    )
     return FUNCTIONS["einsum"](f"{','.join(names)}->{ends}", *parts)
 
 

@@ -44,7 +44,9 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     a, b = array(x1), array(x2)
     s, t = shape_of(a), shape_of(b)
     if not s or not t:
-        raise ShapeError(f"`matmul` needs arrays of rank 1 or more, got {s} and {t}; use `*` for scalars")
+        raise ShapeError(
+            f"`matmul` needs arrays of rank 1 or more, got {s} and {t}; use `*` for scalars"
+        )
     inner = t[-2] if len(t) > 1 else t[0]
     if s[-1] != inner:
         which = "second-to-last" if len(t) > 2 else "first"
@@ -92,7 +94,9 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> An
     a = FUNCTIONS["moveaxis"](a, one_axis(axis, ndim_of(a)), -1)
     b = FUNCTIONS["moveaxis"](b, one_axis(axis, ndim_of(b)), -1)
     if shape_of(a)[-1] != shape_of(b)[-1]:
-        raise ShapeError(f"`vecdot` needs one length along axis {axis}, got {shape_of(x1)} and {shape_of(x2)}")
+        raise ShapeError(
+            f"`vecdot` needs one length along axis {axis}, got {shape_of(x1)} and {shape_of(x2)}"
+        )
     return einsum("...i,...i->...", a, b)
 
 
@@ -121,10 +125,16 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     right = list(_LETTERS[n : n + m])
     for i, j in zip(over_a, over_b, strict=True):
         if shape_of(a)[i] != shape_of(b)[j]:
-            raise ShapeError(f"tensordot: axis {i} of {shape_of(a)} does not match axis {j} of {shape_of(b)}")
+            raise ShapeError(
+                f"tensordot: axis {i} of {shape_of(a)} does not match axis {j} of {shape_of(b)}"
+            )
         right[j] = left[i]
-    out = [c for k, c in enumerate(left) if k not in over_a] + [c for k, c in enumerate(right) if k not in over_b]
-    return P.contract(a, b, subscripts=f"{''.join(left)},{''.join(right)}->{''.join(out)}", sizes=())
+    out = [c for k, c in enumerate(left) if k not in over_a] + [
+        c for k, c in enumerate(right) if k not in over_b
+    ]
+    return P.contract(
+        a, b, subscripts=f"{''.join(left)},{''.join(right)}->{''.join(out)}", sizes=()
+    )
 
 
 @function
@@ -142,14 +152,18 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = None, **_: Any) -> A
     widths = [ndim_of(a) - len(x.replace("...", "")) for x, a in zip(labels, parts, strict=True)]
     for x, a, w in zip(labels, parts, widths, strict=True):
         if w < 0 or (w and "..." not in x):
-            raise ShapeError(f"einsum {subscripts!r}: {x!r} does not fit an operand of shape {shape_of(a)}")
+            raise ShapeError(
+                f"einsum {subscripts!r}: {x!r} does not fit an operand of shape {shape_of(a)}"
+            )
     dots = "".join(free[: max(widths, default=0)])
     labels = [x.replace("...", dots[len(dots) - w :]) for x, w in zip(labels, widths, strict=True)]
     if "->" in text:
         output = output.replace("...", dots)
     else:
         joined = "".join(labels)
-        output = dots + "".join(sorted(c for c in set(joined) if joined.count(c) == 1 and c not in dots))
+        output = dots + "".join(
+            sorted(c for c in set(joined) if joined.count(c) == 1 and c not in dots)
+        )
     return _contract(f"{','.join(labels)}->{output}", *parts)
 
 
@@ -193,7 +207,9 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 @function
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
     reject("trace", out=out)
     d = diagonal(a, offset, axis1, axis2)
     d = d if dtype is None else FUNCTIONS["astype"](d, dtype)

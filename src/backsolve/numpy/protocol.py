@@ -32,7 +32,9 @@ def _varies(x: Any) -> bool:
 
 
 @named("array_ufunc")
-def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def array_ufunc(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     options = {k: v for k, v in kwargs.items() if v is not None and v is not np._NoValue}
     out = options.pop("out", None)
     if out is not None:
@@ -68,13 +70,17 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
             options["dtype"] = dtype
         return _fallback(name, lambda *a: ufunc(*a, **options), inputs)
     if options.pop("where", True) is not True:
-        raise UnsupportedError(f"`{name}` on a tensor does not take where=; use np.where on the result")
+        raise UnsupportedError(
+            f"`{name}` on a tensor does not take where=; use np.where on the result"
+        )
     if options and ufunc not in _WITH_AXIS:
         raise UnsupportedError(f"`{name}` on a tensor does not take {', '.join(sorted(options))}")
     if dtype is not None:
         for a in inputs:
             if not np.can_cast(dtype_of(a), dtype, casting):
-                raise DTypeError(f"`{name}` cannot cast {dtype_of(a)} to {np.dtype(dtype)} ({casting!r})")
+                raise DTypeError(
+                    f"`{name}` cannot cast {dtype_of(a)} to {np.dtype(dtype)} ({casting!r})"
+                )
         inputs = tuple(FUNCTIONS["astype"](a, dtype) for a in inputs)
     return impl(*inputs, **options)
 
@@ -94,7 +100,9 @@ def _running_extremum(ufunc: np.ufunc, a: Any, axis: int) -> Any:
     value = a._known("its order")
     axis = one_axis(axis, ndim_of(a))
     best = ufunc.accumulate(value, axis)
-    numbers = np.arange(value.shape[axis]).reshape([-1 if k == axis else 1 for k in range(value.ndim)])
+    numbers = np.arange(value.shape[axis]).reshape(
+        [-1 if k == axis else 1 for k in range(value.ndim)]
+    )
     fresh = np.where((value == best) | np.isnan(value), numbers, 0)
     return take_along_axis(a, np.maximum.accumulate(fresh, axis), axis)
 

@@ -10,7 +10,19 @@ import numpy as np
 from ..errors import ShapeError
 from ..operators.broadcast import reduced_shape
 from ..primitive import FUNCTIONS, P
-from ._register import all_axes, array, dtype_of, function, given, named, ndim_of, one_axis, reject, shape_of, size_of
+from ._register import (
+    all_axes,
+    array,
+    dtype_of,
+    function,
+    given,
+    named,
+    ndim_of,
+    one_axis,
+    reject,
+    shape_of,
+    size_of,
+)
 from .elementwise import astype
 
 
@@ -24,7 +36,15 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 @function
-def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     reject("sum", out=out)
     if given(where):
         a = P.where(where, array(a), 0)
@@ -34,7 +54,15 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
 
 
 @function
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     reject("prod", out=out)
     if given(where):
         a = P.where(where, array(a), 1)
@@ -48,7 +76,9 @@ def _extremum(name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: 
     pair, reduction = {"max": (P.maximum, P.max), "min": (P.minimum, P.min)}[name]
     if given(where):
         if not given(initial):
-            raise ValueError(f"`{name}` with where= needs initial=, the answer where nothing is chosen")
+            raise ValueError(
+                f"`{name}` with where= needs initial=, the answer where nothing is chosen"
+            )
         a = P.where(where, a, initial)
     if not given(initial):
         if not _count(a, axes) and size_of(a) == 0:
@@ -61,13 +91,27 @@ def _extremum(name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: 
 
 
 @function
-def max(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
+def max(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     reject("max", out=out)
     return _extremum("max", a, axis, keepdims, initial, where)
 
 
 @function
-def min(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None) -> Any:
+def min(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     reject("min", out=out)
     return _extremum("min", a, axis, keepdims, initial, where)
 
@@ -76,7 +120,9 @@ FUNCTIONS["amax"], FUNCTIONS["amin"] = max, min
 
 
 @function
-def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None) -> Any:
+def any(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+) -> Any:
     reject("any", out=out)
     a = P.where(where, P.not_equal(array(a), 0), False) if given(where) else a
     a, axes = _prepared(a, axis, None)
@@ -84,7 +130,9 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, whe
 
 
 @function
-def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None) -> Any:
+def all(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+) -> Any:
     reject("all", out=out)
     a = P.where(where, P.not_equal(array(a), 0), True) if given(where) else a
     a, axes = _prepared(a, axis, None)
@@ -104,7 +152,15 @@ def _count(a: Any, axes: tuple[int, ...]) -> int:
 
 
 @function
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None) -> Any:
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+) -> Any:
     reject("mean", out=out)
     a, axes = _prepared(a, axis, dtype)
     if dtype_of(a).kind not in "fc":
@@ -118,7 +174,9 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 
 
 @function
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
     a = array(a)
     if weights is None:
         y, total = mean(a, axis, keepdims=keepdims), _count(a, all_axes(axis, ndim_of(a)))
@@ -129,7 +187,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
                 raise TypeError("`average` needs axis= when shapes of a and weights differ")
             axes = all_axes(axis, ndim_of(a))
             if shape_of(w) != tuple(shape_of(a)[k] for k in axes):
-                raise ShapeError(f"`average` got weights of shape {shape_of(w)} for axis {axis} of {shape_of(a)}")
+                raise ShapeError(
+                    f"`average` got weights of shape {shape_of(w)} for axis {axis} of {shape_of(a)}"
+                )
             w = FUNCTIONS["transpose"](w, np.argsort(axes))
             w = P.reshape(w, shape=tuple(s if k in axes else 1 for k, s in enumerate(shape_of(a))))
         total = sum(P.broadcast_to(w, shape=shape_of(a)), axis, keepdims=keepdims)
@@ -148,11 +208,18 @@ def _nan_as(fill: float, reduction: Any) -> Any:
     return call
 
 
-nansum, nanprod, nanmax, nanmin = _nan_as(0, sum), _nan_as(1, prod), _nan_as(-np.inf, max), _nan_as(np.inf, min)
+nansum, nanprod, nanmax, nanmin = (
+    _nan_as(0, sum),
+    _nan_as(1, prod),
+    _nan_as(-np.inf, max),
+    _nan_as(np.inf, min),
+)
 
 
 @function
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+) -> Any:
     a = array(a)
     return mean(a, axis, dtype, out, keepdims, where=P.logical_not(P.isnan(a)))
 
@@ -162,7 +229,18 @@ def _centred(a: Any, axes: tuple[int, ...]) -> Any:
 
 
 @function
-def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None) -> Any:
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
     reject("var", out=out, where=where, mean=mean)
     a, axes = _prepared(a, axis, dtype)
     if dtype_of(a).kind not in "fc":
@@ -174,14 +252,27 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 
 
 @function
-def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None) -> Any:
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
     """The 2-norm of the deviations over √n: its derivative is 0 where all entries agree."""
     reject("std", out=out, where=where, mean=mean)
     a, axes = _prepared(a, axis, dtype)
     if dtype_of(a).kind not in "fc":
         a = astype(a, float)
     dof = _count(a, axes) - _ddof(ddof, correction)
-    return P.divide(P.norm(_centred(a, axes), axis=axes, keepdims=bool(keepdims)), float(np.sqrt(dof)))
+    return P.divide(
+        P.norm(_centred(a, axes), axis=axes, keepdims=bool(keepdims)), float(np.sqrt(dof))
+    )
 
 
 def _ddof(ddof: float, correction: Any) -> float:
@@ -239,7 +330,15 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 
 
 def _cumulative(name: str, running: Any, start: float) -> None:
-    def call(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
+    def call(
+        x: Any,
+        /,
+        *,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: bool = False,
+    ) -> Any:
         x = array(x)
         if axis is None and ndim_of(x) > 1:
             raise ValueError(f"`{name}` needs axis= for an array of rank {ndim_of(x)}")
@@ -289,7 +388,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         y = (P.max if ord > 0 else P.min)(sums, axis=(left,), keepdims=True)
         return y if keepdims else FUNCTIONS["squeeze"](y, axes)
     if len(axes) != 1 or isinstance(ord, str):
-        raise ShapeError(f"`norm` of order {ord!r} needs one or two axes, got {axes} of shape {shape_of(x)}")
+        raise ShapeError(
+            f"`norm` of order {ord!r} needs one or two axes, got {axes} of shape {shape_of(x)}"
+        )
     if ord == np.inf:
         return P.max(size, axis=axes, keepdims=keepdims)
     if ord == -np.inf:

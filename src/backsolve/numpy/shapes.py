@@ -9,12 +9,24 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, P
-from ._register import all_axes, array, dtype_of, function, integers, ndim_of, one_axis, shape_of, size_of
+from ._register import (
+    all_axes,
+    array,
+    dtype_of,
+    function,
+    integers,
+    ndim_of,
+    one_axis,
+    shape_of,
+    size_of,
+)
 from .indexing import getitem
 
 
 @function
-def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
+def reshape(
+    a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
+) -> Any:
     a = array(a)
     target = tuple(integers(newshape if shape is None else shape))
     size = size_of(a)
@@ -100,7 +112,9 @@ def expand_dims(a: Any, axis: Any) -> Any:
 @function
 def squeeze(a: Any, axis: Any = None) -> Any:
     shape = shape_of(a)
-    axes = [k for k, s in enumerate(shape) if s == 1] if axis is None else all_axes(axis, len(shape))
+    axes = (
+        [k for k, s in enumerate(shape) if s == 1] if axis is None else all_axes(axis, len(shape))
+    )
     if builtins.any(shape[k] != 1 for k in axes):
         raise ShapeError(f"`squeeze` needs axes of length 1: axes {tuple(axes)} of shape {shape}")
     return P.reshape(array(a), shape=tuple(s for k, s in enumerate(shape) if k not in axes))

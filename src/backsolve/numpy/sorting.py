@@ -40,7 +40,9 @@ def _prepared(a: Any, axis: Any) -> tuple[Any, int]:
 
 
 @function
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Any:
     """Always stable; `kind` is a wish about speed."""
     reject("argsort", order=order)
     a, axis = _prepared(a, axis)
@@ -55,12 +57,16 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 
 
 @function
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+def argpartition(
+    a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
+) -> Any:
     return argsort(a, axis, order=order)  # sorted is partitioned
 
 
 @function
-def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+def partition(
+    a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
+) -> Any:
     return sort(a, axis, order=order)
 
 
@@ -73,7 +79,9 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
 
 
 @function
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def median(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
     a = array(a)
     a = a if a.dtype.kind in "fc" else astype(a, float)
     shape = shape_of(a)

@@ -86,6 +86,9 @@ class SumTo(Operator):
     def apply(self, t: Any) -> Any:
         return sum_to(t, self.target)
 
+    def support(self, mask: Any) -> Any:
+        return None if mask is None else any_to(mask, self._in.shape, self.target)
+
     @property
     def T(self) -> Operator:
         return Broadcast(Type(self.target, self._in.dtype), self._in.shape)
@@ -120,6 +123,13 @@ class SumAxes(Operator):
 
     def apply(self, t: Any) -> Any:
         return np.add.reduce(t, axis=self.axes, keepdims=self.keepdims)  # type: ignore[call-overload]
+
+    def support(self, mask: Any) -> Any:
+        """A sum is zero by structure where all that it adds is."""
+        if mask is None:
+            return None
+        whole = np.broadcast_to(mask, self._in.shape)
+        return np.any(whole, axis=self.axes, keepdims=self.keepdims)
 
     def pull(self, t: Any) -> Any:
         if t.shape == ():

@@ -102,12 +102,13 @@ fmod = binary("fmod", ONE, lambda a, b: Diagonal(-np.trunc(np.divide(a, b))))
 
 
 def _d_power_base(a: Any, b: Any) -> Any:
-    # b a^(b−1), and 0 where b = 0 even at a = 0, where the formula says 0 · ∞.
+    # b a^(b−1), and 0 where a = b = 0: there the formula says 0 · ∞. (There alone, lest the
+    # derivative of b a^(b−1) with respect to b be lost where only b is 0.)
     if type(b) in (int, float):
         if b == 0:
             return Mask(np.zeros(np.shape(a), bool))
         return Diagonal(2 * a) if b == 2 else Diagonal(b * np.power(a, b - 1))
-    zero = np.equal(b, 0)
+    zero = np.equal(a, 0) & np.equal(b, 0)
     return Diagonal(np.where(zero, 0, b * np.power(a, np.where(zero, 1, b - 1))))
 
 

@@ -73,22 +73,31 @@ polygamma: Any = elementwise(
 )
 
 
-def _log_or_zero(a: Any, b: Any) -> Any:
-    return np.where(np.equal(b, 0) & np.equal(a, 0), 0, np.log(b))
+# x log y and x log(1 + y). Where x = 0 meets log 0 the value is 0, and so are both derivatives: there
+# alone, lest the mixed second derivative be lost where only x is 0.
 
 
-# x log y, with 0 log 0 = 0
+def _log(a: Any, c: Any, log: Any) -> Any:
+    both = np.equal(a, 0) & np.equal(c, 0)
+    return Diagonal(np.where(both, 0, log))
+
+
+def _over(a: Any, c: Any) -> Any:
+    both = np.equal(a, 0) & np.equal(c, 0)
+    return Diagonal(np.where(both, 0, a / np.where(both, 1, c)))
+
+
 xlogy = binary(
     "xlogy",
-    lambda a, b: Diagonal(_log_or_zero(a, b)),
-    lambda a, b: Diagonal(np.where(np.equal(a, 0), 0, a / np.where(np.equal(a, 0), 1, b))),
+    lambda a, b: _log(a, b, np.log(b)),
+    lambda a, b: _over(a, b),
     special.xlogy,
     ufunc=special.xlogy,
 )
 xlog1py = binary(
     "xlog1py",
-    lambda b: Diagonal(np.log1p(b)),
-    lambda a, b: Diagonal(np.where(np.equal(a, 0), 0, a / np.where(np.equal(a, 0), 1, 1 + b))),
+    lambda a, b: _log(a, 1 + b, np.log1p(b)),
+    lambda a, b: _over(a, 1 + b),
     special.xlog1py,
     ufunc=special.xlog1py,
 )

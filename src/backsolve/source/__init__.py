@@ -113,10 +113,11 @@ def _gradient_of(f: Any) -> _Gradient | None:
         (False, "__backsolve_grad_of__"),
         (True, "__backsolve_value_and_grad_of__"),
     ):
-        of = getattr(f, mark, None)
+        of: Any = getattr(f, mark, None)
+        wrapped: Any = getattr(f, "__wrapped__", None)
         # functools.wraps copies marks: jacobian(grad(f)) bears one that is not its own.
-        if of is not None and of[0] is f.__wrapped__:
-            return _Gradient(of[0], of[1], with_value)
+        if of is not None and of[0] is wrapped:
+            return _Gradient(wrapped, of[1], with_value)
     return None
 
 

@@ -108,6 +108,18 @@ A = np.array
         pytest.param(np.cumprod, (A([2.0, 0, 3]),), A([1.0, 8, 0]), id="cumprod, one zero"),
         pytest.param(np.cumprod, (A([0.0, 0, 3]),), A([1.0, 0, 0]), id="cumprod, two zeros"),
         pytest.param(lambda x: np.heaviside(x, 0.5), (A([0.0, 1]),), A([0.0, 0]), id="heaviside"),
+        pytest.param(
+            np.heaviside,
+            (A([0.0, 1.0]), A([0.5, 0.5])),
+            (A([0.0, 0.0]), A([1.0, 0.0])),
+            id="heaviside, its value at 0",
+        ),
+        pytest.param(
+            np.clip,
+            (A([-2.0, 0.0, 2.0]), -1.0, 1.0),
+            (A([0.0, 1.0, 0.0]), 1.0, 1.0),
+            id="clip, its bounds",
+        ),
         pytest.param(np.copysign, (A([2.0]), A([-1.0])), (A([-1.0]), A([0.0])), id="copysign"),
         pytest.param(np.nextafter, (1.0, 2.0), (1.0, 0.0), id="nextafter"),
         pytest.param(bs.numpy.sinc, (A([0.0]),), A([0.0]), id="sinc"),
@@ -116,7 +128,9 @@ A = np.array
 def test_subgradient(f: Any, args: Any, expected: Any) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         found = gradient(f, *args)
-    for got, want in zip(np.atleast_1d(found), np.atleast_1d(expected), strict=True):
+    several = isinstance(expected, tuple)
+    pairs = zip(found, expected, strict=True) if several else [(found, expected)]
+    for got, want in pairs:
         np.testing.assert_allclose(got, want, rtol=1e-15)
 
 
@@ -179,6 +193,59 @@ def test_unselected_infinity(f: Any, x: Any, expected: Any) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         found = bs.grad(lambda x: np.sum(f(x)))(x)
     np.testing.assert_allclose(found, expected)
+
+
+NARROW = A([True, False, True])  # a condition that broadcasts
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        pytest.param(
+            lambda x: np.where(A([False, False]), np.sqrt(x), 1.0), 0.0, 0.0, id="to a scalar"
+        ),
+        pytest.param(
+            lambda x: np.where(NARROW, np.reshape(2 * x, (2, 3)), 0),
+            np.ones(6),
+            A([2.0, 0, 2, 2, 0, 2]),
+            id="reshape",
+        ),
+        pytest.param(
+            lambda x: np.where(NARROW, (2 * x).T, 0),
+            np.ones((3, 2)),
+            A([[2.0, 2], [0, 0], [2, 2]]),
+            id="transpose",
+        ),
+        pytest.param(
+            lambda x: np.where(NARROW, (2 * x)[A([1, 1])], 0),
+            np.ones((2, 3)),
+            A([[0.0, 0, 0], [4, 0, 4]]),
+            id="gather",
+        ),
+    ],
+)
+def test_a_condition_that_broadcasts(f: Any, x: Any, expected: Any) -> None:
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(bs.grad(lambda x: np.sum(f(x)))(x), expected)
+        _, image = bs.jvp(lambda x: np.sum(f(x)), (x,), (np.ones_like(x)[()],))
+        np.testing.assert_allclose(image, np.sum(expected))
+
+
+def test_masked_and_sliced_adjoints_add_up() -> None:
+    def f(x: Any) -> Any:
+        y = 1.0 * x
+        first = np.sum(y[0])
+        return first + np.sum(np.where(NARROW, y, 0)) + np.sum(np.where(~NARROW, y, 0))
+
+    np.testing.assert_array_equal(bs.grad(f)(np.ones((2, 3))), [[2, 2, 2], [1, 1, 1]])
+
+
+def test_a_sum_of_structural_zeros_is_one() -> None:
+    f = lambda x: np.sqrt(np.sum(np.where(x > 0, x, 0.0)))
+    x = np.array([-1.0, -2.0])
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(bs.grad(f)(x), [0.0, 0.0])
+        assert bs.jvp(f, (x,), (x,))[1] == 0.0
 
 
 def test_unselected_infinity_in_forward_mode() -> None:

@@ -39,8 +39,8 @@ def test_len_and_iteration() -> None:
     assert [r.shape for r in rows] == [(2,)] * 3
     (rows[1] * 2).sum().backward()
     np.testing.assert_array_equal(x.grad, [[0, 0], [2, 2], [0, 0]])
-    a, b, c = x
-    np.testing.assert_array_equal(c.value, [4.0, 5.0])
+    *_, last = x
+    np.testing.assert_array_equal(last.value, [4.0, 5.0])
     assert len(bs.tensor(np.zeros((0, 2)))) == 0
     with pytest.raises(TypeError, match="rank 0"):
         len(leaf(1.0))

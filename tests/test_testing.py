@@ -203,16 +203,16 @@ def sample(prim: Any, reference: Any, *args: Any, **params: Any) -> Case:
 
 @pytest.mark.usefixtures("table")
 def test_a_row_with_a_wrong_block_is_found() -> None:
-    cube = unary("test_cube", lambda a: Diagonal(2 * a * a), lambda a: a * a * a)
-    with pytest.raises(CheckError, match=r"test_cube float64 .*order 1, forward mode"):
+    cube = unary("bent_cube", lambda a: Diagonal(2 * a * a), lambda a: a * a * a)
+    with pytest.raises(CheckError, match=r"bent_cube float64 .*order 1, forward mode"):
         check_primitive(cube, [sample(cube, lambda a: a**3, X)])
-    right = unary("test_right_cube", lambda a: Diagonal(3 * a * a), lambda a: a * a * a)
+    right = unary("right_cube", lambda a: Diagonal(3 * a * a), lambda a: a * a * a)
     check_primitive(right, [sample(right, lambda a: a**3, X)])
 
 
 @pytest.mark.usefixtures("table")
 def test_a_row_with_a_wrong_value_is_found() -> None:
-    cube = unary("test_cube", lambda a: Diagonal(3 * a * a), lambda a: a * a * a)
+    cube = unary("bent_cube", lambda a: Diagonal(3 * a * a), lambda a: a * a * a)
     with pytest.raises(CheckError, match="the reference"):
         check_primitive(cube, [sample(cube, lambda a: a**2, X)])
 
@@ -220,7 +220,7 @@ def test_a_row_with_a_wrong_value_is_found() -> None:
 @pytest.mark.usefixtures("table")
 def test_a_row_with_a_wrong_type_is_found() -> None:
     half = primitive(
-        "test_half", lambda a: a[::2], blocks=(None,), type=lambda a: Type((1,), a.dtype)
+        "short_half", lambda a: a[::2], blocks=(None,), type=lambda a: Type((1,), a.dtype)
     )
     with pytest.raises(CheckError, match=r"the type rule says float64\[1\]"):
         check_primitive(half, [sample(half, lambda a: a[::2], X)])
@@ -232,7 +232,7 @@ def test_a_row_with_a_wrong_batching_rule_is_found() -> None:
         return np.flip(prim(*args), 0)
 
     double = primitive(
-        "test_double", lambda a: 2 * a, blocks=(Scale(2.0),), type=lambda a: a, batch=batch
+        "flipped_double", lambda a: 2 * a, blocks=(Scale(2.0),), type=lambda a: a, batch=batch
     )
     case = Case(double, "float64", "", lambda rng: [rng.standard_normal(3)], {}, lambda a: a + a)
     with pytest.raises(CheckError, match="batched over arguments"):
@@ -241,9 +241,9 @@ def test_a_row_with_a_wrong_batching_rule_is_found() -> None:
 
 @pytest.mark.usefixtures("table")
 def test_a_row_without_samples_fails_loudly() -> None:
-    unary("test_new", lambda a: Diagonal(a), lambda a: a)
-    with pytest.raises(LookupError, match="no reference for the row 'test_new'"):
-        check_primitive("test_new")
+    unary("unknown_row", lambda a: Diagonal(a), lambda a: a)
+    with pytest.raises(LookupError, match="no reference for the row 'unknown_row'"):
+        check_primitive("unknown_row")
     primitive("fft", lambda a: a, blocks=(Identity(),))
     with pytest.raises(LookupError, match="no samples for the row 'fft'"):
         check_primitive("fft")

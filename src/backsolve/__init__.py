@@ -4,6 +4,7 @@ from . import numeric as numeric
 from . import numpy as numpy
 from . import operators as operators
 from . import symbolic as symbolic
+from . import testing as testing
 from . import tree as tree
 from .api import backslash as backslash
 from .api import grad as grad

@@ -95,18 +95,19 @@ def _split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def _check_scalar(y: Any) -> None:
-    shape = np.shape(y) if not isinstance(y, Tensor) else y.shape
     if isinstance(y, tuple | list | dict):
         raise NotScalarError(
             f"grad needs a function that returns one real number, got a {type(y).__name__}; "
             "use has_aux=True for further results, or jacobian"
         )
-    kind = getattr(y, "dtype", np.asarray(y).dtype if not isinstance(y, Tensor) else None).kind  # type: ignore[union-attr]
-    if shape != () or kind == "c":
-        raise NotScalarError(
-            f"grad needs a function that returns one real number, got {'complex ' if kind == 'c' else ''}"
-            f"shape {shape}; reduce it with .sum() or .mean(), or ask for jacobian"
-        )
+    t = y if isinstance(y, Tensor) else np.asarray(y)
+    if t.shape == () and t.dtype.kind in "fbiu":
+        return
+    kind = "complex " if t.dtype.kind == "c" else ""
+    raise NotScalarError(
+        f"grad needs a function that returns one real number, got {kind}shape {t.shape} of {t.dtype}; "
+        "reduce it with .sum() or .mean(), or ask for jacobian"
+    )
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:

@@ -134,6 +134,8 @@ class Tensor:
         if v.shape != self.shape:
             raise ShapeError(f"expected a value of shape {self.shape}, got {v.shape}")
         self._v = v[()]
+        if self.row is not None:  # what is computed from here on rests on the new value
+            self.row = leaf_row(self._v, ref(self))
 
     @property
     def requires_grad(self) -> bool:

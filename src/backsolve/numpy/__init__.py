@@ -27,6 +27,22 @@ from . import sorting as _sorting
 from . import writing as _writing
 from .creation import OWN as _OWN
 
+# Importing these fills the table of functions.
+_ROOMS = (
+    _elementwise,
+    _indexing,
+    _shapes,
+    _joining,
+    _reductions,
+    _products,
+    _linear,
+    _sorting,
+    _calculus,
+    _padding,
+    _creation,
+    _writing,
+    _protocol,
+)
 _INTERNAL = {
     "getitem",
     "setitem",

@@ -38,7 +38,7 @@ def diff(
     ends = [P.broadcast_to(e, shape=edge) if e is not None and not ndim_of(e) else e for e in ends]
     parts = [e for e in (ends[0], a, ends[1]) if e is not None]
     a = concatenate(parts, axis) if len(parts) > 1 else a
-    minus = P.not_equal if dtype_of(a) == bool else P.subtract
+    minus = P.not_equal if dtype_of(a).kind == "b" else P.subtract
     for _ in range(n):
         a = minus(getitem(a, _along(axis, 1, None)), getitem(a, _along(axis, None, -1)))
     return a
@@ -46,8 +46,8 @@ def diff(
 
 @function
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    parts = [to_begin, diff(ravel(ary)), to_end]
-    return concatenate([ravel(p) for p in parts if p is not None])
+    parts = [to_begin, diff(ravel(array(ary))), to_end]
+    return concatenate([astype(ravel(p), dtype_of(parts[1])) for p in parts if p is not None])
 
 
 @function
@@ -105,7 +105,8 @@ def interp(
 ) -> Any:
     """Piecewise linear interpolation, differentiated in x, xp and fp."""
     reject("interp", period=period)
-    x, xp, fp = array(x), array(xp), array(fp)
+    x, xp = astype(array(x), float), astype(array(xp), float)
+    fp = astype(array(fp), complex if dtype_of(array(fp)).kind == "c" else float)
     n = shape_of(xp)[0]
     i = P.clip(FUNCTIONS["searchsorted"](xp, x, "right") - 1, 0, max(n - 2, 0))
     j = P.minimum(i + 1, n - 1)

@@ -103,6 +103,7 @@ def linspace(
     device: Any = None,
 ) -> Any:
     start, stop = as_array(start), as_array(stop)
+    start, stop = (float(a) if type(a) in (int, bool) else a for a in (start, stop))
     start, stop = (astype(a, float) if dtype_of(a).kind in "iub" else a for a in (start, stop))
     steps = num - 1 if endpoint else num
     n = max(ndim_of(start), ndim_of(stop))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import primitives as _tables  # fills PRIMITIVES
+from .. import primitives as _tables  # noqa: F401  (fills PRIMITIVES)
 from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
 from ..tensor import Tensor
@@ -64,7 +64,7 @@ for _alias, _name in {
 @function
 def positive(x: Any) -> Any:
     x = array(x)
-    if dtype_of(x) == bool:
+    if dtype_of(x).kind == "b":
         raise DTypeError("`positive` has no meaning for booleans")
     return P.alias(x)
 
@@ -80,6 +80,8 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 @function
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, **_: Any) -> Any:
     dtype = np.dtype(dtype)
+    if dtype.kind not in "biufc":
+        raise DTypeError(f"`astype` gives numbers, got dtype={dtype}")
     prim = P.cast if dtype.kind in "fc" else P.cast_discrete
     return prim(array(x), dtype=dtype)
 
@@ -123,7 +125,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     reject("round", out=out)
     a = array(a)
     if dtype_of(a).kind not in "fc":
-        return astype(a, np.float16) if dtype_of(a) == bool else P.alias(a)
+        return astype(a, np.float16) if dtype_of(a).kind == "b" else P.alias(a)
     if decimals == 0:
         return P.rint(a)
     factor = 10.0 ** builtins.abs(decimals)
@@ -243,5 +245,19 @@ def _compare(name: str) -> Any:
     return call
 
 
-for _name in ("allclose", "array_equal", "array_equiv", "isclose"):
+for _name in (
+    "allclose",
+    "array_equal",
+    "array_equiv",
+    "array_repr",
+    "array_str",
+    "array2string",
+    "common_type",
+    "digitize",
+    "isclose",
+    "iscomplex",
+    "isin",
+    "isreal",
+    "min_scalar_type",
+):
     FUNCTIONS[_name] = globals()[_name] = _compare(_name)

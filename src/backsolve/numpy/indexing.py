@@ -153,7 +153,10 @@ def _read(x: Any, parts: list[Any]) -> Any:
     order = tuple(taken + others)
     if order != tuple(range(ndim_of(x))):
         x = P.permute(x, axes=order)
-    y = P.gather(x, *indices)
+    try:
+        y = P.gather(x, *indices)
+    except IndexError as error:
+        raise IndexingError(f"{error}, in a tensor of shape {shape_of(x)}") from None
     before = sum(k < taken[0] for k in others) if adjacent else 0
     if before and width:
         axes = [*range(width, width + before), *range(width), *range(width + before, ndim_of(y))]

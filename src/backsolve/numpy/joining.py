@@ -113,15 +113,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         a, axis = ravel(a), 0
     axis = one_axis(axis, ndim_of(a))
     n = shape_of(a)[axis]
+    if not isinstance(obj, slice) and np.size(obj) == 1 and np.asarray(obj).dtype.kind != "b":
+        # One place takes a whole run of values; a bare number reads their first axis as the run.
+        v = atleast_nd(v, ndim_of(a))
+        if np.ndim(obj) == 0:
+            v = FUNCTIONS["moveaxis"](v, 0, axis)
+        obj = np.full(shape_of(v)[axis], np.reshape(obj, ()))
     order = np.insert(np.arange(n), obj, -1)
     new = np.flatnonzero(order == -1)
-    if np.ndim(obj) == 0 and not isinstance(obj, slice):  # one place takes a whole run of values
-        if ndim_of(v) == 0:
-            v = reshape(v, (1,) * ndim_of(a))
-        v = FUNCTIONS["moveaxis"](atleast_nd(v, ndim_of(a)), 0, axis)
-        count = shape_of(v)[axis]
-        order = np.insert(np.arange(n), np.full(count, obj), -1)
-        new = np.flatnonzero(order == -1)
     target = tuple(len(new) if k == axis else s for k, s in enumerate(shape_of(a)))
     v = astype(P.broadcast_to(v, shape=target), a.dtype)
     order[new] = n + np.arange(len(new))

@@ -8,9 +8,11 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
-from ._register import array, dtype_of, function, named, ndim_of, one_axis, shape_of
+from ._register import array, dtype_of, function, named, ndim_of, one_axis, reject, shape_of
+from .elementwise import astype
 from .indexing import getitem
 from .products import matmul
+from .reductions import _prepared
 from .shapes import moveaxis
 
 
@@ -52,6 +54,39 @@ def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return FUNCTIONS["trace"](x, offset, -2, -1, dtype)
 
 
+@named("linalg.norm")
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Vector norms of every order, and the matrix norms that need no singular values; 0 at 0."""
+    x, axes = _prepared(x, axis, None)
+    if dtype_of(x).kind not in "fc":
+        x = astype(x, float)
+    matrix = len(axes) == 2
+    if ord is None or (ord == "fro" and matrix) or (ord == 2 and len(axes) == 1):
+        return P.norm(x, axis=axes, keepdims=keepdims)
+    size = P.absolute(x)
+    if matrix:
+        if ord not in (1, -1, np.inf, -np.inf):
+            reject("norm", ord=ord)
+        # ±1: over the sums of columns; ±∞: of rows
+        summed, left = axes if abs(ord) == 1 else axes[::-1]
+        sums = P.sum(size, axis=(summed,), keepdims=True)
+        y = (P.max if ord > 0 else P.min)(sums, axis=(left,), keepdims=True)
+        return y if keepdims else FUNCTIONS["squeeze"](y, axes)
+    if len(axes) != 1 or isinstance(ord, str):
+        raise ShapeError(
+            f"`norm` of order {ord!r} needs one or two axes, got {axes} of shape {shape_of(x)}"
+        )
+    if ord == np.inf:
+        return P.max(size, axis=axes, keepdims=keepdims)
+    if ord == -np.inf:
+        return P.min(size, axis=axes, keepdims=keepdims)
+    if ord == 0:
+        return P.sum(astype(P.not_equal(x, 0), dtype_of(size)), axis=axes, keepdims=keepdims)
+    if ord == 1:
+        return P.sum(size, axis=axes, keepdims=keepdims)
+    return P.power(P.sum(P.power(size, float(ord)), axis=axes, keepdims=keepdims), 1.0 / ord)
+
+
 @named("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     x = array(x)
@@ -61,14 +96,14 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     rest = [k for k in range(n) if k not in axes]
     moved = FUNCTIONS["transpose"](x, [*rest, *axes])
     flat = FUNCTIONS["reshape"](moved, (*[shape_of(x)[k] for k in rest], -1))
-    y = FUNCTIONS["linalg.norm"](flat, ord, axis=-1)
+    y = norm(flat, ord, axis=-1)
     kept = tuple(1 if k in axes else s for k, s in enumerate(shape_of(x)))
     return FUNCTIONS["reshape"](y, kept) if keepdims else y
 
 
 @named("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    return FUNCTIONS["linalg.norm"](x, ord, axis=(-2, -1), keepdims=keepdims)
+    return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
 
 
 @named("linalg.matrix_power")

@@ -24,6 +24,8 @@ _STATISTICS = {"mean": "mean", "median": "median", "maximum": "max", "minimum": 
 @function
 def pad(array_: Any, /, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
     a = array(array_)
+    if not shape_of(a):
+        return P.alias(a)
     widths = _pairs(pad_width, len(shape_of(a)))
     np.pad(np.broadcast_to(0.0, shape_of(a)), widths, mode, **_checked(mode, options))  # its errors
     if mode in ("constant", "empty"):

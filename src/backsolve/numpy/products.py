@@ -138,11 +138,13 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @function
-def einsum(subscripts: Any, *operands: Any, optimize: Any = None, **_: Any) -> Any:
+def einsum(
+    subscripts: Any, *operands: Any, optimize: Any = None, dtype: Any = None, **_: Any
+) -> Any:
     """NumPy's einsum, with implicit output, ellipsis and broadcasting."""
     if not isinstance(subscripts, str):
         subscripts, operands = _interleaved(subscripts, *operands)
-    parts = [array(a) for a in operands]
+    parts = [_strong(a) if dtype is None else FUNCTIONS["astype"](a, dtype) for a in operands]
     text = subscripts.replace(" ", "")
     inputs, _, output = text.partition("->")
     labels = inputs.split(",")
@@ -159,6 +161,11 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = None, **_: Any) -> A
     labels = [x.replace("...", dots[len(dots) - w :]) for x, w in zip(labels, widths, strict=True)]
     if "->" in text:
         output = output.replace("...", dots)
+        missing = [c for c in output if c not in "".join(labels)]
+        if missing or len(set(output)) < len(output):
+            raise ShapeError(
+                f"einsum {subscripts!r}: every label of the output must stand in an operand, and once"
+            )
     else:
         joined = "".join(labels)
         output = dots + "".join(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,13 @@ import numpy as np
 from ..errors import ShapeError
 from ..operators.broadcast import reduced_shape
 from ..primitive import FUNCTIONS, P
+from ..tensor import Tensor
 from ._register import (
     all_axes,
     array,
     dtype_of,
     function,
     given,
-    named,
     ndim_of,
     one_axis,
     reject,
@@ -32,6 +31,8 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
         a = astype(a, dtype)
     if not hasattr(a, "shape"):
         a = np.asarray(a)
+    elif isinstance(a, Tensor) and type(a._v) in (float, complex):
+        a = astype(a, a.dtype)  # a bare Python number under grad: reduced, it is NumPy's
     return a, all_axes(axis, ndim_of(a))
 
 
@@ -86,7 +87,8 @@ def _extremum(name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: 
         return reduction(a, axis=axes, keepdims=bool(keepdims))
     if not _count(a, axes):
         shape = reduced_shape(shape_of(a), axes, bool(keepdims))
-        return P.broadcast_to(astype(array(initial), dtype_of(a)), shape=shape)
+        start = astype(initial if isinstance(initial, Tensor) else Tensor(initial), dtype_of(a))
+        return P.broadcast_to(start, shape=shape)
     return pair(reduction(a, axis=axes, keepdims=bool(keepdims)), initial)
 
 
@@ -367,36 +369,3 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -
     if b is not None:
         a = a + P.log(array(b))
     return P.logsumexp(a, axis=axes, keepdims=bool(keepdims))
-
-
-@named("linalg.norm")
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Vector norms of every order, and the matrix norms that need no singular values; 0 at 0."""
-    x, axes = _prepared(x, axis, None)
-    if dtype_of(x).kind not in "fc":
-        x = astype(x, float)
-    matrix = len(axes) == 2
-    if ord is None or (ord == "fro" and matrix) or (ord == 2 and len(axes) == 1):
-        return P.norm(x, axis=axes, keepdims=keepdims)
-    size = P.absolute(x)
-    if matrix:
-        if ord not in (1, -1, np.inf, -np.inf):
-            reject("norm", ord=ord)
-        # ±1: over the sums of columns; ±∞: of rows
-        summed, left = axes if builtins.abs(ord) == 1 else axes[::-1]
-        sums = P.sum(size, axis=(summed,), keepdims=True)
-        y = (P.max if ord > 0 else P.min)(sums, axis=(left,), keepdims=True)
-        return y if keepdims else FUNCTIONS["squeeze"](y, axes)
-    if len(axes) != 1 or isinstance(ord, str):
-        raise ShapeError(
-            f"`norm` of order {ord!r} needs one or two axes, got {axes} of shape {shape_of(x)}"
-        )
-    if ord == np.inf:
-        return P.max(size, axis=axes, keepdims=keepdims)
-    if ord == -np.inf:
-        return P.min(size, axis=axes, keepdims=keepdims)
-    if ord == 0:
-        return P.sum(astype(P.not_equal(x, 0), dtype_of(size)), axis=axes, keepdims=keepdims)
-    if ord == 1:
-        return P.sum(size, axis=axes, keepdims=keepdims)
-    return P.power(P.sum(P.power(size, float(ord)), axis=axes, keepdims=keepdims), 1.0 / ord)

@@ -199,22 +199,22 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return a
 
 
-def _band(a: Any, keep: Any) -> Any:
-    return P.where(keep, array(a), np.zeros((), dtype_of(a)))
+def _below(a: Any, k: int) -> Any:
+    """Where a matrix (a vector counts as its rows) lies on or below its k-th diagonal."""
+    shape = shape_of(a)
+    return np.tri(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k, dtype=bool)
 
 
 @function
 def tril(m: Any, k: int = 0) -> Any:
     m = array(m)
-    shape = shape_of(m)
-    return _band(m, np.tri(*(shape[-2:] if len(shape) > 1 else shape * 2), k, dtype=bool))
+    return P.where(_below(m, k), m, np.zeros((), dtype_of(m)))
 
 
 @function
 def triu(m: Any, k: int = 0) -> Any:
     m = array(m)
-    shape = shape_of(m)
-    return _band(m, ~np.tri(*(shape[-2:] if len(shape) > 1 else shape * 2), k - 1, dtype=bool))
+    return P.where(_below(m, k - 1), np.zeros((), dtype_of(m)), m)
 
 
 @function

@@ -15,7 +15,6 @@ from .elementwise import astype
 from .indexing import getitem, take_along_axis
 from .shapes import moveaxis, ravel, reshape
 
-
 # Where to read: discrete, so without derivative. searchsorted has no rule: example by example.
 _argsort = primitive(
     "argsort",

@@ -228,6 +228,11 @@ def as_operator(a: Any) -> Operator:
     )
 
 
+def whole(mask: Any, shape: tuple[int, ...]) -> Any:
+    """A mask in full: that of a `where` may have the shape of its condition only."""
+    return mask if getattr(mask, "shape", ()) == shape else np.broadcast_to(mask, shape)
+
+
 def parts(t: Any) -> tuple[Any, ...]:
     """A type, or a value, as the tuple of its parts: one, unless it is a tuple."""
     return t if isinstance(t, tuple) else (t,)

@@ -34,6 +34,11 @@ def sum_to(t: Any, shape: Shape) -> Any:
     return np.reshape(t, shape)
 
 
+def any_to(mask: Any, shape: Shape, target: Shape) -> Any:
+    """Where a sum to `target` can be non-zero, given a mask of what it adds, of shape `shape`."""
+    return np.not_equal(sum_to(np.broadcast_to(mask, shape), target), 0)
+
+
 class Broadcast(Operator):
     """From `in_type` to `shape`, by NumPy's rules."""
 

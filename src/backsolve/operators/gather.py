@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator
+from .base import Cost, Operator, whole
 from .structure import facts
 
 
@@ -31,7 +31,7 @@ class Gather(Operator):
         return P.gather(t, *self.indices)
 
     def support(self, mask: Any) -> Any:
-        return None if mask is None else P.gather(mask, *self.indices)
+        return None if mask is None else P.gather(whole(mask, self._in.shape), *self.indices)
 
     @property
     def T(self) -> Operator:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Shape, Type
-from .base import Cost, Operator
+from .base import Cost, Operator, whole
 from .structure import facts
 
 
@@ -23,7 +23,7 @@ class Reshape(Operator):
         return np.reshape(t, self.target)
 
     def support(self, mask: Any) -> Any:
-        return None if mask is None else np.reshape(mask, self.target)
+        return None if mask is None else np.reshape(whole(mask, self._in.shape), self.target)
 
     @property
     def T(self) -> Operator:
@@ -59,7 +59,7 @@ class Transpose(Operator):
         return np.transpose(t, self.axes)
 
     def support(self, mask: Any) -> Any:
-        return None if mask is None else np.transpose(mask, self.axes)
+        return None if mask is None else np.transpose(whole(mask, self._in.shape), self.axes)
 
     @property
     def T(self) -> Operator:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator
+from .base import Cost, Operator, whole
 from .structure import facts
 
 Spec = tuple[Any, ...]
@@ -36,7 +36,7 @@ class Slice(Operator):
         return P.slice(t, spec=self.spec)
 
     def support(self, mask: Any) -> Any:
-        return None if mask is None else mask[key_of(self.spec)]
+        return None if mask is None else whole(mask, self._in.shape)[key_of(self.spec)]
 
     @property
     def T(self) -> Operator:

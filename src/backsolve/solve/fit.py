@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..operators.broadcast import sum_to
+from ..operators.broadcast import any_to, sum_to
 from ..operators.cast import convert
 from ..row import Row
 from .masked import Masked
@@ -20,8 +20,7 @@ def fit_back(g: Any, row: Row) -> Any:
     """An adjoint of the shape of a result, as the adjoint of its input `row`."""
     if g.__class__ is Masked:
         if g.value.shape != row.shape:
-            g = fit_back(g.value, row)  # sums mix masked and unmasked entries
-            return g
+            g = Masked(sum_to(g.value, row.shape), any_to(g.mask, g.value.shape, row.shape))
         return Masked(convert(g.value, row.dtype), g.mask) if g.value.dtype != row.dtype else g
     if g.shape != row.shape:
         g = sum_to(g, row.shape)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..operators import Operator
+from ..operators.base import whole
 
 
 class Masked:
@@ -32,7 +33,9 @@ def apply(op: Operator, t: Any) -> Any:
     else:
         image = op.apply(t.value)
         support = op.support(t.mask)
-    return image if support is None else Masked(np.where(support, image, 0), support)
+    if support is None:
+        return image
+    return Masked(np.where(support, image, 0), whole(support, image.shape))
 
 
 def plus(a: Any, b: Any) -> Any:

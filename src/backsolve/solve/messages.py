@@ -18,7 +18,7 @@ def _live_leaves(rows: Iterable[Row]) -> list[tuple[Row, Tensor]]:
     found = []
     for row in rows:
         leaf = row.owner() if row.is_leaf and row.owner is not None else None
-        if leaf is not None and leaf.row is row:
+        if leaf is not None and leaf.requires_grad:
             found.append((row, leaf))
     return found
 
@@ -81,7 +81,7 @@ def forward(y: Tensor) -> Tensor:
                 None if old is None else new
                 for old, new in zip(row.saved, (v, *inputs), strict=False)
             )
-        if owner is not None:
+        if owner is not None and owner.row is row:  # not if it was written into since
             owner._v = v
     y._v = values[y.row]
     return y

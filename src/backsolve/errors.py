@@ -12,7 +12,7 @@ import sys
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = re.compile(
-    r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|functools)\.py$"
+    r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|copy|functools|pickle)\.py$"
 )
 
 

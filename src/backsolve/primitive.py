@@ -149,7 +149,7 @@ class Primitive:
                 owner = True
         saved = NOTHING
         if kept:
-            slots = [None] * (len(values) + 1)
+            slots: list[Any] = [None] * (len(values) + 1)
             for k, how in kept:
                 v = values[k - 1] if k else y
                 slots[k] = v if how == _VALUE else own(v) if how == _CONSTANT else type_of(v)

@@ -11,12 +11,12 @@ import numpy as np
 
 from . import tree
 from .batch import evaluate_batched
-from .errors import NotScalarError, ShapeError, StructureError, location
-from .ir import Type
+from .errors import DTypeError, NotScalarError, ShapeError, StructureError, location
+from .ir import Type, type_of
 from .kinds import distinct, same_kind
 from .operators import Block, Inverse, Operator, as_operator
-from .primitive import Primitive, hooks, wrap
-from .row import Row
+from .primitive import FUNCTIONS, Primitive, Watcher, hooks, wrap
+from .row import Row, ancestors, next_index
 from .solve import forward_substitute
 from .solve.many import forward_jacobian, reverse_jacobian
 from .system import System
@@ -46,11 +46,11 @@ def value_and_grad(
         result = f(*varied.args, **kwargs)
         y, aux = _split_aux(result, has_aux)
         _check_scalar(y)
+        aux = tree.map(varied.release, aux) if has_aux else None
         gradient = varied.like(_adjoints(varied, y))
-        value = varied.release(y)
-        if has_aux:
-            return (value, tree.map(varied.release, aux)), gradient
-        return value, gradient
+        value = y if varied.record else varied.released(y)
+        varied.finish()
+        return ((value, aux), gradient) if has_aux else (value, gradient)
 
     run.__backsolve_value_and_grad_of__ = (f, argnums)  # type: ignore[attr-defined]
     return run
@@ -159,6 +159,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     found = forward_substitute(rows, pairs, [y.row for y in live], record=record)
     rest = iter(found)
     values = [varied.release(y) for y in outputs]
+    varied.finish()
     images = [next(rest) if isinstance(y, Tensor) else None for y in outputs]
     images = distinct(
         [same_kind(t, v) if _is_numeric(v) else None for t, v in zip(images, values, strict=True)]
@@ -177,29 +178,45 @@ def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str
         raise StructureError(
             f"{what} must have the form of what it goes with: {structure.unflatten(like)!r}"
         )
-    out = []
+    out: list[Any] = []
     for g, x in zip(leaves, like, strict=True):
-        shape = x.shape if hasattr(x, "shape") else np.shape(x)
-        dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
-        if isinstance(g, Tensor):
+        t = type_of(x) if not isinstance(x, Tensor) else Type(x.shape, x.dtype)
+        given_type = Type(g.shape, g.dtype) if isinstance(g, Tensor) else type_of(np.asarray(g))
+        if given_type.shape != t.shape:
+            raise ShapeError(f"{what} must have shape {t.shape}, got {given_type.shape}")
+        if given_type.dtype.kind == "c" and t.dtype.kind != "c":
+            raise DTypeError(
+                f"{what} must be real where the value is real ({t.dtype}), got complex"
+            )
+        if t.dtype.kind not in "fc":
+            out.append(g)
+        elif isinstance(g, Tensor):
+            g = FUNCTIONS["astype"](g, t.dtype) if g.dtype != t.dtype else g
             out.append(g if g.row is not None or isinstance(g, Staged) else g._v)
         else:
-            out.append(np.asarray(g).astype(dtype)[()] if dtype.kind in "fc" else g)
-        if (
-            np.shape(
-                out[-1]
-                if not isinstance(g, Tensor)
-                else g._v
-                if type(g) is Tensor
-                else np.empty(g.shape)
-            )
-            != shape
-        ):
-            raise ShapeError(f"{what} must have shape {shape}, got {np.shape(g)}")
+            out.append(np.asarray(g).astype(t.dtype)[()])
     return out
 
 
 # ---- the system, Jacobians, second derivatives
+
+
+class _Trace(Watcher):
+    """What the rows of a System look like: values, constant inputs, source lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[Row, Any] = {}
+        self.constants: dict[Row, tuple[Any, ...]] = {}
+        self.lines: dict[Row, str] = {}
+
+    def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+        if row is not None:
+            self.values[row] = y
+            self.lines[row] = location(4)
+            self.constants[row] = tuple(
+                None if isinstance(a, Tensor) and a.row is not None else a for a in inputs
+            )
 
 
 def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable[..., System]:
@@ -217,23 +234,12 @@ def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable
             argnums if argnums is not None else 0 if len(args) == 1 else tuple(range(len(args)))
         )
         varied = Varied("linearize", args, numbers)
-        values: dict[Row, Any] = {}
-        lines: dict[Row, str] = {}
-
-        def watch(prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
-            if row is not None:
-                values[row] = y
-                lines[row] = location(3)
-                constants[row] = tuple(
-                    None if isinstance(a, Tensor) and a.row is not None else a for a in inputs
-                )
-
-        constants: dict[Row, tuple[Any, ...]] = {}
-        before, hooks.observe = hooks.observe, watch
+        seen = _Trace()
+        hooks.add(seen)
         try:
             outputs, structure = tree.flatten(f(*varied.args, **kwargs))
         finally:
-            hooks.observe = before
+            hooks.remove(seen)
         tensors = [y if isinstance(y, Tensor) else wrap(np.asarray(y)[()], None) for y in outputs]
         rows, record = varied.gather(tensors)
         return System(
@@ -244,9 +250,10 @@ def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable
             names=_parameter_names(f, varied),
             in_form=varied.like,
             out_form=structure,
-            values=values,
-            constants=constants,
-            lines=lines,
+            in_structure=varied.structure,
+            values=seen.values,
+            constants=seen.constants,
+            lines=seen.lines,
         )
 
     return run
@@ -286,6 +293,7 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto") ->
         varied = Varied("jacobian", args, argnums)
         outputs, structure = tree.flatten(f(*varied.args, **kwargs))
         columns = _jacobian_blocks(varied, outputs, mode)
+        varied.finish()
         return structure.unflatten([varied.like(row, _as_jacobian) for row in columns])
 
     return run
@@ -307,7 +315,8 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], mode: str) -> list[
         for j, r in enumerate(varied.rows):
             stacks = forward_jacobian(rows, out_rows, r, record)
             if r.dtype.kind == "c":
-                _check_holomorphic(rows, live, r, stacks)
+                turned = forward_jacobian(rows, out_rows, r, record, unit=1j)
+                _check_holomorphic(stacks, turned)
             for y, s in zip(live, stacks, strict=True):
                 s = np.moveaxis(s, 0, -1)
                 found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
@@ -324,15 +333,11 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], mode: str) -> list[
     return blocks
 
 
-def _check_holomorphic(
-    rows: Sequence[Row], outputs: Sequence[Tensor], r: Row, stacks: Sequence[Any]
-) -> None:
+def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
     """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
-    direction = np.ones(r.shape, r.dtype)[()]
-    ahead = forward_substitute(rows, [(r, direction)], [y.row for y in outputs])
-    turned = forward_substitute(rows, [(r, 1j * direction)], [y.row for y in outputs])
-    for a, b in zip(ahead, turned, strict=True):
-        if a is not None and not np.allclose(np.asarray(1j * a), np.asarray(b), equal_nan=True):
+    for s, t in zip(stacks, turned, strict=True):
+        ahead, across = (np.asarray(getattr(x, "_v", x)) for x in (s, t))
+        if not np.allclose(1j * ahead, across, equal_nan=True):
             raise NotScalarError(
                 "jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
                 "Differentiate with respect to real and imaginary part, or use jvp"
@@ -343,6 +348,8 @@ def _as_jacobian(g: Any, like: Any) -> Any:
     if isinstance(g, Tensor) or isinstance(like, Tensor):
         return g if isinstance(g, Tensor) else wrap(np.asarray(g), None)
     g = np.array(g)
+    if g.dtype.kind == "f" and getattr(like, "dtype", g.dtype).kind == "f":
+        g = g.astype(getattr(like, "dtype", g.dtype))  # as a gradient has the dtype of its argument
     return g.item() if g.ndim == 0 and type(like) in (float, complex) else g
 
 
@@ -418,9 +425,11 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         if len(sizes) > 1:
             raise ShapeError(f"vmap: the mapped axes must have one length, got {sorted(sizes)}")
         results: list[Any] = []
+        start = next_index()
+        shared = [wrap(x, None) if isinstance(x, np.ndarray) else x for x in leaves]
 
         def flat(*staged: Any) -> list[Any]:
-            inner = list(leaves)
+            inner = list(shared)
             for k, x in zip(batched, staged, strict=True):
                 inner[k] = x
             outputs, out_structure = tree.flatten(f(*structure.unflatten(inner), **kwargs))
@@ -436,13 +445,22 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         moved = [
             y if a == 0 else np.moveaxis(y, 0, a) for y, a in zip(outputs, targets, strict=True)
         ]
-        return form.unflatten([_own(y) for y in moved])
+        return form.unflatten([_finished(y, start, examples) for y in moved])
 
     return run
 
 
-def _own(y: Any) -> Any:
-    return np.array(y) if isinstance(y, np.ndarray) and not y.flags.writeable else y
+def _finished(y: Any, start: int, examples: Sequence[Any]) -> Any:
+    """A mapped result: an array of its own, or a Tensor if one went in or somebody outside needs it."""
+    if isinstance(y, Tensor):
+        older = y.row is not None and ancestors([y.row], start)[1]
+        if older or isinstance(y, Staged):
+            return y
+        y = y._v
+        if any(isinstance(x, Tensor) for x in examples):
+            return wrap(np.array(y), None)
+    shares = not y.flags.owndata or not y.flags.writeable or any(y is x for x in examples)
+    return np.array(y) if isinstance(y, np.ndarray) and shares else y
 
 
 def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .errors import NaNError, location
-from .primitive import Primitive, hooks
+from .primitive import Primitive, Watcher, hooks
 from .row import Row
 
 
@@ -25,10 +26,8 @@ class debug_nans:  # noqa: N801 - used like a function
     """
 
     def __init__(self, enabled: bool = True):
-        self._before = hooks.observe, hooks.observe_block
-        self._lines: dict[Row, str] = {}
-        hooks.observe = self._forward if enabled else None
-        hooks.observe_block = self._block if enabled else None
+        self._before = _active.get("watcher")
+        _switch(_NaNWatcher() if enabled else None)
 
     def __enter__(self) -> debug_nans:
         return self
@@ -39,15 +38,33 @@ class debug_nans:  # noqa: N801 - used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        hooks.observe, hooks.observe_block = self._before
+        _switch(self._before)
 
-    def _forward(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+
+_active: dict[str, _NaNWatcher | None] = {}
+
+
+def _switch(to: _NaNWatcher | None) -> None:
+    now = _active.get("watcher")
+    if now is not None:
+        hooks.remove(now)
+    if to is not None:
+        hooks.add(to)
+    _active["watcher"] = to
+
+
+class _NaNWatcher(Watcher):
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: WeakKeyDictionary[Row, str] = WeakKeyDictionary()
+
+    def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
         if row is not None:
-            self._lines[row] = location(3)
+            self._lines[row] = location(4)
         if _has_nan(y) and not any(_has_nan(a) for a in inputs):
-            raise NaNError(f"`{prim.name}` made a NaN", at=location(3))
+            raise NaNError(f"`{prim.name}` made a NaN", at=location(4))
 
-    def _block(self, row: Row, image: Any, seed: Any) -> None:
+    def on_block(self, row: Row, image: Any, seed: Any) -> None:
         if _has_nan(image) and not _has_nan(seed):
             at = self._lines.get(row, "a line that ran before debug_nans() was switched on")
             raise NaNError(f"the derivative of `{row.primitive.name}` made a NaN", at=at)

@@ -103,6 +103,13 @@ class MutatedGraphError(BacksolveError, RuntimeError):
     """
 
 
+class RecomputeError(BacksolveError, RuntimeError):
+    """A checkpointed function did not compute the same when it was run again for the derivative.
+
+    It must depend on its arguments alone: pass loop variables, buffers and random numbers to it.
+    """
+
+
 class InPlaceError(BacksolveError, TypeError):
     """A write that cannot be differentiated: into an ndarray, or into a leaf that needs a gradient.
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DroppedDerivativeError, StructureError
+from . import tree
+from .errors import DroppedDerivativeError, ShapeError, StructureError
 from .joint import record_joint
 from .operators import Custom
 from .primitive import wrap
@@ -56,22 +57,30 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
+        for a in args:
+            if not isinstance(a, Tensor) and any(_varies(x) for x in tree.flatten(a)[0]):
+                raise StructureError(
+                    f"{cls.__name__}.apply got a Tensor that varies inside a {type(a).__name__}; "
+                    "pass each Tensor as an argument of its own"
+                )
         ctx = Context()
-        places = [k for k, a in enumerate(args) if isinstance(a, Tensor) and a.row is not None]
+        places = [k for k, a in enumerate(args) if _varies(a)]
         if not places:
             return cls.forward(ctx, *args)
-        detached = [a.detach() if isinstance(a, Tensor) and type(a) is Tensor else a for a in args]
-        detached = [wrap(a._v, None) if isinstance(a, Staged) else a for a in detached]
+        detached = [a.detach() if isinstance(a, Tensor) else a for a in args]
         result = cls.forward(ctx, *detached)
         several = isinstance(result, tuple)
         outputs = list(result) if several else [result]
         for y in outputs:
-            if isinstance(y, Tensor) and y.row is not None:
+            if _varies(y):
                 raise DroppedDerivativeError(
                     f"{cls.__name__}.forward uses a Tensor that needs a gradient but is not one of its "
                     "arguments; pass it to apply()"
                 )
-        raw = [_raw(y._v if isinstance(y, Tensor) else y) for y in outputs]
+        values_at = [k for k, y in enumerate(outputs) if y is not None]
+        raw = [
+            _raw(outputs[k]._v if isinstance(outputs[k], Tensor) else outputs[k]) for k in values_at
+        ]
         types = [(y.shape, y.dtype) for y in raw]
 
         def operator_of(values: Sequence[Any], record: bool) -> Custom:
@@ -94,14 +103,16 @@ class Function:
                         f"{cls.__name__}.backward must return one gradient per input of forward: "
                         f"expected {len(args)}, got {len(grads)}"
                     )
-                return tuple(_plain(grads[k], record) for k in places)
+                return tuple(
+                    _checked(_plain(grads[k], record), args[k].shape, cls.__name__) for k in places
+                )
 
             def push(ts: Sequence[Any]) -> tuple[Any, ...]:
                 if hasattr(cls, "jvp"):
-                    full_tangents: list[Any] = [None] * len(args)
+                    tangents: list[Any] = [np.zeros(np.shape(_value(a))) for a in args]
                     for k, t in zip(places, ts, strict=True):
-                        full_tangents[k] = t
-                    out = cls.jvp(context, *full_tangents)
+                        tangents[k] = tangents[k] if t is None else t
+                    out = cls.jvp(context, *tangents)
                     return tuple(
                         _plain(t, record) for t in (out if isinstance(out, tuple) else (out,))
                     )
@@ -111,15 +122,39 @@ class Function:
 
         rows = [args[k].row for k in places]
         made = record_joint(cls.__name__, operator_of, [args[k]._v for k in places], rows, raw)
-        return tuple(made) if several else made[0]
+        for k, y in zip(values_at, made, strict=True):
+            outputs[k] = y
+        return tuple(outputs) if several else outputs[0]
 
 
 def _raw(v: Any) -> Any:
     return v if hasattr(v, "shape") else np.asarray(v)[()]
 
 
+def _varies(a: Any) -> bool:
+    return isinstance(a, Tensor) and a.row is not None
+
+
+def _value(a: Any) -> Any:
+    return np.empty(a.shape) if isinstance(a, Tensor) else a
+
+
+def _checked(g: Any, shape: tuple[int, ...], name: str) -> Any:
+    """A gradient may be larger than its input by broadcasting, which is summed away, and no other."""
+    if g is not None and g.shape != shape:
+        try:
+            fits = np.broadcast_shapes(g.shape, shape) == g.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ShapeError(
+                f"{name}.backward gave a gradient of shape {g.shape} for an input of {shape}"
+            )
+    return g
+
+
 def _plain(t: Any, record: bool) -> Any:
-    if t is None or record:
+    if t is None or record or isinstance(t, Staged):
         return t
     if isinstance(t, Tensor):
         return t._v if t.row is None else t

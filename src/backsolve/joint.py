@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .ir import type_of
 from .operators import Operator
 from .primitive import Primitive, wrap
 from .row import Row
@@ -45,8 +46,7 @@ def record_joint(
     base = Row(JOINT, tuple(rows), saved, params, (), np.dtype(float), None)
     tensors = []
     for k, y in enumerate(outputs):
-        if y.dtype.kind in "fc":
-            tensors.append(wrap(y, Row(COMPONENT, (base,), (), {"k": k}, y.shape, y.dtype, None)))
-        else:
-            tensors.append(wrap(y, None))
+        t = type_of(y)
+        row = Row(COMPONENT, (base,), (), {"k": k}, t.shape, t.dtype, None)
+        tensors.append(wrap(y, row if t.dtype.kind in "fc" else None))
     return tensors

@@ -19,6 +19,7 @@ both modes and every order. Broadcasting, accumulation, conjugation and promotio
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +29,7 @@ import numpy as np
 
 from .errors import BacksolveError, DTypeError, ShapeError, StaticArgumentError
 from .ir import Type, Var, type_of
-from .row import NOTHING, Row
+from .row import NOTHING, Replayed, Row
 
 PRIMITIVES: dict[str, Primitive] = {}
 P = SimpleNamespace()  # the same primitives as attributes: P.multiply(a, b)
@@ -46,7 +47,7 @@ _LETTERS = {letter: k for k, letter in enumerate("yabcd")}
 
 
 class _Hooks:
-    """What the layers above hang in: the Tensor class, the stager, and an optional observer."""
+    """What the layers above hang in: the Tensor class, the stager, and observers while there are any."""
 
     Tensor: Any = object
     stage: Callable[..., Any]
@@ -54,6 +55,49 @@ class _Hooks:
     # Told of every call (debug_nans, linearize), and of every block applied by a solve.
     observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
     observe_block: Callable[[Row, Any, Any], None] | None = None
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watchers: list[Watcher] = []
+
+    def add(self, watcher: Watcher) -> None:
+        with self._lock:
+            self._watchers = [*self._watchers, watcher]
+            self._refresh()
+
+    def remove(self, watcher: Watcher) -> None:
+        with self._lock:
+            self._watchers = [w for w in self._watchers if w is not watcher]
+            self._refresh()
+
+    def _refresh(self) -> None:
+        watchers = self._watchers
+
+        def call(prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+            for w in watchers:
+                if w.thread == threading.get_ident():
+                    w.on_call(prim, row, y, inputs)
+
+        def block(row: Row, image: Any, seed: Any) -> None:
+            for w in watchers:
+                if w.thread == threading.get_ident():
+                    w.on_block(row, image, seed)
+
+        self.observe = call if watchers else None
+        self.observe_block = block if watchers else None
+
+
+class Watcher:
+    """Told of what the thread that made it computes. Subclasses fill in one of the two."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+    def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+        """A primitive was called."""
+
+    def on_block(self, row: Row, image: Any, seed: Any) -> None:
+        """A solve applied a block of `row`."""
 
 
 hooks = _Hooks()
@@ -128,7 +172,17 @@ class Primitive:
         row = self.record(y, rows, values, params)
         if hooks.observe is not None:
             hooks.observe(self, row, y, args)
-        return wrap(y, row)
+        t = wrap(y, row)
+        if row is None:
+            remember(t, self, args, values, params)
+        elif row.owner is not None:
+            row.parents = tuple(
+                [
+                    p if p.__class__ is Row else constant(a, v)
+                    for p, a, v in zip(row.parents, args, values, strict=True)
+                ]
+            )
+        return t
 
     def record(
         self, y: Any, rows: list[Row | None], values: Sequence[Any], params: dict[str, Any]
@@ -154,12 +208,8 @@ class Primitive:
                 v = values[k - 1] if k else y
                 slots[k] = v if how == _VALUE else own(v) if how == _CONSTANT else type_of(v)
             saved = tuple(slots)
-        if owner is None or None not in rows:
-            parents = tuple(rows)
-        else:
-            parents = tuple([v if r is None else r for r, v in zip(rows, values, strict=True)])
         t = y if hasattr(y, "shape") else type_of(y)
-        return Row(self, parents, saved, params or None, t.shape, t.dtype, owner)
+        return Row(self, tuple(rows), saved, params or None, t.shape, t.dtype, owner)
 
     def _plan(self, pattern: tuple[bool, ...]) -> _Plan:
         """For inputs that vary as in `pattern`: which of them count, and what to keep.
@@ -252,6 +302,8 @@ class Unary(Primitive):
                 t.row = row = Row(self, (parent,), saved, None, shape, dtype, None)
                 if parent.owner is not None:
                     row.owner = ref(t)
+            else:
+                remember(t, self, (a,), (v,), {})
             if hook.observe is not None:
                 hook.observe(self, t.row, y, (a,))
             return t
@@ -302,11 +354,11 @@ class Binary(Primitive):
                 if row_b is None:
                     owner = row_a.owner
                     saved = pick_a(y, va, own(vb))
-                    parents = (row_a, None if owner is None else vb)
+                    parents = (row_a, None if owner is None else constant(b, vb))
                 elif row_a is None:
                     owner = row_b.owner
                     saved = pick_b(y, own(va), vb)
-                    parents = (None if owner is None else va, row_b)
+                    parents = (None if owner is None else constant(a, va), row_b)
                 else:
                     owner = row_a.owner or row_b.owner
                     saved = pick_both(y, va, vb)
@@ -322,11 +374,38 @@ class Binary(Primitive):
                 t.row = row = Row(self, parents, saved, None, shape, dtype, None)
                 if owner is not None:
                     row.owner = ref(t)
+            else:
+                remember(t, self, (a, b), (va, vb), {})
             if hook.observe is not None:
                 hook.observe(self, t.row, y, (a, b))
             return t
 
         return call
+
+
+def constant(a: Any, v: Any) -> Any:
+    """A constant input as y.forward() will need it."""
+    origin = getattr(a, "origin", None)
+    return own(v) if origin is None else Replayed(origin)
+
+
+def remember(
+    t: Any, prim: Primitive, args: Sequence[Any], values: Sequence[Any], params: Any
+) -> None:
+    """A result without a row that still rests on a user's leaf: keep how it was made, for replay."""
+    origins = []
+    found = False
+    for a in args:
+        row = getattr(a, "row", None)
+        origin = row if row is not None and row.owner is not None else getattr(a, "origin", None)
+        found = found or origin is not None
+        origins.append(origin)
+    if found:
+        parents = tuple(
+            [own(v) if o is None else Replayed(o) for o, v in zip(origins, values, strict=True)]
+        )
+        known = type_of(t._v)
+        t.origin = Row(prim, parents, NOTHING, params or None, known.shape, known.dtype, None)
 
 
 _SMALL = 4096
@@ -338,9 +417,18 @@ def own(constant: Any) -> Any:
     The caller may write into the array later (a buffer reused in a loop), and the derivative must be
     that of the value that was used. Large arrays are not copied: see docs/design/limits.md.
     """
-    if type(constant) is np.ndarray and constant.size <= _SMALL and constant.flags.writeable:
+    if type(constant) is np.ndarray and constant.size <= _SMALL and _may_change(constant):
         return constant.copy()
     return constant
+
+
+def _may_change(array: Any) -> bool:
+    """Whether anybody can write into the memory: a read-only view of a writable array counts."""
+    while type(array) is np.ndarray:
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def _pick(case: set[int]) -> Callable[[Any, Any, Any], tuple[Any, ...]]:
@@ -403,6 +491,11 @@ def coerce(a: Any) -> Any:
     """An argument that is not a Tensor as something NumPy computes with."""
     if isinstance(a, np.generic) or a is None:
         return a
+    if isinstance(a, np.matrix | np.ma.MaskedArray):
+        raise DTypeError(
+            f"{type(a).__name__} changes the meaning of operators or hides entries; "
+            "pass a plain array: np.asarray(a), or np.where(mask, …) for masked entries"
+        )
     v = np.asarray(a)
     if v.dtype.kind not in "biufc":
         raise DTypeError(

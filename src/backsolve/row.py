@@ -25,11 +25,22 @@ if TYPE_CHECKING:
 next_index = itertools.count().__next__
 
 NOTHING: tuple[Any, ...] = ()  # saved by a row whose blocks capture nothing
+FINISHED: tuple[Any, ...] = (None, None)  # saved by a leaf whose differentiation is over
 FREED: tuple[Any, ...] = (None,)  # saved by a row whose captures were given back
 
 
 class Row:
-    __slots__ = ("dtype", "index", "owner", "params", "parents", "primitive", "saved", "shape")
+    __slots__ = (
+        "__weakref__",
+        "dtype",
+        "index",
+        "owner",
+        "params",
+        "parents",
+        "primitive",
+        "saved",
+        "shape",
+    )
 
     def __init__(
         self,
@@ -69,6 +80,18 @@ class Row:
 
     def __repr__(self) -> str:
         return f"<Row {self.index}: {self.primitive.name} {self.dtype.name}{list(self.shape)}>"
+
+
+class Replayed:
+    """A constant input of a row that y.forward() must compute again: `floor(x)` in `x * floor(x)`.
+
+    No derivative passes through it, so it is no parent, but its value rests on a leaf.
+    """
+
+    __slots__ = ("row",)
+
+    def __init__(self, row: Row):
+        self.row = row
 
 
 def ancestors(outputs: Iterable[Row], oldest: int = -1) -> tuple[list[Row], bool]:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .errors import StructureError
+from .errors import DTypeError, ShapeError, StructureError
 from .ir import Type
-from .kinds import same_kind
 from .operators import Broadcast, Cast, Operator, Zero
 from .row import Row, descendants
 from .tensor import Tensor
@@ -45,6 +44,7 @@ class System:
         record: bool,
         names: Sequence[str],
         in_form: Callable[..., Any],
+        in_structure: tree.Structure,
         out_form: tree.Structure,
         values: dict[Row, Any],
         constants: dict[Row, tuple[Any, ...]],
@@ -52,7 +52,7 @@ class System:
     ):
         rows = descendants(rows, parameters)
         self.record, self.names, self.parameters = record, names, parameters
-        self._in_form, self._out_form = in_form, out_form
+        self._in_form, self._in_structure, self._out_form = in_form, in_structure, out_form
         own = set(parameters)
         merged = _merge_repeated([r for r in rows if r not in own], constants)
         known = set(rows)
@@ -61,10 +61,16 @@ class System:
         self._raw_outputs = [y._v for y in outputs]
         self.values, self.constants, self.lines = values, constants, lines
         self.number = {row: k for k, row in enumerate(self.rows, 1)}
-        self.L = _Entries(self, self.number)
-        self.D = _Entries(self, {row: k for k, row in enumerate(self.parameters, 1)})
 
     # ---- entries
+
+    @property
+    def L(self) -> _Entries:
+        return _Entries(self, self.number)
+
+    @property
+    def D(self) -> _Entries:
+        return _Entries(self, {row: k for k, row in enumerate(self.parameters, 1)})
 
     def edges(self, row: Row) -> list[tuple[Row, Operator]]:
         """The blocks of one row: (the row it reads, the operator), repeated reads added up."""
@@ -88,11 +94,12 @@ class System:
     # ---- solving
 
     def forward(self, *dp: Any) -> Any:
-        """The differential of the outputs along a differential of the parameters."""
-        leaves, _ = tree.flatten(dp[0] if len(dp) == 1 else dp)
-        if len(leaves) != len(self.parameters):
+        """The differential of the outputs along a differential of the parameters, of their form."""
+        leaves, structure = tree.flatten(tuple(dp))
+        if structure != self._in_structure and tree.flatten(dp[0])[1] != self._in_structure:
             raise StructureError(
-                f"expected differentials of {len(self.parameters)} parameters, got {len(leaves)}"
+                f"expected differentials of {len(self.parameters)} parameters in the form of the "
+                f"arguments, got {dp!r}"
             )
         seeds = [_as_differential(t, r) for t, r in zip(leaves, self.parameters, strict=True)]
         found = WAYS["forward"](self, seeds)
@@ -100,13 +107,15 @@ class System:
             np.zeros(np.shape(v)) if t is None else t
             for t, v in zip(found, self._raw_outputs, strict=True)
         ]
-        return self._out_form.unflatten([same_kind(t, np.asarray(t)[()]) for t in images])
+        return self._out_form.unflatten([_settled(t) for t in images])
 
     def backward(self, seed: Any = None) -> Any:
         """The adjoint of the parameters for a seed of the outputs (1 by default)."""
         if seed is None:
             seed = self._out_form.unflatten([np.ones(np.shape(v)) for v in self._raw_outputs])
-        leaves, _ = tree.flatten(seed)
+        leaves, structure = tree.flatten(seed)
+        if structure != self._out_form:
+            raise StructureError(f"expected a seed in the form of the outputs, got {seed!r}")
         pairs = [
             (row, _as_differential(s, row))
             for row, s in zip(self.outputs, leaves, strict=True)
@@ -118,7 +127,7 @@ class System:
         """The dense Jacobian, by "forward", "reverse", or the one with fewer solves."""
         blocks = WAYS["jacobian"](self, method)
         return self._out_form.unflatten(
-            [self._in_form(row, lambda g, _: np.asarray(g)) for row in blocks]
+            [self._in_form(row, lambda g, _: _settled(g)) for row in blocks]
         )
 
     def cost(self, order: str = "reverse") -> int:
@@ -208,7 +217,9 @@ def _merge_repeated(rows: Sequence[Row], constants: dict[Row, tuple[Any, ...]]) 
         row.parents = tuple(merged.get(p, p) if p.__class__ is Row else p for p in row.parents)
         if row.primitive.is_joint or row.primitive.is_component:
             continue
-        fixed = tuple(_constant_key(c) for c in constants.get(row, ()))
+        if any(not _is_fixed(c) for c in constants.get(row, (...,))):
+            continue  # unknown or mutable constants: who can tell that they are the same
+        fixed = tuple((type(c), repr(c)) for c in constants[row])
         key: Any = (
             row.primitive,
             tuple(map(id, row.parents)),
@@ -224,12 +235,25 @@ def _merge_repeated(rows: Sequence[Row], constants: dict[Row, tuple[Any, ...]]) 
     return merged
 
 
-def _constant_key(c: Any) -> Any:
-    return c if c is None or type(c) in (int, float, bool, complex) else id(c)
+def _is_fixed(c: Any) -> bool:
+    return c is None or type(c) in (int, float, bool, complex)
+
+
+def _settled(t: Any) -> Any:
+    """A result of a solve: as it is if somebody outside varies it, else an array or a number."""
+    if isinstance(t, Tensor):
+        return t if t.row is not None or type(t) is not Tensor else np.asarray(t._v)[()]
+    return np.array(t)[()]
 
 
 def _as_differential(t: Any, row: Row) -> Any:
     if isinstance(t, Tensor):
+        if t.shape != row.shape:
+            raise ShapeError(f"expected a differential of shape {row.shape}, got {t.shape}")
         return t
-    t = np.asarray(t, row.dtype)
-    return np.broadcast_to(t, row.shape)[()] if t.ndim == 0 else t
+    given = np.asarray(t)
+    if given.dtype.kind == "c" and row.dtype.kind != "c":
+        raise DTypeError(f"expected a real differential ({row.dtype}), got complex")
+    if given.shape not in (row.shape, ()):
+        raise ShapeError(f"expected a differential of shape {row.shape}, got {given.shape}")
+    return np.broadcast_to(given.astype(row.dtype), row.shape)[()]

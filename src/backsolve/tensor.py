@@ -99,7 +99,8 @@ class Tensor:
     array([2., 4., 6.])
     """
 
-    __slots__ = ("__weakref__", "_v", "grad", "row")
+    # `origin` is set only on results without a row that rest on a leaf; see `remember`.
+    __slots__ = ("__weakref__", "_v", "grad", "origin", "row")
 
     _v: Any
     row: Row | None
@@ -350,6 +351,8 @@ class Tensor:
                 f"in-place {what} on a leaf that requires grad: its gradient would have nowhere to go. "
                 "Start from x = x.copy(), or give the leaf a new value with x.value = …"
             )
+        if not isinstance(result, Tensor):
+            result = wrap(np.asarray(result)[()], None)
         if result.shape != self.shape:
             raise ShapeError(
                 f"in-place {what} cannot change the shape {self.shape} to {result.shape}"
@@ -362,6 +365,8 @@ class Tensor:
                 )
             result = P.cast(result, dtype=self.dtype)
         self._v, self.row = result._v, result.row
+        if isinstance(result, Staged):
+            self.__class__ = Staged
         if self.row is not None and self.row.owner is not None:
             self.row.owner = ref(self)
         return self

@@ -16,7 +16,7 @@ import numpy as np
 
 from .errors import location
 from .ir import Equation, Program, Type, Var, type_of
-from .primitive import Primitive, coerce, hooks, wrap
+from .primitive import Primitive, coerce, hooks, own, wrap
 
 _level = itertools.count().__next__
 
@@ -25,7 +25,8 @@ class Recorder:
     def __init__(self) -> None:
         self.level = _level()
         self.equations: list[Equation] = []
-        self.constants: dict[int, tuple[Var, Any]] = {}
+        self.constants: dict[tuple[int, Any], tuple[Any, ...]] = {}  # what was captured last, by id
+        self.order: list[tuple[Var, Any]] = []
 
     def atom(self, a: Any) -> Any:
         """An argument as the Program writes it: its Var, a Python scalar, or a constant's Var."""
@@ -35,22 +36,33 @@ class Recorder:
                 return v
         elif type(a) in (float, int, bool, complex):
             return a
-        found = self.constants.get(id(a))
-        if found is None:
-            value = a if isinstance(a, hooks.Tensor) else coerce(a)
-            t = type_of(value)
-            found = self.constants[id(a)] = (Var(Type(t.shape, t.dtype), self), a)
-            if value is not a:
-                self.constants[id(a)] = (found[0], value)
-                self.constants[id(value)] = (found[0], a)  # keeps `a` alive while its id is a key
-        return found[0]
+        # A constant is captured as it is now: a Tensor may be written into later, a small array too.
+        raw, row = (a._v, a.row) if isinstance(a, hooks.Tensor) else (coerce(a), None)
+        found = self.constants.get((id(raw), row))
+        if found is not None and (found[2] is raw or _same_bytes(found[2], raw)):
+            return found[0]
+        value = wrap(raw, row) if isinstance(a, hooks.Tensor) else own(raw)
+        t = type_of(value)
+        var = Var(Type(t.shape, t.dtype), self)
+        captured = getattr(value, "_v", value)
+        self.constants[id(raw), row] = (var, value, captured, raw)  # `raw` keeps its id from reuse
+        self.order.append((var, value))
+        return var
 
     def program(self, inputs: Sequence[Var], outputs: Sequence[Any]) -> Program:
-        constants = {var: value for var, value in self.constants.values()}
         atoms = tuple(self.atom(y) for y in outputs)
-        constants.update({var: value for var, value in self.constants.values()})
-        tidy = tuple((v, c if hasattr(c, "dtype") else np.asarray(c)) for v, c in constants.items())
-        return Program(tuple(inputs), tidy, tuple(self.equations), atoms)
+        made = Program(tuple(inputs), tuple(self.order), tuple(self.equations), atoms)
+        self.equations, self.constants, self.order = (
+            [],
+            {},
+            [],
+        )  # the variables refer to us: leave no cycle
+        return made
+
+
+def _same_bytes(a: Any, b: Any) -> bool:
+    """Whether a small array still holds what was captured of it."""
+    return bool(a.tobytes() == b.tobytes())
 
 
 def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

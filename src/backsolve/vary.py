@@ -10,8 +10,8 @@ import numpy as np
 from . import tree
 from .errors import NotDifferentiableError
 from .kinds import same_kind
-from .primitive import P, wrap
-from .row import Row, ancestors, descendants
+from .primitive import P, own, wrap
+from .row import FINISHED, Row, ancestors, descendants
 from .solve.reverse import OuterRow, back_substitute
 from .tensor import Staged, Tensor, leaf_row
 
@@ -25,13 +25,20 @@ class Varied:
 
     def __init__(self, what: str, args: Sequence[Any], argnums: int | Sequence[int]):
         self.single = isinstance(argnums, int | np.integer)
-        numbers: Sequence[Any] = [argnums] if self.single else list(argnums)  # type: ignore[arg-type]
-        for n in numbers:
+        numbers: list[Any] = [argnums] if self.single else list(argnums)  # type: ignore[arg-type]
+        for k, n in enumerate(numbers):
             if not -len(args) <= n < len(args):
                 raise NotDifferentiableError(
                     f"`{what}` was asked for argument {n} of a call with {len(args)} arguments; "
                     "keyword arguments cannot be varied, pass them by position"
                 )
+            numbers[k] = n % len(args)
+        if len(set(numbers)) < len(numbers):
+            raise NotDifferentiableError(
+                f"`{what}` was asked for an argument twice: argnums={argnums}"
+            )
+        # A pullback or a system outlives the call: it must not see the caller's later writes.
+        keep = np.copy if what in ("vjp", "linearize") else own
         self.args = list(args)
         self.originals, self.structure = tree.flatten(tuple([args[n] for n in numbers]))
         self.static = []  # leaves that are no numbers: names, functions; they stand for themselves
@@ -40,6 +47,8 @@ class Varied:
         fresh = []
         for x in self.originals:
             kind = type(x)
+            if kind is np.ndarray:
+                x = keep(x)
             if (kind is np.ndarray and x.dtype.kind == "f" and x.ndim) or kind is float:
                 x = wrap(x, leaf_row(x))
             elif isinstance(x, _NUMBERS):
@@ -56,7 +65,8 @@ class Varied:
         for n, part in zip(numbers, self.structure.unflatten(fresh), strict=True):
             self.args[n] = part
         self.oldest = self.rows[0].index if self.rows else 0
-        self.record: bool | None = None  # known once `pull` has met all rows
+        self.record = False  # whether the last pull had to be recorded
+        self.once = what == "grad"  # pulled once: what the rows captured may go
 
     def gather(self, outputs: Sequence[Tensor]) -> tuple[list[Row], bool]:
         """The rows between the fresh ones and `outputs`; and whether the solve must be recorded."""
@@ -76,22 +86,36 @@ class Varied:
         )
         if not self.record:
             try:
-                return back_substitute(pairs, self.rows, oldest=self.oldest)
+                return back_substitute(pairs, self.rows, oldest=self.oldest, free=self.once)
             except OuterRow:
                 self.record = True
         rows, _ = ancestors([r for r, _ in pairs], self.oldest)
         reached = set(descendants(rows, self.rows))
         return back_substitute(pairs, self.rows, oldest=self.oldest, record=True, reached=reached)
 
+    def finish(self) -> None:
+        """This differentiation is over: what still holds on to its leaves sees constants."""
+        for row in self.rows:
+            if row.is_leaf:
+                row.saved = FINISHED
+
     def release(self, y: Any) -> Any:
         """A result as the caller should see it: without our rows unless an outer solve needs them."""
         if not isinstance(y, Tensor) or isinstance(y, Staged):
             return y
-        if y.row is not None and (self.gather([y])[1] if self.record is None else self.record):
+        if y.row is not None and self.gather([y])[1]:
             return y
-        if self.from_tensors:
-            return y.detach()
+        return self.released(y)
+
+    def released(self, y: Any) -> Any:
+        """A result that no outer solve needs: a Tensor without a row, an array of its own, a float."""
+        if not isinstance(y, Tensor):
+            return y
         v = y._v
+        if isinstance(v, np.ndarray):
+            v = v.copy()  # what rows captured, or the argument itself, is not the caller's to write
+        if self.from_tensors:
+            return wrap(v, None)
         if self.from_python and getattr(v, "shape", ()) == () and hasattr(v, "item"):
             return v.item()
         return v

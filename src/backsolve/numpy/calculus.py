@@ -138,7 +138,8 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 @function
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     v = flip(array(v))
-    y = convolve(a, P.conjugate(v) if dtype_of(v).kind == "c" else v, mode)
+    v = P.conjugate(v) if dtype_of(v).kind == "c" else v
+    y = convolve(a, v, mode)
     short = size_of(a) < size_of(v) and mode == "same" and size_of(a) % 2 == 0
     if short:  # NumPy centres the window on the other operand
         whole = convolve(a, v, "full")

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import DTypeError, InPlaceError
 from ..ir import Var
-from ..primitive import FUNCTIONS, P
+from ..primitive import FUNCTIONS, P, Primitive, wrap
+from ..row import Row
 from ..tensor import Tensor
 from ._register import (
     IndexingError,
@@ -44,8 +45,11 @@ def _entry(k: Any) -> list[Any]:
     if isinstance(k, slice):
         return [tuple(None if p is None else operator.index(p) for p in (k.start, k.stop, k.step))]
     if isinstance(k, Tensor):
-        if type(k._v) is Var and k.dtype.kind in "iu":
-            return [Index(k)]
+        replayed = getattr(k, "origin", None)
+        if k.dtype.kind in "iu" and (type(k._v) is Var or replayed is not None):
+            return [Index(k)]  # it stays a Tensor: staged, or computed anew by y.forward()
+        if k.dtype == bool and k.shape and replayed is not None:
+            return [_Mask(k._v, replayed)]
         k = k._known("which entries a mask chooses") if k.dtype.kind in "iub" else k.value
     a = np.asarray(k)
     if a.size == 0 and not hasattr(k, "dtype"):
@@ -62,6 +66,25 @@ def _entry(k: Any) -> list[Any]:
 @dataclass(frozen=True, slots=True)
 class _Mask:
     array: Any
+    origin: Any = (
+        None  # set if the mask rests on a leaf: then it cannot be replayed, lengths may change
+    )
+
+    def indices(self) -> list[Any]:
+        found = self.array.nonzero()
+        if self.origin is None:
+            return list(found)
+        tensors = [wrap(i, None) for i in found]
+        for t in tensors:
+            t.origin = Row(BY_MASK, (), (), None, t.shape, t.dtype, None)
+        return tensors
+
+
+class _ByMask(Primitive):
+    is_plain = False
+
+
+BY_MASK = _ByMask("reading by a mask", lambda: None)
 
 
 def _parts(x: Any, key: Any) -> list[Any]:
@@ -87,7 +110,7 @@ def _parts(x: Any, key: Any) -> list[Any]:
             covered = shape[axis : axis + p.array.ndim]
             if p.array.shape != covered:
                 raise IndexingError(f"a mask of shape {p.array.shape} on axes of shape {covered}")
-            spread.extend(Index(i) for i in p.array.nonzero())
+            spread.extend(Index(i) for i in p.indices())
             axis += p.array.ndim
         else:
             if type(p) is int and not -shape[axis] <= p < shape[axis]:

@@ -108,6 +108,8 @@ def _d_power_base(a: Any, b: Any) -> Any:
         if b == 0:
             return Mask(np.zeros(np.shape(a), bool))
         return Diagonal(2 * a) if b == 2 else Diagonal(b * np.power(a, b - 1))
+    if getattr(b, "dtype", np.dtype(float)).kind == "u":
+        b = b.astype(np.int64)  # b − 1 must not wrap round
     zero = np.equal(a, 0) & np.equal(b, 0)
     return Diagonal(np.where(zero, 0, b * np.power(a, np.where(zero, 1, b - 1))))
 

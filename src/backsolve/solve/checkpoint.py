@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..errors import RecomputeError
 from ..joint import record_joint
 from ..operators import Custom
 from ..primitive import P, wrap
@@ -54,11 +55,21 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         if not varying:
             return result
         types = [(outputs[k].shape, outputs[k].dtype) for k in varying]
+        prints = [_fingerprint(outputs[k]._v) for k in varying]
 
         def operator_of(values: Sequence[Any], record: bool) -> Custom:
             fresh, begin, again = call(values[: len(places)], record)
-            outs = [tree.flatten(again)[0][k].row for k in varying]
+            results = [tree.flatten(again)[0][k] for k in varying]
+            outs = [y.row for y in results]
             rows, _ = ancestors([r for r in outs if r is not None], begin)
+            read = _closed_over([r for r in outs if r is not None], begin, fresh)
+            same_rows = set(read) <= set(free)
+            if not same_rows or not all(map(_agrees, prints, results)):
+                raise RecomputeError(
+                    "a checkpointed function gave another result when it was run again: it reads "
+                    "something that has changed (a loop variable, a buffer, a random generator, a Tensor "
+                    "written into). Pass such things as arguments"
+                )
             sources = [*fresh, *free]
 
             def push(ts: Sequence[Any]) -> tuple[Any, ...]:
@@ -86,11 +97,27 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _closed_over(outputs: list[Row], start: int) -> list[Row]:
-    """Rows older than the call that its results rest on."""
+def _fingerprint(y: Any) -> tuple[complex, float]:
+    """Two numbers that tell results apart, for a cost far below computing them."""
+    v = np.asarray(y)
+    return complex(v.sum()), float(np.abs(v).sum())
+
+
+def _agrees(before: tuple[complex, float], y: Tensor) -> bool:
+    if isinstance(y, Staged):
+        return True
+    total, size = _fingerprint(y._v)
+    scale = 1e-6 * max(before[1], 1e-300) if np.isfinite(before[1]) else np.inf
+    return (abs(total - before[0]) <= scale and abs(size - before[1]) <= scale) or not np.isfinite(
+        scale
+    )
+
+
+def _closed_over(outputs: list[Row], start: int, inputs: Sequence[Row] = ()) -> list[Row]:
+    """Rows older than the call that its results rest on, other than through its inputs."""
     rows, _ = ancestors(outputs, start)
     found = dict.fromkeys(r for r in outputs if r.index < start)
-    for row in rows:
+    for row in (r for r in rows if r not in set(inputs)):
         found.update(
             dict.fromkeys(p for p in row.parents if p.__class__ is Row and p.index < start)
         )

@@ -41,9 +41,12 @@ def reverse_jacobian(
 
 
 def forward_jacobian(
-    rows: Sequence[Row], outputs: Sequence[Row], input_: Row, record: bool
+    rows: Sequence[Row], outputs: Sequence[Row], input_: Row, record: bool, unit: complex = 1
 ) -> list[Any]:
-    """∂output/∂input for each output, as stacks with one leading axis over the input's entries."""
+    """∂output/∂input for each output, as stacks with one leading axis over the input's entries.
+
+    `unit` is the entry of the basis vectors: 1j asks for the derivatives along the imaginary axis.
+    """
 
     def push(seed: Any) -> list[Any]:
         tangents = forward_substitute(rows, [(input_, seed)], outputs, record=record)
@@ -52,12 +55,14 @@ def forward_jacobian(
             for t, r in zip(tangents, outputs, strict=True)
         ]
 
-    return _over_basis(push, input_, rows)
+    return _over_basis(push, input_, rows, unit)
 
 
-def _over_basis(solve: Callable[[Any], list[Any]], at: Row, rows: Sequence[Row]) -> list[Any]:
+def _over_basis(
+    solve: Callable[[Any], list[Any]], at: Row, rows: Sequence[Row], unit: complex = 1
+) -> list[Any]:
     n = at.size
-    basis = np.eye(n, dtype=at.dtype).reshape(n, *at.shape)
+    basis = (np.eye(n) * unit).astype(at.dtype).reshape(n, *at.shape)
     widest = max((row.size for row in rows), default=1)
     step = max(1, _BUDGET // max(widest, 1))
     stacks = [_solve_stack(solve, basis[k : k + step], at) for k in range(0, max(n, 1), step)]

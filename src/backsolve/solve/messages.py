@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FreedGraphError, MutatedGraphError, NotScalarError, ShapeError
+from ..errors import (
+    DroppedDerivativeError,
+    FreedGraphError,
+    MutatedGraphError,
+    NotScalarError,
+    ShapeError,
+)
 from ..primitive import FUNCTIONS
-from ..row import FREED, NOTHING, Row, ancestors
+from ..row import FINISHED, FREED, NOTHING, Replayed, Row, ancestors
 from ..tensor import Tensor
 from .reverse import back_substitute
 
@@ -36,10 +42,17 @@ def backward(y: Tensor, seed: Any = None, retain_graph: bool = True) -> None:
                 "reduce it (y.sum().backward()) or pass the seed: y.backward(np.ones(y.shape))"
             )
         seed = np.ones(y.shape, y.dtype)[()]
-    seed = np.asarray(seed._known("its value") if isinstance(seed, Tensor) else seed, y.dtype)[()]
+    if isinstance(seed, Tensor):
+        seed = seed._plain("seeding backward() with it")
+    seed = np.asarray(seed, y.dtype)[()]
     if seed.shape != y.shape:
         raise ShapeError(f"the seed must have the shape {y.shape} of the tensor, got {seed.shape}")
     adjoints = back_substitute([(y.row, seed)], None)
+    if any(row.owner is None and row.saved is not FINISHED for row in adjoints):
+        raise DroppedDerivativeError(
+            "backward() on a value that an enclosing grad, jvp or vmap varies: `.grad` would lose that "
+            "dependence. Inside such a function use bs.grad or bs.vjp"
+        )
     leaves = _live_leaves(adjoints)
     for row, leaf in leaves:
         if leaf._v is not row.saved[0]:
@@ -54,13 +67,26 @@ def backward(y: Tensor, seed: Any = None, retain_graph: bool = True) -> None:
             row.saved = row.saved if row.is_leaf else FREED
 
 
+def _to_replay(output: Row) -> list[tuple[Row, bool]]:
+    """All rows that a value rests on, in order, and whether derivatives pass through them."""
+    found = {output: True}
+    stack = [output]
+    while stack:
+        row = stack.pop()
+        for p in row.parents:
+            parent = p.row if p.__class__ is Replayed else p
+            if parent.__class__ is Row and parent not in found:
+                found[parent] = parent.owner is not None or parent.is_leaf
+                stack.append(parent)
+    return sorted(found.items(), key=lambda item: item[0].index)
+
+
 def forward(y: Tensor) -> Tensor:
     """Run the recorded rows again on the leaves' present values, and refresh what they captured."""
     if y.row is None:
         return y
-    rows, _ = ancestors([y.row])
     values: dict[Row, Any] = {}
-    for row in rows:
+    for row, differentiated in _to_replay(y.row):
         if row.saved is FREED:
             raise FreedGraphError("the rows of this result were freed; compute it again")
         owner = row.owner() if row.owner is not None else None
@@ -68,12 +94,15 @@ def forward(y: Tensor) -> Tensor:
             values[row] = owner._v if owner is not None else row.saved[0]
             row.saved = (values[row],)
             continue
-        if row.owner is None or row.primitive.is_joint or row.primitive.is_component:
+        if not row.primitive.is_plain or (differentiated and row.owner is None):
             raise FreedGraphError(
                 "forward() replays graphs that hang on leaves made by bs.tensor(…, requires_grad=True) "
                 f"and consist of primitives; `{row.primitive.name}` cannot be replayed"
             )
-        inputs = [values[p] if p.__class__ is Row else p for p in row.parents]
+        inputs = [
+            values[p] if p.__class__ is Row else values[p.row] if p.__class__ is Replayed else p
+            for p in row.parents
+        ]
         v = row.primitive.run(*inputs, **(row.params or {}))
         values[row] = v
         if row.saved is not NOTHING:

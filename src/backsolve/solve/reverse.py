@@ -39,7 +39,7 @@ def back_substitute(
 
     With `wanted` None, a dict of the adjoints of all leaves. Rows older than `oldest` are not entered;
     meeting one raises OuterRow unless the solve is recorded. `record` keeps the solve itself
-    differentiable; `free` gives back each row's captures once used; only rows in `reached`, if given,
+    differentiable; `free` gives back the rows' captures in the end; only rows in `reached`, if given,
     receive adjoints.
     """
     adjoints: dict[Row, Any] = {}
@@ -48,6 +48,7 @@ def back_substitute(
     fresh: set[Row] = set()  # whose adjoint is an array made here, and may be added into
     stop = frozenset(wanted) if wanted is not None else frozenset()
     observe = hooks.observe_block
+    done: list[Row] = []
 
     def wait(row: Row) -> None:
         waiting[-row.index] = row
@@ -138,8 +139,10 @@ def back_substitute(
                     if following is not None:
                         wait(following)
                     following = parent
-            if free and row.saved:
-                row.saved = FREED
+            if free:
+                done.append(row)
+        for row in done:
+            row.saved = FREED
         if wanted is None:
             return {row: fit_back(masked.plain(g), row) for row, g in adjoints.items()}
         return [fit_back(masked.plain(adjoints[r]), r) if r in adjoints else None for r in wanted]
@@ -152,6 +155,11 @@ def _enters(
     if parent.__class__ is not Row:
         return False
     if parent.index < oldest and parent not in stop:
+        if parent.saved is FREED:
+            raise FreedGraphError(
+                "a Tensor that belongs to an earlier, finished differentiation was used again; "
+                "keep its value instead: bs.stop_gradient(x)"
+            )
         if not record:
             raise OuterRow
         return False
@@ -159,6 +167,8 @@ def _enters(
 
 
 def _joint_images(seed: Any, row: Row, record: bool) -> list[tuple[Any, Any]]:
+    if row.saved is FREED:
+        raise FreedGraphError("the rows of this result were freed; keep retain_graph=True")
     saved = row_values(row) if record else row.saved
     operator = row.params["operator_of"](saved[1:], record)  # type: ignore[index]
     return [

@@ -18,7 +18,7 @@ from .reverse import back_substitute
 @way("forward")
 def forward(system: System, seeds: Sequence[Any]) -> list[Any]:
     pairs = list(zip(system.parameters, seeds, strict=True))
-    return forward_substitute(system.rows, pairs, system.outputs)
+    return forward_substitute(system.rows, pairs, system.outputs, record=system.record)
 
 
 @way("reverse")
@@ -58,7 +58,7 @@ def jacobian(system: System, method: str) -> list[list[Any]]:
     n_in = sum(p.size for p in system.parameters)
     live = [y for y in system.outputs if y is not None]
     if method == "forward" or (method == "auto" and n_in <= sum(y.size for y in live)):
-        columns = [forward_jacobian(system.rows, live, p, False) for p in system.parameters]
+        columns = [forward_jacobian(system.rows, live, p, system.record) for p in system.parameters]
         by_output = [
             [
                 np.reshape(np.moveaxis(c[k], 0, -1), (*y.shape, *p.shape))
@@ -69,7 +69,7 @@ def jacobian(system: System, method: str) -> list[list[Any]]:
     else:
         by_output = []
         for y in live:
-            stacks = reverse_jacobian(system.rows, y, system.parameters, False)
+            stacks = reverse_jacobian(system.rows, y, system.parameters, system.record)
             by_output.append(
                 [
                     np.reshape(s, (*y.shape, *p.shape))

@@ -66,7 +66,7 @@ class Tracer:
         return self.recorder.atom(self._own(a))
 
     def constants(self) -> dict[Var, Any]:
-        return {var: np.asarray(value) for var, value in self.recorder.constants.values()}
+        return {var: np.asarray(value) for var, value in self.recorder.order}
 
     def call(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """`prim(*args)`: a new equation, or the value that an earlier one gave."""

@@ -61,7 +61,7 @@ class TestMemoryThatChanges:
         np.testing.assert_array_equal(bs.vmap(self.reuses_a_buffer)(np.ones((2, 2))), [6, 6])
 
     def test_read_only_view_of_a_reused_buffer(self):
-        f = lambda x: self.reuses_a_buffer(x, lambda b: np.broadcast_to(b, (2, 2)))  # noqa: E731
+        f = lambda x: self.reuses_a_buffer(x, lambda b: np.broadcast_to(b, (2, 2)))
         np.testing.assert_array_equal(bs.grad(f)(np.ones((2, 2))), np.full((2, 2), 3))
 
     def test_tensor_written_between_uses_under_vmap(self):
@@ -93,22 +93,22 @@ class TestMemoryThatChanges:
 
 class TestOuterDerivatives:
     def test_aux(self):
-        f = lambda a: bs.grad(lambda x: (x * x, a * x), has_aux=True)(3.0)[1]  # noqa: E731
+        f = lambda a: bs.grad(lambda x: (x * x, a * x), has_aux=True)(3.0)[1]
         assert bs.grad(f)(2.0) == 3.0
 
     def test_system(self):
         square, cube = (lambda t: t * t), (lambda t: t**3)
         assert bs.grad(lambda x: bs.linearize(square)(x).forward(1.0))(3.0) == 2.0
         assert bs.grad(lambda x: bs.linearize(cube)(x).jacobian())(3.0) == 18.0
-        g = lambda x: bs.linearize(lambda t: (t * 2.0) * (t * 3.0) * x)(x).backward(1.0)  # noqa: E731
+        g = lambda x: bs.linearize(lambda t: (t * 2.0) * (t * 3.0) * x)(x).backward(1.0)
         assert bs.linearize(g)(1.0).backward(1.0) == 24.0
 
     def test_linearize_under_vmap(self):
-        f = lambda x: bs.linearize(lambda t: t * 2.0 + t * 3.0)(x).backward(1.0)  # noqa: E731
+        f = lambda x: bs.linearize(lambda t: t * 2.0 + t * 3.0)(x).backward(1.0)
         np.testing.assert_array_equal(bs.vmap(f)(np.ones(3)), [5, 5, 5])
 
     def test_signed_zeros_are_different_constants(self):
-        f = lambda x: np.copysign(x, 0.0) + np.copysign(x, -0.0) * 3  # noqa: E731
+        f = lambda x: np.copysign(x, 0.0) + np.copysign(x, -0.0) * 3
         assert bs.linearize(f)(2.0).backward(1.0) == -2.0
 
     def test_backward_inside_grad(self):
@@ -133,7 +133,7 @@ class TestOuterDerivatives:
             bs.grad(f)(2.0)
 
     def test_vmap_of_grad_gives_arrays(self):
-        f = lambda s: bs.grad(lambda w: (w * w * s).sum())(np.ones(2))  # noqa: E731
+        f = lambda s: bs.grad(lambda w: (w * w * s).sum())(np.ones(2))
         y = bs.vmap(f)(np.array([1.0, 2.0]))
         assert type(y) is np.ndarray
         np.testing.assert_array_equal(y, [[2, 2], [4, 4]])

@@ -10,6 +10,8 @@ import os
 import re
 import sys
 
+import numpy as np
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = re.compile(
     r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|copy|functools|pickle)\.py$"
@@ -48,6 +50,17 @@ class ShapeError(BacksolveError, ValueError):
     The message names the operation and the shapes that arrived. Print `x.shape` just before the
     line named; the usual remedies are a transpose, a `reshape`, or `x[:, None]` to broadcast.
     """
+
+
+class AxisError(BacksolveError, np.exceptions.AxisError):
+    """An axis was named that the array does not have, or one axis twice.
+
+    Axes count from 0 to ndim − 1, or backwards from −1.
+    """
+
+
+class IndexingError(BacksolveError, IndexError):
+    """An index that does not fit: out of range, too many, or neither integers nor booleans."""
 
 
 class DTypeError(BacksolveError, TypeError):

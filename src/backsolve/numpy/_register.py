@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.exceptions import AxisError as _NumPyAxisError
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from ..errors import BacksolveError, UnsupportedError
+from ..errors import AxisError, UnsupportedError
 from ..primitive import FUNCTIONS, coerce
 from ..tensor import Tensor
 
@@ -69,17 +68,6 @@ def integers(x: Any) -> list[int]:
     if hasattr(x, "ndim") and x.ndim == 0:
         return [operator.index(x)]
     return [operator.index(k) for k in x]
-
-
-class AxisError(BacksolveError, _NumPyAxisError):
-    """An axis was named that the array does not have, or one axis twice.
-
-    Axes count from 0 to ndim − 1, or backwards from −1.
-    """
-
-
-class IndexingError(BacksolveError, IndexError):
-    """An index that does not fit: out of range, too many, or neither integers nor booleans."""
 
 
 def _caller() -> str:

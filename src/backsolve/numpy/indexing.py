@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, InPlaceError
+from ..errors import DTypeError, IndexingError, InPlaceError
 from ..ir import Var
 from ..primitive import FUNCTIONS, P, Primitive, wrap
 from ..row import Row
 from ..tensor import Tensor
 from ._register import (
-    IndexingError,
     array,
     dtype_of,
     function,

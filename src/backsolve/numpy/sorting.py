@@ -6,27 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Type
-from ..primitive import P, primitive
-from ..primitives.batching import over_axes
+from ..primitive import P
 from ..tensor import Tensor
 from ._register import all_axes, array, function, ndim_of, one_axis, reject, shape_of
 from .elementwise import astype
 from .indexing import getitem, take_along_axis
 from .shapes import moveaxis, ravel, reshape
-
-# Where to read: discrete, so without derivative. searchsorted has no rule: example by example.
-_argsort = primitive(
-    "argsort",
-    lambda a, *, axis: np.argsort(a, axis=axis, stable=True),
-    type=lambda a, *, axis: Type(a.shape, np.dtype(np.intp)),
-    batch=over_axes,
-)
-_searchsorted = primitive(
-    "searchsorted",
-    lambda a, v, *, side: np.searchsorted(a, v, side),
-    type=lambda a, v, *, side: Type(v.shape, np.dtype(np.intp)),
-)
 
 
 def _value(a: Any) -> Any:
@@ -45,14 +30,14 @@ def argsort(
     """Always stable; `kind` is a wish about speed."""
     reject("argsort", order=order)
     a, axis = _prepared(a, axis)
-    return _argsort(a, axis=axis)
+    return P.argsort(a, axis=axis)
 
 
 @function
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     reject("sort", order=order)
     a, axis = _prepared(a, axis)
-    return take_along_axis(a, _argsort(a, axis=axis), axis)
+    return take_along_axis(a, P.argsort(a, axis=axis), axis)
 
 
 @function
@@ -74,7 +59,7 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     a = array(a)
     if sorter is not None:
         a = getitem(a, array(sorter))
-    return _searchsorted(a, array(v), side=side)
+    return P.searchsorted(a, array(v), side=side)
 
 
 @function

@@ -19,6 +19,7 @@ from .api import vjp as vjp
 from .api import vmap as vmap
 from .debug import debug_nans as debug_nans
 from .function import Function as Function
+from .jit import jit as jit
 from .operators import Block as Block
 from .operators import I as I
 from .primitive import primitive as primitive

@@ -1,0 +1,1 @@
+"""The ways of running a Program other than NumPy, one package each."""

@@ -1,0 +1,1 @@
+"""The native backend: Programs compiled by LLVM for the processor at hand."""

@@ -1,0 +1,199 @@
+"""A schedule as one native function: lay out the arena, emit, optimise, link."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from llvmlite import binding, ir
+
+from ...ir import Program, type_of
+from .blas import emit_product
+from .elementwise import memory_type
+from .entry import emit_entry, knows_layout, make_builtin, slow_entry
+from .loops import emit_kernel
+from .schedule import Kernel, Product, Schedule, Zero
+from .views import Buffer, View
+
+INT = ir.IntType(64)
+POINTER = ir.IntType(8).as_pointer()
+ALIGNMENT = 64
+_lock = threading.Lock()
+
+
+@dataclass(eq=False)
+class Native:
+    """A compiled Program: `call(*flat inputs)` gives the output, or a tuple of several.
+
+    `call` answers NotImplemented to arguments that are not exactly of the compiled types.
+    """
+
+    call: Callable[..., Any]
+    stats: dict[str, Any]
+    stages: dict[str, str]
+    keep: list[Any] = field(repr=False)  # the engine, the arena, the constants
+
+
+def compile_program(program: Program) -> Native:
+    """Raises schedule.Unsupported if an equation has no native form."""
+    started = time.perf_counter()
+    schedule = Schedule(program)
+    arena_size = lay_out(schedule)
+    memory = np.empty(arena_size + ALIGNMENT, np.uint8)
+    arena = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+    constants = [c for _, c in schedule.constants]
+    module = ir.Module("backsolve")
+    _emit(module, schedule)
+    inputs = [v.type for v in program.inputs]
+    outputs = [type_of(a) for a in program.outputs]
+    fast = knows_layout() and all(t.dtype.kind == "f" for t in inputs if t.weak)
+    if fast:
+        emit_entry(module, inputs, outputs, constants, arena)
+    with _lock:
+        optimised, engine, assembly = _build(str(module))
+    keep = [engine, memory, constants]
+    if fast:
+        call = make_builtin(int(engine.get_function_address("entry")), keep)
+    else:
+        call = slow_entry(int(engine.get_function_address("run")), outputs, constants, arena)
+    stats = {
+        "compile_seconds": time.perf_counter() - started,
+        "kernels": sum(isinstance(s, Kernel) for s in schedule.steps),
+        "products": sum(isinstance(s, Product) for s in schedule.steps),
+        "arena_bytes": arena_size,
+        "equations": len(program.equations),
+    }
+    stages = {"steps": describe(schedule), "llvm": optimised, "assembly": assembly}
+    return Native(call, stats, stages, keep)
+
+
+def lay_out(schedule: Schedule) -> int:
+    """Places in the arena, reused once nobody reads a buffer any more; returns the size."""
+    for at, step in enumerate(schedule.steps):
+        for buffer in touched(step):
+            buffer.first = at if buffer.first < 0 else buffer.first
+            buffer.last = at
+    live: list[Buffer] = []
+    size = 0
+    for buffer in sorted((x for x in schedule.arena if x.kind == "arena"), key=lambda x: x.first):
+        live = [x for x in live if x.last >= buffer.first]
+        offset = 0
+        for other in sorted(live, key=lambda x: x.offset):
+            if offset + buffer.nbytes <= other.offset:
+                break
+            offset = max(offset, -(-(other.offset + other.nbytes) // ALIGNMENT) * ALIGNMENT)
+        buffer.offset = offset
+        live.append(buffer)
+        size = max(size, offset + buffer.nbytes)
+    return size
+
+
+def touched(step: Any) -> list[Buffer]:
+    if isinstance(step, Zero):
+        return [step.buffer]
+    if isinstance(step, Product):
+        return [step.a.buffer, step.b.buffer, step.c.buffer]
+    return [
+        *[v.buffer for v in step.loads.values()],
+        *[v.buffer for _, v in step.stores],
+        *[v.buffer for _, _, v in step.reductions],
+    ]
+
+
+def _emit(module: ir.Module, schedule: Schedule) -> None:
+    function = ir.Function(
+        module, ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), POINTER]), "run"
+    )
+    table, arena = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    n_inputs, n_outputs = len(schedule.program.inputs), len(schedule.outputs)
+    first = {"input": 0, "output": n_inputs, "constant": n_inputs + n_outputs}
+    bases: dict[Buffer, ir.Value] = {}
+
+    def base(buffer: Buffer) -> ir.Value:
+        if buffer not in bases:
+            with b.goto_entry_block():
+                if buffer.kind == "arena":
+                    raw = b.gep(arena, [INT(buffer.offset)])
+                else:
+                    raw = b.load(b.gep(table, [INT(first[buffer.kind] + buffer.index)]))
+                bases[buffer] = b.bitcast(raw, memory_type(buffer.dtype).as_pointer())
+        return bases[buffer]
+
+    def address(view: View, offset: int) -> ir.Value:
+        return b.gep(base(view.buffer), [INT(view.offset + offset)])
+
+    body = function.append_basic_block("body")
+    entry = b.block
+    b.position_at_end(body)
+    for k, step in enumerate(schedule.steps):
+        if isinstance(step, Kernel):
+            kernel, buffers = emit_kernel(module, f"kernel{k}", step, schedule.numbers)
+            b.call(kernel, [base(x) for x in buffers])
+        elif isinstance(step, Product):
+            emit_product(b, step, address)
+        else:
+            _zero(b, base(step.buffer), step.buffer.nbytes)
+    b.ret_void()
+    b.position_at_end(entry)
+    b.branch(body)
+
+
+def _zero(b: ir.IRBuilder, pointer: ir.Value, nbytes: int) -> None:
+    raw = b.bitcast(pointer, POINTER)
+    memset = b.module.declare_intrinsic("llvm.memset", [POINTER, INT])
+    b.call(memset, [raw, ir.Constant(ir.IntType(8), 0), INT(nbytes), ir.Constant(ir.IntType(1), 0)])
+
+
+def machine() -> Any:
+    """The processor that this runs on; an engine takes its machine with it when it goes."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_default_triple().create_target_machine(
+        opt=3,
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        reloc="default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _build(text: str) -> tuple[str, Any, str]:
+    target = machine()
+    module = binding.parse_assembly(text)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    passes = binding.create_pass_builder(target, options)
+    passes.getModulePassManager().run(module, passes)
+    optimised = str(module)
+    assembly = target.emit_assembly(module)
+    engine = binding.create_mcjit_compiler(module, target)
+    engine.finalize_object()
+    return optimised, engine, assembly
+
+
+def describe(schedule: Schedule) -> str:
+    """The steps, for `lower`."""
+    lines = []
+    for k, step in enumerate(schedule.steps):
+        if isinstance(step, Kernel):
+            names = " ".join(e.primitive.name for e in step.statements)
+            sums = " ".join(how for how, _, _ in step.reductions)
+            lines.append(
+                f"{k}: for {list(step.domain)}: {names}"
+                + (f" → {sums} over {list(step.axes or ())}" if sums else "")
+                + f"   ({len(step.loads)} loads, {len(step.stores)} stores)"
+            )
+        elif isinstance(step, Product):
+            lines.append(f"{k}: product {step.a.shape} × {step.b.shape}")
+        else:
+            lines.append(f"{k}: zero {step.buffer.size}")
+    return "\n".join(lines)
+
+

@@ -1,0 +1,135 @@
+"""Contractions: large ones as matrix products by BLAS, small ones as loops in registers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir import Equation, Type, Var
+from ...operators.contraction import split_subscripts
+from .views import View
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+SMALL = 1 << 12  # multiplications below which a call of BLAS costs more than the loops
+
+
+def lower_contraction(schedule: Schedule, e: Equation) -> View:
+    from .schedule import Product, Unsupported
+
+    labels, output = split_subscripts(e.params["subscripts"])
+    views = [schedule.view_of(a) for a in e.inputs]
+    out = e.outputs[0]
+    if len(views) != 2 or e.params["sizes"] or not set(output) <= set("".join(labels)):
+        raise Unsupported("contract")
+    views = [_same_dtype(schedule, v, out.dtype) for v in views]
+    for k in (0, 1):
+        labels[k], views[k] = _without_repeats(labels[k], views[k])
+    a, b = labels
+    if len(set(output)) < len(output):
+        raise Unsupported("contract")
+    batch = [c for c in output if c in a and c in b]
+    inner = [c for c in a if c in b and c not in output]
+    left = [c for c in output if c in a and c not in b]
+    right = [c for c in output if c in b and c not in a]
+    lonely = [c for c in a + b if c not in output and c not in inner]
+    sizes = {c: n for x, v in zip(labels, views, strict=True) for c, n in zip(x, v.shape, strict=True)}
+    order = batch + left + right
+    work = prod(sizes.values())
+    shape = tuple(sizes[c] for c in order)
+    view = schedule.new_buffer(shape, out.dtype)
+    if lonely or not inner or work <= SMALL or out.dtype.kind != "f":
+        _as_loops(schedule, e, labels, views, batch + left + inner + lonely + right, order, sizes, view)
+    else:
+        x = _matrix(schedule, views[0], a, batch, left, inner)
+        y = _matrix(schedule, views[1], b, batch, inner, right)
+        c = view.reshape((*[sizes[k] for k in batch], _size(left, sizes), _size(right, sizes)))
+        assert c is not None
+        schedule.steps.append(Product(x, y, c))
+        schedule.ready[view.buffer] = len(schedule.steps) - 1
+    return view.permute(tuple(order.index(c) for c in output))
+
+
+def _size(labels: list[str], sizes: dict[str, int]) -> int:
+    return prod(sizes[c] for c in labels)
+
+
+def _same_dtype(schedule: Schedule, view: View, dtype: np.dtype[Any]) -> View:
+    if view.dtype == dtype:
+        return view
+    fresh = schedule.new_buffer(view.shape, dtype)
+    schedule.copy(view, fresh)
+    return fresh
+
+
+def _without_repeats(labels: str, view: View) -> tuple[str, View]:
+    """A label that stands twice walks the diagonal: one axis whose stride is the sum."""
+    unique = "".join(dict.fromkeys(labels))
+    if unique != labels:
+        view = view.with_(np.einsum(f"{labels}->{unique}", view.imaginary))
+    return unique, view
+
+
+def _matrix(
+    schedule: Schedule, view: View, labels: str, batch: list[str], rows: list[str], columns: list[str]
+) -> View:
+    """The operand as (…batch, rows, columns) with one unit stride, copied only if it must be."""
+    moved = view.permute(tuple(labels.index(c) for c in batch + rows + columns))
+    nb, nr = len(batch), len(rows)
+    shape = (*moved.shape[:nb], prod(moved.shape[nb : nb + nr]), prod(moved.shape[nb + nr :]))
+    matrix = moved.reshape(shape)
+    if matrix is None or not _has_unit_stride(matrix):
+        matrix = schedule.contiguous(moved).reshape(shape)
+    assert matrix is not None
+    return matrix
+
+
+def _has_unit_stride(matrix: View) -> bool:
+    rows, columns = matrix.strides[-2:]
+    m, n = matrix.shape[-2:]
+    fits = (columns in (0, 1) or n == 1) and (rows >= n or m == 1)
+    turned = (rows in (0, 1) or m == 1) and (columns >= m or n == 1)
+    broadcast = (rows == 0 and m > 1) or (columns == 0 and n > 1)
+    return (fits or turned) and not broadcast
+
+
+def _as_loops(
+    schedule: Schedule,
+    e: Equation,
+    labels: list[str],
+    views: list[View],
+    nest: list[str],
+    order: list[str],
+    sizes: dict[str, int],
+    view: View,
+) -> None:
+    """for batch, left, inner, right: C += A · B, with the innermost loop along C where it can be."""
+    from .schedule import Kernel
+
+    domain = tuple(sizes[c] for c in nest)
+    kernel = Kernel(domain)
+    stand_ins = []
+    for x, v in zip(labels, views, strict=True):
+        present = tuple(x.index(c) for c in nest if c in x)
+        spread = v.imaginary.transpose(present)
+        index = tuple(slice(None) if c in x else None for c in nest)
+        var = Var(Type(domain, v.dtype))
+        kernel.loads[var] = v.with_(np.broadcast_to(spread[index], domain))
+        stand_ins.append(var)
+    from ...primitive import P
+
+    product = Var(Type(domain, e.outputs[0].dtype))
+    kernel.statements.append(Equation((product,), P.multiply, tuple(stand_ins), {}))
+    kernel.made.add(product)
+    index = tuple(slice(None) if c in order else None for c in nest)
+    target = view.with_(np.broadcast_to(view.imaginary[index], domain))
+    kernel.axes = tuple(k for k, c in enumerate(nest) if c not in order)
+    if kernel.axes:
+        kernel.reductions.append(("add", product, target))
+    else:
+        kernel.stores.append((product, target))
+    schedule.steps.append(kernel)
+    schedule.ready[view.buffer] = len(schedule.steps) - 1

@@ -1,0 +1,198 @@
+"""A kernel as LLVM: one function with a loop nest, which LLVM unrolls and vectorises.
+
+Each buffer comes as a pointer that aliases no other. Axes that all views walk evenly are merged first,
+so that most nests are one loop. A reduction whose output does not move along the innermost loop is
+kept in a register there; one that does is added into memory, entry by entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from ...ir import Shape, Var
+from .elementwise import BYTE, COMBINE, convert, emit, memory_type, number, register_type, start_of
+from .schedule import Kernel
+from .views import Buffer, View
+
+INT = ir.IntType(64)
+
+
+def emit_kernel(module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var, Any]) -> tuple[Any, list[Buffer]]:
+    """The function of a kernel, and the buffers whose pointers it takes."""
+    views = [
+        *kernel.loads.values(),
+        *[v for _, v in kernel.stores],
+        *[v for _, _, v in kernel.reductions],
+    ]
+    buffers = list(dict.fromkeys(v.buffer for v in views))
+    function = ir.Function(
+        module, ir.FunctionType(ir.VoidType(), [memory_type(x.dtype).as_pointer() for x in buffers]), name
+    )
+    function.linkage = "internal"
+    for argument in function.args:
+        argument.add_attribute("noalias")
+        argument.add_attribute("nonnull")
+    emitter = _Emitter(kernel, numbers, dict(zip(buffers, function.args, strict=True)))
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    emitter.run(builder, views)
+    builder.ret_void()
+    return function, buffers
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel, numbers: dict[Var, Any], pointers: dict[Buffer, Any]):
+        self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
+
+    def run(self, b: ir.IRBuilder, views: Sequence[View]) -> None:
+        kernel = self.kernel
+        domain, strides = merge_axes(kernel.domain, [v.strides for v in views])
+        self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
+        for how, _, view in kernel.reductions:
+            self._initialise(b, how, view)
+        if 0 in domain:
+            return
+        inner = len(domain) - 1
+        self.in_register = [
+            k
+            for k, (_, _, v) in enumerate(kernel.reductions)
+            if not domain or self.strides[id(v)][inner] == 0
+        ]
+        self._nest(b, domain, 0, [])
+
+    def _initialise(self, b: ir.IRBuilder, how: str, view: View) -> None:
+        """Set the whole output of a reduction to what it starts from."""
+        start = start_of(how, view.dtype)
+
+        def body(b: ir.IRBuilder, index: ir.Value) -> None:
+            self._store(b, start, b.gep(self.pointers[view.buffer], [index]), view.dtype)
+
+        loop(b, view.buffer.size, body)
+
+    def _nest(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
+        if axis < len(domain) - 1:
+            loop(b, domain[axis], lambda b, i: self._nest(b, domain, axis + 1, [*index, i]))
+            return
+        kernel = self.kernel
+        carried = [kernel.reductions[k] for k in self.in_register]
+        starts = [start_of(how, v.dtype) for how, _, v in carried]
+
+        def body(b: ir.IRBuilder, i: ir.Value | None, totals: list[ir.Value]) -> list[ir.Value]:
+            place = index if i is None else [*index, i]
+            values = self._statements(b, place)
+            for a, view in kernel.stores:
+                v = convert(b, *self._value(b, a, values, view.dtype), view.dtype)
+                self._store(b, v, self._address(b, view, place), view.dtype)
+            new = list(totals)
+            for k, (how, a, view) in enumerate(kernel.reductions):
+                v = convert(b, *self._value(b, a, values, view.dtype), view.dtype)
+                if k in self.in_register:
+                    slot = self.in_register.index(k)
+                    new[slot] = COMBINE[how](b, new[slot], v, view.dtype)
+                else:
+                    self._combine_in_memory(b, how, view, place, v)
+            return new
+
+        totals = loop_with(b, domain[-1], starts, body) if domain else body(b, None, starts)
+        last = [*index, INT(0)] if domain else index
+        for (how, _, view), total in zip(carried, totals, strict=True):
+            self._combine_in_memory(b, how, view, last, total)
+
+    def _combine_in_memory(self, b: ir.IRBuilder, how: str, view: View, place: Any, v: Any) -> None:
+        address = self._address(b, view, place)
+        old = self._load(b, address, view.dtype)
+        self._store(b, COMBINE[how](b, old, v, view.dtype), address, view.dtype)
+
+    def _statements(self, b: ir.IRBuilder, place: list[ir.Value]) -> dict[Var, Any]:
+        values: dict[Var, Any] = {}
+        for var, view in self.kernel.loads.items():
+            values[var] = self._load(b, self._address(b, view, place), view.dtype)
+        for e in self.kernel.statements:
+            inputs = [self._value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
+            values[e.outputs[0]] = emit(b, e, inputs)
+        return values
+
+    def _value(self, b: ir.IRBuilder, a: Any, values: dict[Var, Any], like: Any) -> tuple[Any, Any]:
+        """The register and dtype of an atom; a bare Python number takes the dtype of its company."""
+        if type(a) is Var:
+            if a in values:
+                dtype = self.kernel.loads[a].dtype if a in self.kernel.loads else a.dtype
+                return values[a], dtype
+            known = self.numbers[a]
+            return number(known, np.dtype(known.dtype)), np.dtype(known.dtype)
+        dtype = np.dtype(like) if like != np.bool_ or type(a) is bool else np.dtype(type(a))
+        if type(a) is float and dtype.kind != "f":
+            dtype = np.dtype(float)
+        return number(a, dtype), dtype
+
+    def _address(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
+        at = INT(view.offset)
+        for i, s in zip(place, self.strides[id(view)], strict=True):
+            if s:
+                at = b.add(at, i if s == 1 else b.mul(i, INT(s), flags=("nsw",)), flags=("nsw",))
+        return b.gep(self.pointers[view.buffer], [at])
+
+    def _load(self, b: ir.IRBuilder, address: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
+        v = b.load(address)
+        return b.icmp_unsigned("!=", v, BYTE(0)) if dtype == np.bool_ else v
+
+    def _store(self, b: ir.IRBuilder, v: ir.Value, address: ir.Value, dtype: np.dtype[Any]) -> None:
+        b.store(b.zext(v, BYTE) if dtype == np.bool_ else v, address)
+
+
+def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], None]) -> None:
+    def without_state(b: ir.IRBuilder, i: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        body(b, i)
+        return []
+
+    loop_with(b, count, [], without_state)
+
+
+def loop_with(b: ir.IRBuilder, count: int, starts: list[ir.Value], body: Any) -> list[ir.Value]:
+    """for i in range(count): state = body(i, state); the final state. `b` ends up behind the loop."""
+    if count == 0:
+        return starts
+    if count == 1:
+        return body(b, INT(0), starts)
+    before = b.block
+    head = b.append_basic_block("loop")
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(INT)
+    i.add_incoming(INT(0), before)
+    state = []
+    for start in starts:
+        phi = b.phi(start.type)
+        phi.add_incoming(start, before)
+        state.append(phi)
+    after = body(b, i, state)
+    following = b.add(i, INT(1), flags=("nsw", "nuw"))
+    end = b.block
+    i.add_incoming(following, end)
+    for phi, value in zip(state, after, strict=True):
+        phi.add_incoming(value, end)
+    done = b.append_basic_block("done")
+    b.cbranch(b.icmp_unsigned("<", following, INT(count)), head, done)
+    b.position_at_end(done)
+    return after
+
+
+def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:
+    """Drop axes of length 1, and join neighbours that every view walks with even steps."""
+    keep = [k for k, n in enumerate(shape) if n != 1]
+    shape = tuple(shape[k] for k in keep)
+    columns = [tuple(s[k] for k in keep) for s in strides]
+    k = len(shape) - 2
+    while k >= 0:
+        n = shape[k + 1]
+        if all(s[k] == s[k + 1] * n for s in columns):
+            shape = (*shape[:k], shape[k] * n, *shape[k + 2 :])
+            columns = [(*s[:k], s[k + 1], *s[k + 2 :]) for s in columns]
+        k -= 1
+    return shape, columns
+
+
+__all__ = ["emit_kernel", "loop", "merge_axes", "register_type"]

@@ -1,0 +1,297 @@
+"""From a Program to steps: fused loop nests and matrix products over buffers.
+
+Equations are taken in order. Element-wise ones join an open kernel of the same domain (its loops run
+over the same shape) whenever all they read is there before it; so chains, broadcasts and reductions
+become one pass. Slices, permutations, reshapes and broadcasts are views and cost nothing. A value gets
+memory only if somebody outside its kernel reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...ir import Equation, Program, Shape, Type, Var, type_of
+from ...operators.slice import key_of
+from .contraction import lower_contraction
+from .support import REDUCTIONS, is_native_elementwise
+from .views import Buffer, View, size_of
+
+MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
+
+
+class Unsupported(Exception):  # noqa: N818 - a signal: this Program runs on the NumPy backend
+    """An equation that has no native form."""
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A loop nest over `domain`: statements on entries, stores, and reductions of some axes."""
+
+    domain: Shape
+    statements: list[Equation] = field(default_factory=list)
+    made: set[Var] = field(default_factory=set)
+    loads: dict[Var, View] = field(default_factory=dict)
+    stores: list[tuple[Any, View]] = field(default_factory=list)
+    reductions: list[tuple[str, Any, View]] = field(default_factory=list)  # output spread over domain
+    axes: tuple[int, ...] | None = None  # reduced by all reductions alike
+
+
+@dataclass(eq=False)
+class Product:
+    """C = A B, a stack of them: views of shape (…, m, k), (…, k, n), (…, m, n)."""
+
+    a: View
+    b: View
+    c: View
+
+
+@dataclass(eq=False)
+class Zero:
+    buffer: Buffer
+
+
+Step = Kernel | Product | Zero
+
+
+class Schedule:
+    def __init__(self, program: Program):
+        self.program = program
+        self.steps: list[Step] = []
+        self.views: dict[Var, View] = {}
+        self.ready: dict[Buffer, int] = {}  # the step after which a buffer holds its value
+        self.home: dict[Var, int] = {}  # the kernel (step) that computes a variable in a register
+        self.numbers: dict[Var, Any] = {}  # variables that are one known number everywhere
+        self.arena: list[Buffer] = []
+        self.outputs: list[Buffer] = []
+        self.constants: list[tuple[Buffer, Any]] = []
+        self._inputs()
+        for e in program.equations:
+            self._lower(e)
+        self._outputs()
+
+    # ---- buffers
+
+    def _inputs(self) -> None:
+        for k, var in enumerate(self.program.inputs):
+            buffer = Buffer("input", var.type.size, var.dtype, k)
+            self.ready[buffer] = -1
+            self.views[var] = View.whole(buffer, var.shape)
+        for var, value in self.program.constants:
+            raw = np.ascontiguousarray(getattr(value, "_v", value))
+            if raw.size and (raw.size == 1 or bool((raw == raw.flat[0]).all())):
+                self.numbers[var] = raw.flat[0]  # the same number everywhere needs no memory
+                continue
+            buffer = Buffer("constant", raw.size, raw.dtype, len(self.constants))
+            self.constants.append((buffer, raw))
+            self.ready[buffer] = -1
+            self.views[var] = View.whole(buffer, var.shape)
+
+    def new_buffer(self, shape: Shape, dtype: np.dtype[Any]) -> View:
+        buffer = Buffer("arena", size_of(shape), dtype, len(self.arena))
+        self.arena.append(buffer)
+        return View.whole(buffer, shape)
+
+    def _outputs(self) -> None:
+        """Every output gets memory of its own, written by a last copy unless its buffer can be it."""
+        taken: set[Buffer] = set()
+        for k, a in enumerate(self.program.outputs):
+            t = type_of(a)
+            view = self.view_of(a) if type(a) is Var and a not in self.numbers else None
+            buffer = view.buffer if view is not None else None
+            if (
+                view is not None
+                and buffer is not None
+                and buffer.kind == "arena"
+                and buffer not in taken
+                and view.is_contiguous
+                and buffer.size == t.size
+            ):
+                buffer.kind, buffer.index = "output", k
+                taken.add(buffer)
+                self.outputs.append(buffer)
+                continue
+            fresh = Buffer("output", t.size, np.dtype(t.dtype), k)
+            self.outputs.append(fresh)
+            self.copy(a, View.whole(fresh, t.shape))
+
+    def view_of(self, a: Any) -> View:
+        """The memory of a variable; one that lives in a kernel's register is stored there."""
+        if a in self.views:
+            return self.views[a]
+        if type(a) is not Var or a in self.numbers:
+            t = type_of(a)
+            view = self.new_buffer(t.shape, t.dtype)
+            self.copy(a, view)
+        else:
+            at = self.home[a]
+            kernel = self.steps[at]
+            assert isinstance(kernel, Kernel)
+            view = self.new_buffer(a.shape, a.dtype)
+            kernel.stores.append((a, view))
+            self.ready[view.buffer] = at
+        if type(a) is Var:
+            self.views[a] = view
+        return view
+
+    def copy(self, source: Any, target: View) -> None:
+        """A kernel of its own that writes `source` into `target`."""
+        kernel = Kernel(target.shape)
+        self.steps.append(kernel)
+        if isinstance(source, View):
+            stand_in = Var(Type(target.shape, source.dtype))
+            kernel.loads[stand_in] = source.broadcast(target.shape)
+            source = stand_in
+        elif type(source) is Var and source not in self.numbers:
+            kernel.loads[source] = self.view_of(source).broadcast(target.shape)
+        kernel.stores.append((source, target))
+        self.ready[target.buffer] = len(self.steps) - 1
+
+    def contiguous(self, view: View) -> View:
+        if view.is_contiguous:
+            return view
+        fresh = self.new_buffer(view.shape, view.dtype)
+        self.copy(view, fresh)
+        return fresh
+
+    # ---- equations
+
+    def _lower(self, e: Equation) -> None:
+        name = e.primitive.name
+        method = getattr(self, f"_lower_{name}", None)
+        if method is not None:
+            method(e)
+        elif name in REDUCTIONS:
+            self._lower_reduction(e)
+        elif is_native_elementwise(e):
+            self._lower_elementwise(e)
+        else:
+            raise Unsupported(name)
+
+    def _lower_elementwise(self, e: Equation) -> None:
+        out = e.outputs[0]
+        at = self.join(out.shape, e.inputs)
+        kernel = self.steps[at]
+        assert isinstance(kernel, Kernel)
+        kernel.statements.append(e)
+        kernel.made.add(out)
+        self.home[out] = at
+
+    def join(self, domain: Shape, inputs: Any, axes: tuple[int, ...] | None = None) -> int:
+        """The latest kernel over `domain` that can take a statement on `inputs`, or a new one."""
+        variables = [a for a in inputs if type(a) is Var and a not in self.numbers]
+        for at in range(len(self.steps) - 1, -1, -1):
+            kernel = self.steps[at]
+            if not isinstance(kernel, Kernel) or kernel.domain != domain:
+                continue
+            if len(kernel.statements) >= MAX_STATEMENTS:
+                continue
+            if axes is not None and kernel.axes not in (None, axes):
+                continue
+            if all(self._reaches(a, at) for a in variables):
+                break
+        else:
+            at = len(self.steps)
+            kernel = Kernel(domain)
+            for a in variables:
+                self.view_of(a)  # stored by the kernel that computes it
+            self.steps.append(kernel)
+        for a in variables:
+            if a not in kernel.made and a not in kernel.loads:
+                kernel.loads[a] = self.view_of(a).broadcast(domain)
+        return at
+
+    def _reaches(self, a: Var, at: int) -> bool:
+        """Whether kernel `at` can read `a`: from its own registers, or from memory filled before it."""
+        home = self.home.get(a)
+        if home == at:
+            return a in self.steps[at].made  # type: ignore[union-attr]
+        if a in self.views:
+            return self.ready[self.views[a].buffer] < at
+        return home is not None and home < at
+
+    def _lower_reduction(self, e: Equation) -> None:
+        (a,), out = e.inputs, e.outputs[0]
+        axes, keepdims = e.params["axis"], e.params["keepdims"]
+        domain = type_of(a).shape
+        at = self.join(domain, e.inputs, axes)
+        kernel = self.steps[at]
+        assert isinstance(kernel, Kernel)
+        view = self.new_buffer(out.shape, out.dtype)
+        kept = view if keepdims else view.reshape(tuple(1 if k in axes else n for k, n in enumerate(domain)))
+        assert kept is not None
+        kernel.reductions.append((REDUCTIONS[e.primitive.name], a, kept.broadcast(domain)))
+        kernel.axes = axes
+        self.views[out] = view
+        self.ready[view.buffer] = at
+
+    # views
+
+    def _set_view(self, e: Equation, view: View) -> None:
+        self.views[e.outputs[0]] = view
+
+    def _lower_reshape(self, e: Equation) -> None:
+        if self._pass_number(e):
+            return
+        view, shape = self.view_of(e.inputs[0]), e.params["shape"]
+        reshaped = view.reshape(shape)
+        if reshaped is None:
+            reshaped = self.contiguous(view).reshape(shape)
+        assert reshaped is not None
+        self._set_view(e, reshaped)
+
+    def _lower_broadcast_to(self, e: Equation) -> None:
+        if not self._pass_number(e):
+            self._set_view(e, self.view_of(e.inputs[0]).broadcast(e.params["shape"]))
+
+    def _lower_permute(self, e: Equation) -> None:
+        self._set_view(e, self.view_of(e.inputs[0]).permute(e.params["axes"]))
+
+    def _lower_slice(self, e: Equation) -> None:
+        view = self.view_of(e.inputs[0])
+        part = view.imaginary[(*key_of(e.params["spec"]), ...)]
+        self._set_view(e, view.with_(part))
+
+    def _pass_number(self, e: Equation) -> bool:
+        """A known number stays one under any shape."""
+        a = e.inputs[0]
+        if type(a) is Var and a not in self.numbers:
+            return False
+        self.numbers[e.outputs[0]] = self.numbers[a] if type(a) is Var else e.outputs[0].dtype.type(a)
+        return True
+
+    # writes into parts
+
+    def _lower_unslice(self, e: Equation) -> None:
+        out = e.outputs[0]
+        view = self.new_buffer(out.shape, out.dtype)
+        source = e.inputs[0]
+        if type(source) is Var and source not in self.numbers:
+            self.view_of(source)
+        self.steps.append(Zero(view.buffer))
+        part = view.with_(view.imaginary[(*key_of(e.params["spec"]), ...)])
+        self.copy(source, part)
+        self._set_view(e, view)
+
+    def _lower_slice_update(self, e: Equation) -> None:
+        out = e.outputs[0]
+        a, v = e.inputs
+        view = self.new_buffer(out.shape, out.dtype)
+        self.copy(a, view)
+        self.copy(v, view.with_(view.imaginary[(*key_of(e.params["spec"]), ...)]))
+        self._set_view(e, view)
+
+    def _lower_concatenate(self, e: Equation) -> None:
+        out = e.outputs[0]
+        axis, starts = e.params["axis"], e.params["starts"]
+        view = self.new_buffer(out.shape, out.dtype)
+        full = (slice(None),) * axis
+        for k, a in enumerate(e.inputs):
+            part = view.imaginary[(*full, slice(starts[k], starts[k + 1]))]
+            self.copy(a, view.with_(part))
+        self._set_view(e, view)
+
+    def _lower_contract(self, e: Equation) -> None:
+        self._set_view(e, lower_contraction(self, e))

@@ -1,0 +1,101 @@
+"""Buffers and strided views of them.
+
+A View holds its shape and strides as a NumPy array over imaginary memory (one byte an entry, so that
+strides count entries): slicing, permuting, broadcasting and reshaping it are NumPy's own operations on
+that array, which only do arithmetic on strides. The imaginary memory is never read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...ir import Shape
+
+_BASE = np.zeros(1, np.int8)
+_ORIGIN = _BASE.__array_interface__["data"][0]
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """Memory for `size` entries: an argument, an output, a constant, or a part of the arena."""
+
+    kind: str  # "input", "output", "constant", "arena"
+    size: int
+    dtype: np.dtype[Any]
+    index: int = -1  # among its kind
+    first: int = -1  # the step that first writes it
+    last: int = -1  # the step that last touches it
+    offset: int = field(default=-1)  # in bytes, in the arena
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+
+class View:
+    __slots__ = ("buffer", "imaginary")
+
+    def __init__(self, buffer: Buffer, imaginary: np.ndarray[Any, Any]):
+        self.buffer = buffer
+        self.imaginary = imaginary
+
+    @staticmethod
+    def whole(buffer: Buffer, shape: Shape) -> View:
+        strides = [1] * len(shape)
+        for k in range(len(shape) - 2, -1, -1):
+            strides[k] = strides[k + 1] * max(shape[k + 1], 1)
+        return View(buffer, _imagine(shape, strides))
+
+    @property
+    def shape(self) -> Shape:
+        return self.imaginary.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In entries; 0 along axes of length 1, which no loop walks."""
+        return tuple(
+            0 if n == 1 else s for n, s in zip(self.shape, self.imaginary.strides, strict=True)
+        )
+
+    @property
+    def offset(self) -> int:
+        if not self.imaginary.size:
+            return 0
+        return int(self.imaginary.__array_interface__["data"][0]) - _ORIGIN
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.buffer.dtype
+
+    def with_(self, imaginary: np.ndarray[Any, Any]) -> View:
+        return View(self.buffer, imaginary)
+
+    def broadcast(self, shape: Shape) -> View:
+        return self.with_(np.broadcast_to(self.imaginary, shape))
+
+    def permute(self, axes: tuple[int, ...]) -> View:
+        return self.with_(self.imaginary.transpose(axes))
+
+    def reshape(self, shape: Shape) -> View | None:
+        """The same entries under another shape, or None if that needs a copy."""
+        try:
+            return self.with_(np.reshape(self.imaginary, shape, copy=False))
+        except ValueError:
+            return None
+
+    @property
+    def is_contiguous(self) -> bool:
+        return bool(self.imaginary.flags.c_contiguous)
+
+
+def _imagine(shape: Shape, strides: list[int]) -> np.ndarray[Any, Any]:
+    # ndarray() itself checks that strides stay inside the buffer; as_strided does not.
+    return np.lib.stride_tricks.as_strided(_BASE, shape, strides)
+
+
+def size_of(shape: Shape) -> int:
+    return prod(shape)

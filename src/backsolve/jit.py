@@ -1,0 +1,302 @@
+"""bs.jit: a function, specialised on the types of its arguments, as one native function."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .api import jvp, vjp
+from .backends.native.compile import Native, compile_program
+from .backends.native.schedule import Unsupported
+from .errors import StaticArgumentError
+from .ir import Program, Type, type_of
+from .joint import record_joint
+from .operators import Custom
+from .primitive import wrap
+from .rewrite import rewrite
+from .tensor import Staged, Tensor
+from .trace import evaluate, stage
+
+_PYTHON = (float, int, bool, complex)
+
+
+@dataclass(eq=False)
+class Specialised:
+    """A function for one set of types: its Program, and the native code if all of it has some."""
+
+    recorded: Program
+    program: Program
+    out_structure: tree.Structure
+    native: Native | None
+    reason: str = ""  # why there is no native code
+    derivatives: dict[str, Specialised] = field(default_factory=dict)
+
+    @functools.cached_property
+    def outputs(self) -> list[Type]:
+        return [type_of(a) for a in self.program.outputs]
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Raw results for raw leaves of the compiled types."""
+        if self.native is not None:
+            result = self.native.call(*leaves)
+            if result is NotImplemented:  # strided, unaligned, or a NumPy scalar
+                arrays = [a if type(a) is float else np.array(a, order="C") for a in leaves]
+                result = self.native.call(*arrays)
+            if result is not NotImplemented:
+                return [result] if len(self.outputs) == 1 else list(result)
+        raw = evaluate(self.program, leaves)
+        return [y._v if isinstance(y, Tensor) else y for y in raw]
+
+
+class Jitted:
+    """What `bs.jit` returns. `lower(*args)` shows the stages, `stats()` tells what was built."""
+
+    def __init__(self, f: Callable[..., Any], static_argnums: int | Sequence[int], backend: str):
+        functools.update_wrapper(self, f)
+        self._f = f
+        self._static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+        self._backend = backend
+        self._known: dict[Any, Specialised | None] = {}
+        self._lock = threading.Lock()
+        self._fast: Callable[..., Any] | None = None  # the entry of the latest flat specialisation
+        self._hits = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._fast is not None and not kwargs:
+            result = self._fast(*args)
+            if result is not NotImplemented:
+                return result
+        return self._call(args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves, rebuild, key = self._flatten(args, kwargs)
+        tensors = any(isinstance(x, Tensor) for x in leaves)
+        if tensors and any(isinstance(x, Staged) for x in leaves):
+            return self._f(*args, **kwargs)
+        special = self._specialise(leaves, rebuild, key)
+        if special is None:
+            return self._f(*args, **kwargs)
+        if tensors and any(isinstance(x, Tensor) and x.row is not None for x in leaves):
+            return special.out_structure.unflatten(_differentiable(special, leaves))
+        results = special.run([x._v if isinstance(x, Tensor) else x for x in leaves])
+        if tensors:
+            results = [wrap(y, None) for y in results]
+        elif self._is_flat(args, kwargs, special):
+            self._fast = special.native.call  # type: ignore[union-attr]
+        return special.out_structure.unflatten(results)
+
+    def _is_flat(self, args: tuple[Any, ...], kwargs: Any, special: Specialised) -> bool:
+        """Whether arguments go to the entry, and its results to the caller, as they are."""
+        out = special.out_structure
+        plain = out.kind is tree.LEAF or (
+            out.kind is tuple and len(out.children) > 1 and all(c.kind is tree.LEAF for c in out.children)
+        )
+        arrays = all(type(a) is np.ndarray or type(a) is float for a in args)
+        return special.native is not None and plain and arrays and not kwargs and not self._static
+
+    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+        static = {k: args[k] for k in self._static if k < len(args)}
+        dynamic = [a for k, a in enumerate(args) if k not in static]
+        leaves, structure = tree.flatten((dynamic, kwargs))
+        fixed = {k: x for k, x in enumerate(leaves) if not _is_number(x)}
+        numbers = [x for k, x in enumerate(leaves) if k not in fixed]
+        types = tuple([type_of(x) if type(x) in _PYTHON else Type(np.shape(_raw(x)), x.dtype) for x in numbers])
+        key = (structure, types, tuple(static.items()), tuple(fixed.items()))
+        try:
+            hash(key)
+        except TypeError:
+            raise StaticArgumentError(
+                f"static arguments of a jitted function must be hashable, got {list(static.values())!r}; "
+                "pass arrays as ordinary arguments, and tuples instead of lists"
+            ) from None
+
+        def rebuild(values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+            rest = iter(values)
+            full = [fixed[k] if k in fixed else next(rest) for k in range(len(leaves))]
+            inner, named = structure.unflatten(full)
+            given = iter(inner)
+            total = len(inner) + len(static)
+            return [static[k] if k in static else next(given) for k in range(total)], named
+
+        return numbers, rebuild, key
+
+    def _specialise(self, leaves: Sequence[Any], rebuild: Any, key: Any) -> Specialised | None:
+        """The compiled form for these types; None if the function closes over something that varies."""
+        found = self._known.get(key, self)
+        if found is not self:
+            self._hits += 1
+            return found  # type: ignore[return-value]
+        with self._lock:
+            found = self._known.get(key, self)
+            if found is not self:
+                return found  # type: ignore[return-value]
+            made = _build(self._f, rebuild, key[1], self._backend)
+            if made is not None:
+                self._known[key] = made
+            return made
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The stages of compilation for these arguments."""
+        special = self._specialise(*self._flatten(args, kwargs))
+        if special is None:
+            raise TypeError("this function closes over a value that an enclosing transformation varies")
+        stages = {"program": str(special.recorded), "rewritten": str(special.program)}
+        if special.native is not None:
+            stages.update(special.native.stages)
+        return Lowered(stages, special.reason)
+
+    def stats(self) -> dict[str, Any]:
+        """What was compiled so far: one entry per set of types, and how often one was found again."""
+        made = [s for s in self._known.values() if s is not None]
+        return {
+            "specialisations": [
+                {"native": s.native is not None, "reason": s.reason, **(s.native.stats if s.native else {})}
+                for s in made
+            ],
+            "cache_hits": self._hits,
+        }
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Text of each stage: `.stages["program" | "rewritten" | "steps" | "llvm" | "assembly"]`."""
+
+    stages: dict[str, str]
+    reason: str = ""
+
+    def __str__(self) -> str:
+        shown = ("program", "rewritten", "steps")
+        return "\n\n".join(f"# {name}\n{self.stages[name]}" for name in shown if name in self.stages)
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    backend: str = "native",
+) -> Any:
+    """Compile a function on its first call with each set of types; as a decorator or a call.
+
+    Arrays in, arrays out. A Program with an equation that has no native form yet runs on the NumPy
+    backend; `stats()` says so and names it. What the function closes over is captured at that call.
+
+    >>> import numpy as np, backsolve as bs
+    >>> @bs.jit
+    ... def loss(x):
+    ...     return np.sum(np.sin(x) * x)
+    >>> bs.jit(bs.grad(loss))(np.array([0.0, 1.0]))
+    array([0.        , 1.38177329])
+    """
+    if backend not in ("native", "numpy"):
+        raise ValueError(f'backend must be "native" or "numpy", got {backend!r}')
+    if f is None:
+        return lambda g: Jitted(g, static_argnums, backend)
+    return Jitted(f, static_argnums, backend)
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) in _PYTHON or isinstance(x, Tensor | np.ndarray | np.generic)
+
+
+def _raw(x: Any) -> Any:
+    return x._v if isinstance(x, Tensor) else x
+
+
+def _build(f: Any, rebuild: Any, types: Sequence[Type], backend: str) -> Specialised | None:
+    structures: list[tree.Structure] = []
+
+    def flat(*staged: Any) -> list[Any]:
+        args, kwargs = rebuild(staged)
+        outputs, structure = tree.flatten(f(*args, **kwargs))
+        structures.append(structure)
+        return outputs
+
+    recorded, _ = stage(flat, types)
+    if any(isinstance(c, Tensor) and (c.row is not None or isinstance(c, Staged)) for _, c in recorded.constants):
+        return None
+    program = rewrite(recorded)
+    native, reason = None, 'backend="numpy"'
+    if backend == "native":
+        try:
+            native, reason = compile_program(program), ""
+        except Unsupported as missing:
+            reason = f"`{missing}` has no native form yet"
+    return Specialised(recorded, program, structures[0], native, reason)
+
+
+# ---- differentiating through compiled code
+
+
+def _differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
+    """Run the native code forward, as one joint row whose block is compiled when it is first needed."""
+    raw = [x._v if isinstance(x, Tensor) else x for x in leaves]
+    places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
+    results = special.run(raw)
+
+    def restricted(*varying: Any) -> list[Any]:
+        full = list(raw)
+        for k, v in zip(places, varying, strict=True):
+            full[k] = v
+        return evaluate(special.program, full)
+
+    def operator_of(values: Sequence[Any], record: bool) -> Custom:
+        values = list(values)
+
+        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+            seeds = [np.zeros(np.shape(_raw(v))) if t is None else t for v, t in zip(values, ts, strict=True)]
+            return tuple(jvp(restricted, values, seeds)[1])
+
+        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+            seeds = [
+                np.zeros(t.shape, t.dtype) if c is None else c
+                for c, t in zip(cts, special.outputs, strict=True)
+            ]
+            if record or any(isinstance(c, Tensor) for c in seeds):
+                return tuple(vjp(restricted, *values)[1](seeds))
+            full = list(raw)
+            for k, v in zip(places, values, strict=True):
+                full[k] = v
+            return tuple(_compiled_pull(special, tuple(places)).run([*full, *seeds]))
+
+        return Custom(push, pull, name="compiled")
+
+    rows = [leaves[k].row for k in places]
+    return record_joint("compiled", operator_of, [raw[k] for k in places], rows, results)
+
+
+def _compiled_pull(special: Specialised, places: tuple[int, ...]) -> Specialised:
+    """(inputs, adjoints of the outputs) ↦ adjoints of the inputs at `places`, compiled once."""
+    key = f"pull {places}"
+    if key not in special.derivatives:
+        program = special.program
+        inputs = [v.type for v in program.inputs]
+        adjoints = [Type(t.shape, t.dtype) for t in special.outputs]
+
+        def pull(values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+            return [values], {}
+
+        def body(values: Sequence[Any]) -> list[Any]:
+            xs, cts = list(values[: len(inputs)]), list(values[len(inputs) :])
+
+            def restricted(*varying: Any) -> list[Any]:
+                for k, v in zip(places, varying, strict=True):
+                    xs[k] = v
+                return evaluate(program, xs)
+
+            return list(vjp(restricted, *[xs[k] for k in places])[1](cts))
+
+        made = _build(body, pull, [*inputs, *adjoints], "native")
+        assert made is not None
+        special.derivatives[key] = made
+    return special.derivatives[key]
+
+

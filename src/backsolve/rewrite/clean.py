@@ -1,0 +1,46 @@
+"""Common sub-expressions and dead code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import Equation, Program, Var
+
+
+def merge_repeated(program: Program) -> Program:
+    """Equal primitives on equal inputs with equal metadata are computed once."""
+    known: dict[Any, tuple[Var, ...]] = {}
+    same: dict[Var, Var] = {}
+
+    def now(a: Any) -> Any:
+        return same.get(a, a) if type(a) is Var else a
+
+    kept = []
+    for e in program.equations:
+        inputs = tuple(now(a) for a in e.inputs)
+        key = (e.primitive, tuple(_key(a) for a in inputs), tuple(sorted(e.params.items())))
+        found = known.get(key)
+        if found is not None:
+            same.update(zip(e.outputs, found, strict=True))
+            continue
+        known[key] = e.outputs
+        kept.append(Equation(e.outputs, e.primitive, inputs, e.params, e.where))
+    outputs = tuple(now(a) for a in program.outputs)
+    return Program(program.inputs, program.constants, tuple(kept), outputs)
+
+
+def _key(a: Any) -> Any:
+    """Python scalars of different types or signs of zero are different atoms."""
+    return a if type(a) is Var else (type(a), repr(a))
+
+
+def drop_unused(program: Program) -> Program:
+    """Equations and constants that no output rests on go."""
+    needed = {a for a in program.outputs if type(a) is Var}
+    kept = []
+    for e in reversed(program.equations):
+        if any(v in needed for v in e.outputs):
+            kept.append(e)
+            needed.update(a for a in e.inputs if type(a) is Var)
+    constants = tuple((v, c) for v, c in program.constants if v in needed)
+    return Program(program.inputs, constants, tuple(reversed(kept)), program.outputs)

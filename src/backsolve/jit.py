@@ -20,6 +20,7 @@ from .joint import record_joint
 from .operators import Custom
 from .primitive import wrap
 from .rewrite import rewrite
+from .rewrite.expand import expand
 from .tensor import Staged, Tensor
 from .trace import evaluate, stage
 
@@ -98,7 +99,9 @@ class Jitted:
         """Whether arguments go to the entry, and its results to the caller, as they are."""
         out = special.out_structure
         plain = out.kind is tree.LEAF or (
-            out.kind is tuple and len(out.children) > 1 and all(c.kind is tree.LEAF for c in out.children)
+            out.kind is tuple
+            and len(out.children) > 1
+            and all(c.kind is tree.LEAF for c in out.children)
         )
         arrays = all(type(a) is np.ndarray or type(a) is float for a in args)
         return special.native is not None and plain and arrays and not kwargs and not self._static
@@ -109,7 +112,12 @@ class Jitted:
         leaves, structure = tree.flatten((dynamic, kwargs))
         fixed = {k: x for k, x in enumerate(leaves) if not _is_number(x)}
         numbers = [x for k, x in enumerate(leaves) if k not in fixed]
-        types = tuple([type_of(x) if type(x) in _PYTHON else Type(np.shape(_raw(x)), x.dtype) for x in numbers])
+        types = tuple(
+            [
+                type_of(x) if type(x) in _PYTHON else Type(np.shape(_raw(x)), x.dtype)
+                for x in numbers
+            ]
+        )
         key = (structure, types, tuple(static.items()), tuple(fixed.items()))
         try:
             hash(key)
@@ -148,7 +156,9 @@ class Jitted:
         """The stages of compilation for these arguments."""
         special = self._specialise(*self._flatten(args, kwargs))
         if special is None:
-            raise TypeError("this function closes over a value that an enclosing transformation varies")
+            raise TypeError(
+                "this function closes over a value that an enclosing transformation varies"
+            )
         stages = {"program": str(special.recorded), "rewritten": str(special.program)}
         if special.native is not None:
             stages.update(special.native.stages)
@@ -159,7 +169,11 @@ class Jitted:
         made = [s for s in self._known.values() if s is not None]
         return {
             "specialisations": [
-                {"native": s.native is not None, "reason": s.reason, **(s.native.stats if s.native else {})}
+                {
+                    "native": s.native is not None,
+                    "reason": s.reason,
+                    **(s.native.stats if s.native else {}),
+                }
                 for s in made
             ],
             "cache_hits": self._hits,
@@ -175,7 +189,9 @@ class Lowered:
 
     def __str__(self) -> str:
         shown = ("program", "rewritten", "steps")
-        return "\n\n".join(f"# {name}\n{self.stages[name]}" for name in shown if name in self.stages)
+        return "\n\n".join(
+            f"# {name}\n{self.stages[name]}" for name in shown if name in self.stages
+        )
 
 
 def jit(
@@ -221,13 +237,16 @@ def _build(f: Any, rebuild: Any, types: Sequence[Type], backend: str) -> Special
         return outputs
 
     recorded, _ = stage(flat, types)
-    if any(isinstance(c, Tensor) and (c.row is not None or isinstance(c, Staged)) for _, c in recorded.constants):
+    if any(
+        isinstance(c, Tensor) and (c.row is not None or isinstance(c, Staged))
+        for _, c in recorded.constants
+    ):
         return None
     program = rewrite(recorded)
     native, reason = None, 'backend="numpy"'
     if backend == "native":
         try:
-            native, reason = compile_program(program), ""
+            native, reason = compile_program(rewrite(expand(program))), ""
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
     return Specialised(recorded, program, structures[0], native, reason)
@@ -252,7 +271,10 @@ def _differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
         values = list(values)
 
         def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-            seeds = [np.zeros(np.shape(_raw(v))) if t is None else t for v, t in zip(values, ts, strict=True)]
+            seeds = [
+                np.zeros(np.shape(_raw(v))) if t is None else t
+                for v, t in zip(values, ts, strict=True)
+            ]
             return tuple(jvp(restricted, values, seeds)[1])
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
@@ -298,5 +320,3 @@ def _compiled_pull(special: Specialised, places: tuple[int, ...]) -> Specialised
         assert made is not None
         special.derivatives[key] = made
     return special.derivatives[key]
-
-

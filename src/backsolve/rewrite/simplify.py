@@ -103,7 +103,9 @@ def _nested(name: str, combine: Callable[[Any, Any], Any]) -> Rule:
     def rule(s: _Simplifier, e: Equation) -> Any:
         inner = s.producer(e.inputs[0], name)
         if inner is not None:
-            e = Equation(e.outputs, e.primitive, inner.inputs, combine(e.params, inner.params), e.where)
+            e = Equation(
+                e.outputs, e.primitive, inner.inputs, combine(e.params, inner.params), e.where
+            )
         if _is_identity(e):
             return e.inputs[0]
         return e if inner is not None else None
@@ -156,4 +158,3 @@ RULES: dict[str, Rule] = {
         "permute", lambda outer, inner: {"axes": tuple(inner["axes"][k] for k in outer["axes"])}
     ),
 }
-

@@ -25,7 +25,7 @@ def pointer(name: str) -> int:
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = cython_blas.__pyx_capi__[name]
+    capsule = dict(cython_blas.__pyx_capi__)[name]
     found = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     assert found is not None
     return int(found)
@@ -43,7 +43,21 @@ def emit_product(b: ir.IRBuilder, step: Product, address: Any) -> None:
     text, number, entry = ir.IntType(8).as_pointer(), CINT.as_pointer(), real.as_pointer()
     signature = ir.FunctionType(
         ir.VoidType(),
-        [text, text, number, number, number, entry, entry, number, entry, number, entry, entry, number],
+        [
+            text,
+            text,
+            number,
+            number,
+            number,
+            entry,
+            entry,
+            number,
+            entry,
+            number,
+            entry,
+            entry,
+            number,
+        ],
     )
     gemm = b.module.globals.get(symbol) or ir.Function(b.module, signature, symbol)
     m, k = step.a.shape[-2:]
@@ -64,7 +78,8 @@ def emit_product(b: ir.IRBuilder, step: Product, address: Any) -> None:
     leading = [constant(CINT, x) for x in (ldb, lda, ldc)]
     for place in np.ndindex(*step.c.shape[:-2]):
         a, x, y = (
-            address(v, int(np.dot(place, v.strides[:-2])) if place else 0) for v in (step.a, step.b, step.c)
+            address(v, int(np.dot(place, v.strides[:-2])) if place else 0)
+            for v in (step.a, step.b, step.c)
         )
         b.call(gemm, [*letters, *sizes, one, x, leading[0], a, leading[1], zero, y, leading[2]])
 

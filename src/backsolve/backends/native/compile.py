@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ class Native:
     call: Callable[..., Any]
     stats: dict[str, Any]
     stages: dict[str, str]
-    keep: list[Any] = field(repr=False)  # the engine, the arena, the constants
 
 
 def compile_program(program: Program) -> Native:
@@ -55,11 +54,11 @@ def compile_program(program: Program) -> Native:
         emit_entry(module, inputs, outputs, constants, arena)
     with _lock:
         optimised, engine, assembly = _build(str(module))
-    keep = [engine, memory, constants]
+    keep = [memory, constants, engine]
     if fast:
         call = make_builtin(int(engine.get_function_address("entry")), keep)
     else:
-        call = slow_entry(int(engine.get_function_address("run")), outputs, constants, arena)
+        call = slow_entry(int(engine.get_function_address("run")), outputs, constants, arena, keep)
     stats = {
         "compile_seconds": time.perf_counter() - started,
         "kernels": sum(isinstance(s, Kernel) for s in schedule.steps),
@@ -68,7 +67,7 @@ def compile_program(program: Program) -> Native:
         "equations": len(program.equations),
     }
     stages = {"steps": describe(schedule), "llvm": optimised, "assembly": assembly}
-    return Native(call, stats, stages, keep)
+    return Native(call, stats, stages)
 
 
 def lay_out(schedule: Schedule) -> int:
@@ -195,5 +194,3 @@ def describe(schedule: Schedule) -> str:
         else:
             lines.append(f"{k}: zero {step.buffer.size}")
     return "\n".join(lines)
-
-

@@ -36,13 +36,17 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     left = [c for c in output if c in a and c not in b]
     right = [c for c in output if c in b and c not in a]
     lonely = [c for c in a + b if c not in output and c not in inner]
-    sizes = {c: n for x, v in zip(labels, views, strict=True) for c, n in zip(x, v.shape, strict=True)}
+    sizes = {
+        c: n for x, v in zip(labels, views, strict=True) for c, n in zip(x, v.shape, strict=True)
+    }
     order = batch + left + right
     work = prod(sizes.values())
     shape = tuple(sizes[c] for c in order)
     view = schedule.new_buffer(shape, out.dtype)
     if lonely or not inner or work <= SMALL or out.dtype.kind != "f":
-        _as_loops(schedule, e, labels, views, batch + left + inner + lonely + right, order, sizes, view)
+        _as_loops(
+            schedule, e, labels, views, batch + left + inner + lonely + right, order, sizes, view
+        )
     else:
         x = _matrix(schedule, views[0], a, batch, left, inner)
         y = _matrix(schedule, views[1], b, batch, inner, right)
@@ -74,7 +78,12 @@ def _without_repeats(labels: str, view: View) -> tuple[str, View]:
 
 
 def _matrix(
-    schedule: Schedule, view: View, labels: str, batch: list[str], rows: list[str], columns: list[str]
+    schedule: Schedule,
+    view: View,
+    labels: str,
+    batch: list[str],
+    rows: list[str],
+    columns: list[str],
 ) -> View:
     """The operand as (…batch, rows, columns) with one unit stride, copied only if it must be."""
     moved = view.permute(tuple(labels.index(c) for c in batch + rows + columns))

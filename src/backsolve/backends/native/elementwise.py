@@ -51,7 +51,9 @@ def convert(b: ir.IRBuilder, v: ir.Value, source: np.dtype[Any], target: np.dtyp
     t = register_type(target)
     if target == np.bool_:
         zero = ir.Constant(register_type(source), 0)
-        return b.fcmp_unordered("!=", v, zero) if source.kind == "f" else b.icmp_signed("!=", v, zero)
+        return (
+            b.fcmp_unordered("!=", v, zero) if source.kind == "f" else b.icmp_signed("!=", v, zero)
+        )
     if source == np.bool_:
         return b.uitofp(v, t) if target.kind == "f" else b.zext(v, t)
     if source.kind == "f" and target.kind == "f":
@@ -148,6 +150,15 @@ def _int_minimum(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.select(b.icmp_signed("<", x, y), x, y)
 
 
+def _remainder(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Python's: the sign of the divisor, also of a zero."""
+    zero = ir.Constant(x.type, 0.0)
+    r = b.frem(x, y)
+    apart = b.xor(b.fcmp_ordered("<", y, zero), b.fcmp_ordered("<", r, zero))
+    moved = b.select(apart, b.fadd(r, y), r)
+    return b.select(b.fcmp_ordered("==", r, zero), _intrinsic("llvm.copysign")(b, zero, y), moved)
+
+
 _TESTS = {
     "equal": "==",
     "not_equal": "!=",
@@ -175,6 +186,9 @@ _FLOAT: dict[str, Callable[..., ir.Value]] = {
     "minimum": _minimum,
     "clip": _clip(_maximum, _minimum),
     "sign": _sign,
+    "copysign": _intrinsic("llvm.copysign"),
+    "fmod": lambda b, x, y: b.frem(x, y),
+    "remainder": _remainder,
     "isnan": lambda b, x: b.fcmp_unordered("uno", x, x),
     "isinf": _is_infinite(None),
     "isposinf": _is_infinite(1.0),
@@ -188,6 +202,10 @@ _INT: dict[str, Callable[..., ir.Value]] = {
     "multiply": lambda b, x, y: b.mul(x, y),
     "negative": lambda b, x: b.neg(x),
     "square": lambda b, x: b.mul(x, x),
+    "bitwise_and": lambda b, x, y: b.and_(x, y),
+    "bitwise_or": lambda b, x, y: b.or_(x, y),
+    "bitwise_xor": lambda b, x, y: b.xor(x, y),
+    "invert": lambda b, x: b.not_(x),
     "maximum": _int_maximum,
     "minimum": _int_minimum,
     "clip": _clip(_int_maximum, _int_minimum),
@@ -198,6 +216,10 @@ _LOGIC: dict[str, Callable[..., ir.Value]] = {
     "logical_or": lambda b, x, y: b.or_(x, y),
     "logical_xor": lambda b, x, y: b.xor(x, y),
     "logical_not": lambda b, x: b.not_(x),
+    "bitwise_and": lambda b, x, y: b.and_(x, y),
+    "bitwise_or": lambda b, x, y: b.or_(x, y),
+    "bitwise_xor": lambda b, x, y: b.xor(x, y),
+    "invert": lambda b, x: b.not_(x),
     "equal": lambda b, x, y: b.not_(b.xor(x, y)),
     "not_equal": lambda b, x, y: b.xor(x, y),
 }

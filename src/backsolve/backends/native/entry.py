@@ -13,6 +13,7 @@ it returns NotImplemented, and Python code takes over. An interpreter whose obje
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -57,11 +58,10 @@ def knows_layout() -> bool:
 
 @cache
 def _numpy_api(place: int) -> int:
-    from numpy._core import _multiarray_umath
-
+    module = importlib.import_module("numpy._core._multiarray_umath")
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = get(_multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    table = get(module._ARRAY_API, None)
     found = ctypes.c_void_p.from_address(table + 8 * place).value
     assert found is not None
     return found
@@ -74,7 +74,11 @@ def _python_api(name: str) -> int:
 
 
 def emit_entry(
-    module: ir.Module, inputs: Sequence[Type], outputs: Sequence[Type], constants: Sequence[Any], arena: int
+    module: ir.Module,
+    inputs: Sequence[Type],
+    outputs: Sequence[Type],
+    constants: Sequence[Any],
+    arena: int,
 ) -> None:
     """`entry(self, args, nargs)` around `run(table, arena)`."""
     signature = ir.FunctionType(POINTER, [POINTER, POINTER.as_pointer(), INT])
@@ -143,7 +147,17 @@ def _new_output(b: ir.IRBuilder, t: Type) -> tuple[ir.Value | None, ir.Value]:
         b,
         _numpy_api(_NEW),
         POINTER,
-        [kind, CINT(t.ndim), b.bitcast(shape, POINTER), CINT(t.dtype.num), null, null, zero, zero, null],
+        [
+            kind,
+            CINT(t.ndim),
+            b.bitcast(shape, POINTER),
+            CINT(t.dtype.num),
+            null,
+            null,
+            zero,
+            zero,
+            null,
+        ],
     )
     return array, b.load(b.bitcast(b.gep(array, [INT(16)]), POINTER.as_pointer()))
 
@@ -178,18 +192,22 @@ class _Method(ctypes.Structure):
     )
 
 
+# CPython reads a built-in's definition even while it frees it: definitions live on, 32 bytes each.
+_methods: list[_Method] = []
+
+
 def make_builtin(address: int, keep: list[Any]) -> Callable[..., Any]:
-    """A Python built-in around a compiled entry; `keep` must live as long as it."""
+    """A Python built-in around a compiled entry, which owns `keep`: the code and its memory."""
     method = _Method(b"compiled", address, _FASTCALL, b"A program compiled by Backsolve.")
-    keep.append(method)
+    _methods.append(method)
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    return new(ctypes.addressof(method), None, None)
+    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return new(ctypes.addressof(method), keep, None)
 
 
 def slow_entry(
-    address: int, outputs: Sequence[Type], constants: Sequence[Any], arena: int
+    address: int, outputs: Sequence[Type], constants: Sequence[Any], arena: int, keep: list[Any]
 ) -> Callable[..., Any]:
     """The same through ctypes, for interpreters whose objects we do not know."""
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
@@ -200,6 +218,7 @@ def slow_entry(
         pointers = [a.ctypes.data for a in (*arrays, *results, *constants)]
         table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
         run(ctypes.addressof(table), arena)
+        del keep[len(keep) :]  # refers to `keep`: the code lives as long as this function
         boxed = [r[()] if t.shape == () else r for r, t in zip(results, outputs, strict=True)]
         return boxed[0] if len(boxed) == 1 else tuple(boxed)
 

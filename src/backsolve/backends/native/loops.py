@@ -21,7 +21,9 @@ from .views import Buffer, View
 INT = ir.IntType(64)
 
 
-def emit_kernel(module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var, Any]) -> tuple[Any, list[Buffer]]:
+def emit_kernel(
+    module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var, Any]
+) -> tuple[Any, list[Buffer]]:
     """The function of a kernel, and the buffers whose pointers it takes."""
     views = [
         *kernel.loads.values(),
@@ -30,7 +32,9 @@ def emit_kernel(module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var,
     ]
     buffers = list(dict.fromkeys(v.buffer for v in views))
     function = ir.Function(
-        module, ir.FunctionType(ir.VoidType(), [memory_type(x.dtype).as_pointer() for x in buffers]), name
+        module,
+        ir.FunctionType(ir.VoidType(), [memory_type(x.dtype).as_pointer() for x in buffers]),
+        name,
     )
     function.linkage = "internal"
     for argument in function.args:

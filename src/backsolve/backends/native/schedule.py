@@ -16,7 +16,7 @@ import numpy as np
 from ...ir import Equation, Program, Shape, Type, Var, type_of
 from ...operators.slice import key_of
 from .contraction import lower_contraction
-from .support import REDUCTIONS, is_native_elementwise
+from .support import DTYPES, REDUCTIONS, is_native_elementwise
 from .views import Buffer, View, size_of
 
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
@@ -35,7 +35,9 @@ class Kernel:
     made: set[Var] = field(default_factory=set)
     loads: dict[Var, View] = field(default_factory=dict)
     stores: list[tuple[Any, View]] = field(default_factory=list)
-    reductions: list[tuple[str, Any, View]] = field(default_factory=list)  # output spread over domain
+    reductions: list[tuple[str, Any, View]] = field(
+        default_factory=list
+    )  # output spread over domain
     axes: tuple[int, ...] | None = None  # reduced by all reductions alike
 
 
@@ -56,6 +58,12 @@ class Zero:
 Step = Kernel | Product | Zero
 
 
+def _types(program: Program) -> list[Type]:
+    constants = [v for v, _ in program.constants]
+    made = [v for e in program.equations for v in e.outputs]
+    return [type_of(a) for a in (*program.inputs, *constants, *made, *program.outputs)]
+
+
 class Schedule:
     def __init__(self, program: Program):
         self.program = program
@@ -67,6 +75,9 @@ class Schedule:
         self.arena: list[Buffer] = []
         self.outputs: list[Buffer] = []
         self.constants: list[tuple[Buffer, Any]] = []
+        for t in _types(program):
+            if t.dtype not in DTYPES:
+                raise Unsupported(f"dtype {t.dtype}")
         self._inputs()
         for e in program.equations:
             self._lower(e)
@@ -220,7 +231,11 @@ class Schedule:
         kernel = self.steps[at]
         assert isinstance(kernel, Kernel)
         view = self.new_buffer(out.shape, out.dtype)
-        kept = view if keepdims else view.reshape(tuple(1 if k in axes else n for k, n in enumerate(domain)))
+        kept = (
+            view
+            if keepdims
+            else view.reshape(tuple(1 if k in axes else n for k, n in enumerate(domain)))
+        )
         assert kept is not None
         kernel.reductions.append((REDUCTIONS[e.primitive.name], a, kept.broadcast(domain)))
         kernel.axes = axes
@@ -259,7 +274,9 @@ class Schedule:
         a = e.inputs[0]
         if type(a) is Var and a not in self.numbers:
             return False
-        self.numbers[e.outputs[0]] = self.numbers[a] if type(a) is Var else e.outputs[0].dtype.type(a)
+        self.numbers[e.outputs[0]] = (
+            self.numbers[a] if type(a) is Var else e.outputs[0].dtype.type(a)
+        )
         return True
 
     # writes into parts

@@ -1,0 +1,134 @@
+"""Composite primitives in terms of simple ones, for a backend that has only those.
+
+Each expansion is plain NumPy code on the primitive's inputs: running the Program through `stage` once
+more, with the expansions in the place of the primitives, gives the expanded Program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir import Equation, Program, Var, type_of
+from ..operators.broadcast import reduced_shape
+from ..trace import stage
+
+
+def expand(program: Program) -> Program:
+    if not any(_is_expanded(e) for e in program.equations):
+        return program
+    names = [v.name for v in program.inputs]
+
+    def run(*args: Any) -> list[Any]:
+        values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
+        values.update(program.constants)
+        for e in program.equations:
+            inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+            call = EXPANSIONS[e.primitive.name] if _is_expanded(e) else e.primitive
+            values[e.outputs[0]] = _as(e.outputs[0].dtype, call(*inputs, **e.params))
+        return [values[a] if type(a) is Var else a for a in program.outputs]
+
+    return stage(run, [v.type for v in program.inputs], names)[0]
+
+
+def _is_expanded(e: Equation) -> bool:
+    """The expansions are formulas on real numbers."""
+    types = [type_of(a) for a in (*e.inputs, *e.outputs)]
+    return e.primitive.name in EXPANSIONS and all(t.weak or t.dtype.kind == "f" for t in types)
+
+
+def _as(dtype: np.dtype[Any], y: Any) -> Any:
+    return y if y.dtype == dtype else y.astype(dtype)
+
+
+def _dropped(y: Any, a: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return y if keepdims else np.reshape(y, reduced_shape(a.shape, axis, False))
+
+
+def _logsumexp(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if not a.size:
+        return np.full(reduced_shape(a.shape, axis, keepdims), -np.inf, a.dtype)
+    top = np.max(a, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    y = np.log(np.sum(np.exp(a - top), axis=axis, keepdims=True)) + top
+    return _dropped(y, a, axis, keepdims)
+
+
+def _norm(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if not a.size:
+        return np.zeros(reduced_shape(a.shape, axis, keepdims), a.dtype)
+    size = np.abs(a)
+    top = np.max(size, axis=axis, keepdims=True)
+    top = np.where(np.logical_and(top > 0, np.isfinite(top)), top, 1)
+    y = top * np.sqrt(np.sum(np.square(size / top), axis=axis, keepdims=True))
+    return _dropped(y, a, axis, keepdims)
+
+
+def _hypot(a: Any, b: Any) -> Any:
+    a, b = np.abs(a), np.abs(b)
+    high, low = np.maximum(a, b), np.minimum(a, b)
+    ratio = np.where(high > 0, low / np.where(high > 0, high, 1), 0)
+    y = high * np.sqrt(1 + ratio * ratio)
+    return np.where(np.logical_or(np.isinf(a), np.isinf(b)), np.inf, y)
+
+
+def _vanishes(a: Any, b: Any) -> Any:
+    return np.logical_and(np.equal(a, 0), np.logical_not(np.isnan(b)))
+
+
+def _xlogy(a: Any, b: Any) -> Any:
+    return np.where(_vanishes(a, b), 0.0, a * np.log(b))
+
+
+def _xlog1py(a: Any, b: Any) -> Any:
+    return np.where(_vanishes(a, b), 0.0, a * np.log1p(b))
+
+
+def _fmax(a: Any, b: Any) -> Any:
+    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.maximum(a, b)))
+
+
+def _fmin(a: Any, b: Any) -> Any:
+    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.minimum(a, b)))
+
+
+def _logaddexp2(a: Any, b: Any) -> Any:
+    high, low = np.maximum(a, b), np.minimum(a, b)
+    gap = np.where(np.equal(high, low), 0.0, low - high)  # also where both are the same infinity
+    return high + np.log2(1 + np.exp2(gap))
+
+
+def _double(a: Any) -> Any:
+    return a.astype(np.float64) if hasattr(a, "astype") else float(a)
+
+
+def _heaviside(a: Any, b: Any) -> Any:
+    return np.where(np.isnan(a), a, np.where(np.less(a, 0), 0.0, np.where(np.equal(a, 0), b, 1.0)))
+
+
+EXPANSIONS: dict[str, Callable[..., Any]] = {
+    "logsumexp": _logsumexp,
+    "norm": _norm,
+    "hypot": _hypot,
+    "xlogy": _xlogy,
+    "xlog1py": _xlog1py,
+    "fmax": _fmax,
+    "fmin": _fmin,
+    "heaviside": _heaviside,
+    "deg2rad": lambda a: a * float(np.pi / 180),
+    "rad2deg": lambda a: a * float(180 / np.pi),
+    "float_power": lambda a, b: np.power(_double(a), _double(b)),
+    "logaddexp2": _logaddexp2,
+    "real": lambda a: a,
+    "conjugate": lambda a: a,
+    "logit": lambda a: np.log(a / (1 - a)),
+    "ndtr": lambda a: 0.5 * _erfc(a * float(-np.sqrt(0.5))),
+}
+
+
+def _erfc(x: Any) -> Any:
+    from ..primitive import P
+
+    return P.erfc(x)

@@ -1,0 +1,330 @@
+"""bs.jit: composition, containers, specialisation, entry, and native code against NumPy."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve import errors
+from backsolve.primitive import PRIMITIVES
+from backsolve.testing.backends import check_backend, check_compiled
+from backsolve.testing.samples import cases
+
+rng = np.random.default_rng(0)
+
+
+def loss(x):
+    return np.sum(np.sin(x) * x)
+
+
+class TestComposition:
+    x = np.array([0.1, 1.0, 2.0])
+
+    def test_in_any_order(self):
+        expected = bs.grad(loss)(self.x)
+        f = bs.jit(loss)
+        for g in (
+            bs.jit(bs.grad(loss)),
+            bs.grad(f),
+            bs.jit(bs.grad(f)),
+            bs.jit(bs.jit(bs.grad(loss))),
+        ):
+            np.testing.assert_allclose(g(self.x), expected)
+        np.testing.assert_allclose(bs.hessian(f)(self.x), bs.hessian(loss)(self.x), atol=1e-14)
+        np.testing.assert_allclose(
+            bs.jit(bs.hessian(loss))(self.x), bs.hessian(loss)(self.x), atol=1e-14
+        )
+        np.testing.assert_allclose(
+            bs.jvp(f, (self.x,), (self.x,))[1], bs.jvp(loss, (self.x,), (self.x,))[1]
+        )
+        rows = np.stack([self.x, 2 * self.x])
+        np.testing.assert_allclose(
+            bs.vmap(bs.jit(bs.grad(loss)))(rows), bs.vmap(bs.grad(loss))(rows)
+        )
+        np.testing.assert_allclose(bs.jit(bs.vmap(bs.grad(f)))(rows), bs.vmap(bs.grad(loss))(rows))
+        np.testing.assert_allclose(
+            bs.grad(bs.grad(bs.jit(np.tanh)))(0.3), bs.grad(bs.grad(np.tanh))(0.3)
+        )
+
+    def test_backward_through_compiled_code(self):
+        x = bs.tensor(self.x, requires_grad=True)
+        bs.jit(loss)(x).backward()
+        np.testing.assert_allclose(x.grad, bs.grad(loss)(self.x))
+
+    def test_closing_over_an_outer_variable(self):
+        f = lambda w: bs.jit(lambda x: (x * w).sum())(self.x)
+        assert bs.grad(f)(2.0) == pytest.approx(self.x.sum())
+        assert f(2.0) == pytest.approx(2 * self.x.sum())
+
+
+class TestArguments:
+    def test_containers_and_keywords(self):
+        @bs.jit
+        def f(p, *, scale=2.0):
+            return {"y": p["w"] * scale, "rest": (p["b"], [p["w"].sum()])}
+
+        w = np.arange(3.0)
+        got = f({"w": w, "b": 1.5}, scale=3.0)
+        np.testing.assert_array_equal(got["y"], w * 3)
+        assert got["rest"] == (1.5, [3.0])
+
+    def test_static(self):
+        f = bs.jit(lambda x, n: x**n, static_argnums=1)
+        np.testing.assert_array_equal(f(np.arange(3.0), 3), [0, 1, 8])
+        np.testing.assert_array_equal(f(np.arange(3.0), 2), [0, 1, 4])
+        assert len(f.stats()["specialisations"]) == 2
+        with pytest.raises(errors.StaticArgumentError, match="hashable"):
+            f(np.arange(3.0), [3])
+
+    def test_specialises_per_type(self):
+        f = bs.jit(lambda x: x * 2)
+        for x in (
+            np.ones(3),
+            np.ones(4),
+            np.ones(3, np.float32),
+            np.arange(3),
+            2.0,
+            np.float32(2),
+            np.ones((2, 2)),
+        ):
+            got, expected = f(x), x * 2
+            np.testing.assert_array_equal(got, expected)
+            assert np.asarray(got).dtype == np.asarray(expected).dtype
+
+    def test_arrays_that_are_not_contiguous(self):
+        f = bs.jit(lambda x: x[::2] * 2)
+        for x in (np.arange(12.0)[::2], np.arange(6.0)[::-1], np.asfortranarray(np.eye(6))[0]):
+            np.testing.assert_array_equal(f(x), x[::2] * 2)
+            np.testing.assert_array_equal(f(np.ascontiguousarray(x)), x[::2] * 2)
+
+    def test_results_are_fresh(self):
+        f = bs.jit(lambda x: (x, x * 1.0, x[1:]))
+        x = np.arange(3.0)
+        for y in f(x):
+            assert not np.shares_memory(x, y)
+        first, second = f(x)[1], f(x)[1]
+        assert not np.shares_memory(first, second)
+
+    def test_a_branch_is_an_error_that_says_where(self):
+        with pytest.raises(errors.TracedValueError, match=r"np\.where") as info:
+            bs.jit(lambda x: x if x.sum() > 0 else -x)(np.ones(3))
+        assert "test_jit.py" in str(info.value)
+
+    def test_unknown_backend(self):
+        with pytest.raises(ValueError, match="native"):
+            bs.jit(loss, backend="gpu")
+
+    def test_method_and_decorator(self):
+        class Model:
+            w = 3.0
+
+            @bs.jit
+            def scaled(self, x):
+                return x * 2.0
+
+        np.testing.assert_array_equal(Model.scaled(None, np.ones(2)), [2, 2])
+
+
+class TestEntry:
+    def test_references_are_kept_straight(self):
+        x = np.ones(4)
+        for f in (
+            bs.jit(lambda x: x * 2),
+            bs.jit(lambda x: (x.sum(), x + 1)),
+            bs.jit(lambda x: x.sum()),
+        ):
+            f(x)
+            before = sys.getrefcount(x), sys.getrefcount(np.dtype(float))
+            for _ in range(1000):
+                f(x)
+            after = sys.getrefcount(x), sys.getrefcount(np.dtype(float))
+            assert after[0] == before[0]
+            assert abs(after[1] - before[1]) < 20
+
+    def test_threads(self):
+        f = bs.jit(lambda x: np.sum(np.exp(-x * x)) * x)
+        wrong = []
+
+        def work(n):
+            x = np.full(n, 0.5)
+            expected = n * np.exp(-0.25) * 0.5
+            for _ in range(300):
+                if not np.allclose(f(x), expected):
+                    wrong.append(n)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in (3, 4, 5, 5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not wrong
+
+    def test_compiled_code_is_freed(self):
+        def one(k):
+            f = bs.jit(lambda x: x * k)
+            f(np.ones(2))
+
+        one(0.0)
+        gc.collect()
+        before = len(gc.get_objects())
+        for k in range(20):
+            one(float(k))
+        gc.collect()
+        assert len(gc.get_objects()) - before < 2000
+
+    def test_stages(self):
+        f = bs.jit(loss)
+        text = str(f.lower(np.ones(3)))
+        assert "sin" in text
+        assert "for [3]" in text
+        assert "define" in f.lower(np.ones(3)).stages["llvm"]
+        f(np.ones(3))
+        (made,) = f.stats()["specialisations"]
+        assert made["native"]
+        assert made["kernels"] == 1
+
+    def test_what_has_no_native_form_runs_on_numpy(self):
+        f = bs.jit(np.sort)
+        np.testing.assert_array_equal(f(np.array([2.0, 1.0])), [1, 2])
+        (made,) = f.stats()["specialisations"]
+        assert not made["native"]
+        assert "argsort" in made["reason"]
+
+
+@pytest.mark.parametrize("name", sorted(PRIMITIVES))
+def test_rows_against_numpy(name):
+    """A selection of each row's samples; all of them run with `make fuzz`."""
+    found = list(cases(name))
+    for case in found[:: max(1, len(found) // 10)]:
+        check_backend(case)
+
+
+PROGRAMS = {
+    "softmax": lambda x: (
+        np.exp(x - x.max(-1, keepdims=True))
+        / np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)
+    ),
+    "layer norm": lambda x: (
+        (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    ),
+    "gelu": lambda x: 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3))),
+    "sum of outer axis": lambda x: x.sum(0) * x[0],
+    "moments": lambda x: (x.mean(), x.std(), x.max(0), x.min(1), x.sum(1)),
+    "views": lambda x: (x.T @ x, x[:, ::-1] + x[1], x.reshape(-1)[3:7]),
+    "joined": lambda x: np.concatenate([x * 2, x[:1], x[::-1]], axis=0),
+    "masks": lambda x: np.where(x > 0, np.sqrt(np.abs(x)), -x) + np.clip(x, -0.5, 0.5),
+    "padded": lambda x: np.pad(x, ((1, 2), (0, 1))) * 2,
+    "norms": lambda x: np.linalg.norm(x, axis=1) + np.logaddexp(x[:, 0], 0.3),
+    "written": lambda x: _written(x),
+    "gram": lambda x: np.einsum("ij,kj->ik", x, x) / (1 + np.einsum("ij,ij->", x, x)),
+    "attention": lambda x: _attention(x),
+}
+
+
+def _written(x):
+    y = x * 1.0
+    y[1:3] = y[:2] * 2
+    y[0, 0] += 5.0
+    return y
+
+
+def _attention(x):
+    q, k, v = x[None] * 1.1, x[None] * 0.9, x[None] + 1
+    s = np.matmul(q, np.swapaxes(k, 1, 2)) / np.sqrt(x.shape[1])
+    w = np.exp(s - s.max(-1, keepdims=True))
+    return np.matmul(w / w.sum(-1, keepdims=True), v)[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(4, 3), (20, 37)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_and_their_gradients(name, shape, dtype):
+    f = PROGRAMS[name]
+    x = np.random.default_rng(1).normal(size=shape).astype(dtype)
+
+    def total(x):
+        return sum(np.sin(y + 0.3).sum() for y in bs.tree.flatten(f(x))[0])
+
+    assert check_compiled(f, [x], name, ulps=2000)
+    assert check_compiled(bs.grad(total), [x], f"grad of {name}", ulps=20000)
+
+
+def random_program(seed):
+    """A function of two arrays made of random, well-typed steps."""
+    r = np.random.default_rng(seed)
+    unary = [
+        np.sin,
+        np.tanh,
+        np.exp,
+        lambda a: a * a,
+        lambda a: -a,
+        lambda a: np.maximum(a, 0.1),
+        np.abs,
+    ]
+    binary = [
+        np.add,
+        np.subtract,
+        np.multiply,
+        np.maximum,
+        lambda a, b: np.where(a > b, a, b * 0.5),
+    ]
+    plan = r.integers(0, 1 << 30, size=int(r.integers(4, 14)))
+
+    def f(x, y):
+        live = [x, y]
+        for p in plan:
+            pick = np.random.default_rng(int(p))
+            a, b = (live[int(k)] for k in pick.integers(0, len(live), 2))
+            kind = int(pick.integers(0, 7))
+            if kind <= 1:
+                z = unary[int(pick.integers(len(unary)))](a * 0.5)
+            elif kind == 2:
+                z = binary[int(pick.integers(len(binary)))](a, b) if _fits(a, b) else a + 1.0
+            elif kind == 3:
+                z = (
+                    a.sum(axis=int(pick.integers(a.ndim)), keepdims=bool(pick.integers(2)))
+                    if a.ndim
+                    else a
+                )
+            elif kind == 4:
+                z = np.transpose(a)
+            elif kind == 5:
+                z = a[:: int(pick.integers(1, 3))] if a.ndim else a
+            else:
+                z = (
+                    a @ b * 0.1
+                    if a.ndim
+                    and b.ndim
+                    and a.shape[-1] == (b.shape[-2] if b.ndim > 1 else b.shape[0])
+                    else a * 2
+                )
+            live.append(z)
+        return live[-1], live[-2] * 1.0, (live[-3] * live[-3]).sum()
+
+    return f
+
+
+def _fits(a, b):
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs(seed):
+    f = random_program(seed)
+    r = np.random.default_rng(seed)
+    args = [r.normal(size=(4, 4)) * 0.7, r.normal(size=(4, 4)) * 0.7]
+
+    def total(x, y):
+        return sum((np.tanh(z)).sum() for z in f(x, y))
+
+    check_compiled(f, args, f"program {seed}", ulps=1e4)
+    check_compiled(bs.grad(total, argnums=(0, 1)), args, f"gradient of program {seed}", ulps=1e6)

@@ -1,0 +1,73 @@
+"""sin, cos, tan: modulo π/2, then a polynomial of each of sin and cos on [−π/4, π/4], and a choice.
+
+Each has a narrow form, for |x| up to reduction.LIMIT, and a wide form for every x (see reduction.py).
+"""
+
+from __future__ import annotations
+
+from . import coefficients as table
+from . import reduction
+from .lanes import FLOAT64, Bits, Real, fma, polynomial, select
+from .pairs import Pair, fast_two_sum, quotient
+
+
+def sine(r: Pair) -> Pair:
+    """sin(h + l) ≈ h + (h³ S(h²) + l cos h),  cos h ≈ 1 − h²/2 beside l."""
+    u = r.high * r.high
+    tail = r.low * fma(u, -0.5, 1.0)
+    return Pair(r.high, fma(r.high * u, polynomial(u, table.SIN[u.format.name]), tail))
+
+
+def cosine(r: Pair) -> Pair:
+    """cos(h + l) ≈ 1 − h²/2 + (h⁴ C(h²) − h l), the rounding of h² and 1 − h²/2 given back."""
+    u = r.high * r.high
+    u_low = fma(r.high, r.high, -u)
+    half = u * 0.5
+    main = 1.0 - half
+    lost = (1.0 - main) - half
+    tail = fma(u * u, polynomial(u, table.COS[u.format.name]), lost)
+    return Pair(main, tail - fma(r.high, r.low, u_low * 0.5))
+
+
+def sine_and_cosine(x: Real, wide: bool) -> tuple[Pair, Pair, Bits]:
+    """sin r, cos r and the quarter turn, of |x|; float32 by `wide` in float64, where r needs no pair."""
+    a = x.fabs()
+    if not wide:
+        quarter, pair = reduction.narrow(a)
+    elif x.format is FLOAT64:
+        quarter, pair = reduction.wide(a)
+    else:
+        quarter, r = reduction.wide_single(a)
+        u = r * r
+        s = r * u * polynomial(u, table.SIN_SHORT["float64"])
+        c = u * u * polynomial(u, table.COS_SHORT["float64"])
+        return Pair(r, s), Pair(fma(u, -0.5, 1.0), c), quarter
+    return sine(pair), cosine(pair), quarter
+
+
+def turned(x: Real, y: Real, quarter: Bits) -> Real:
+    """±y: negated in the second half turn."""
+    sign = (quarter >> 1) << (y.format.width - 1)
+    return y.flip(sign).to(x.format)
+
+
+def sin(x: Real, wide: bool = True) -> Real:
+    s, c, quarter = sine_and_cosine(x, wide)
+    odd = (quarter & 1).equals(1)
+    return turned(x, select(odd, c.value(), s.value()), quarter).flip(x.sign())
+
+
+def cos(x: Real, wide: bool = True) -> Real:
+    s, c, quarter = sine_and_cosine(x, wide)
+    odd = (quarter & 1).equals(1)
+    return turned(x, select(odd, s.value(), c.value()), quarter + 1)
+
+
+def tan(x: Real, wide: bool = True) -> Real:
+    s, c, quarter = sine_and_cosine(x, wide)
+    odd = (quarter & 1).equals(1)
+    s, c = fast_two_sum(*s), fast_two_sum(*c)
+    n = Pair(select(odd, c.high, s.high), select(odd, c.low, s.low))
+    d = Pair(select(odd, s.high, c.high), select(odd, s.low, c.low))
+    y = quotient(n, d).value()
+    return y.flip(quarter << (y.format.width - 1)).to(x.format).flip(x.sign())

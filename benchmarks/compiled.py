@@ -10,7 +10,9 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+)
 
 import importlib.metadata as metadata
 import sys
@@ -37,13 +39,23 @@ def gelu_sigmoid(n: int) -> Workload:
 
     def f_with(np_: Any) -> Callable[..., Any]:
         def f(x):
-            return np_.sum(0.5 * x * (1 + np_.tanh(0.7978845608 * (x + 0.044715 * x * x * x))) / (1 + np_.exp(-x)))
+            return np_.sum(
+                0.5
+                * x
+                * (1 + np_.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+                / (1 + np_.exp(-x))
+            )
 
         return f
 
     def run_torch():
         t = torch.tensor(x, requires_grad=True)
-        y = 0.5 * t * (1 + torch.tanh(0.7978845608 * (t + 0.044715 * t * t * t))) / (1 + torch.exp(-t))
+        y = (
+            0.5
+            * t
+            * (1 + torch.tanh(0.7978845608 * (t + 0.044715 * t * t * t)))
+            / (1 + torch.exp(-t))
+        )
         y.sum().backward()
         return t.grad
 
@@ -80,7 +92,9 @@ def mlp(sizes: tuple[int, ...], batch: int, adam: bool) -> Workload:
     for n, m in zip(sizes, sizes[1:], strict=False):
         weights += [(rng.normal(size=(n, m)) / np.sqrt(n)).astype(dtype), np.zeros(m, dtype)]
     count = len(weights)
-    state = [np.zeros_like(w) for w in weights] + [np.zeros_like(w) for w in weights] if adam else []
+    state = (
+        [np.zeros_like(w) for w in weights] + [np.zeros_like(w) for w in weights] if adam else []
+    )
 
     def step_with(np_: Any, grad: Any) -> Callable[..., Any]:
         def loss(*params):
@@ -97,7 +111,10 @@ def mlp(sizes: tuple[int, ...], batch: int, adam: bool) -> Workload:
             first, second = everything[count : 2 * count], everything[2 * count :]
             first = [0.9 * m + 0.1 * g for m, g in zip(first, grads, strict=True)]
             second = [0.999 * v + 0.001 * g * g for v, g in zip(second, grads, strict=True)]
-            new = [p - 0.001 * m / (np_.sqrt(v) + 1e-8) for p, m, v in zip(params, first, second, strict=True)]
+            new = [
+                p - 0.001 * m / (np_.sqrt(v) + 1e-8)
+                for p, m, v in zip(params, first, second, strict=True)
+            ]
             return (*new, *first, *second)
 
         return step
@@ -243,7 +260,9 @@ def prepare(workload: Workload) -> tuple[dict[str, Callable[[], Any]], float, fl
 def main() -> None:
     versions = ", ".join(f"{n} {metadata.version(n)}" for n in ("numpy", "jax", "torch"))
     print(f"{machine()}, one thread; {versions}\n")
-    print("| workload | backsolve | jax.jit | PyTorch eager | first call: ours, jax.jit |\n|---|---|---|---|---|")
+    print(
+        "| workload | backsolve | jax.jit | PyTorch eager | first call: ours, jax.jit |\n|---|---|---|---|---|"
+    )
     only = sys.argv[1:]
     for title, make in WORKLOADS.items():
         if not only or any(word in title for word in only):

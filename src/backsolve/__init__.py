@@ -1,10 +1,12 @@
 """Backsolve differentiates Python programs by solving `(I − L) dx = D dp`."""
 
-from . import numeric as numeric
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import numpy as numpy
 from . import operators as operators
-from . import symbolic as symbolic
-from . import testing as testing
 from . import tree as tree
 from .api import backslash as backslash
 from .api import grad as grad
@@ -19,7 +21,6 @@ from .api import vjp as vjp
 from .api import vmap as vmap
 from .debug import debug_nans as debug_nans
 from .function import Function as Function
-from .jit import jit as jit
 from .operators import Block as Block
 from .operators import I as I
 from .primitive import primitive as primitive
@@ -29,4 +30,33 @@ from .system import System as System
 from .tensor import Tensor as Tensor
 from .tensor import tensor as tensor
 
+if TYPE_CHECKING:
+    from . import numeric as numeric
+    from . import symbolic as symbolic
+    from . import testing as testing
+    from .compiled import jit as jit
+
 __version__ = "0.1.0"
+
+# Loaded when first asked for: the name, the module it lives in, and what to take from there.
+_LATER = {
+    "jit": (".compiled", "jit"),
+    "numeric": (".numeric", None),
+    "symbolic": (".symbolic", None),
+    "testing": (".testing", None),
+}
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, attribute = _LATER[name]
+    except KeyError:
+        raise AttributeError(f"module 'backsolve' has no attribute {name!r}") from None
+    loaded = importlib.import_module(module, __name__)
+    found = loaded if attribute is None else getattr(loaded, attribute)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

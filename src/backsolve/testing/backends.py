@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..jit import Jitted
+from ..compiled import Jitted
 from .grads import CheckError
 from .samples import Case
 

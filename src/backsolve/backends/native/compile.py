@@ -167,7 +167,8 @@ def _build(text: str) -> tuple[str, Any, str]:
     module = binding.parse_assembly(text)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_unrolling = False
     passes = binding.create_pass_builder(target, options)
     passes.getModulePassManager().run(module, passes)
     optimised = str(module)

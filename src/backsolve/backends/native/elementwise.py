@@ -98,13 +98,9 @@ def _intrinsic(name: str) -> Callable[..., ir.Value]:
     return rule
 
 
-def _maximum(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x if x > y or x is NaN, else y (which may be NaN)."""
-    return b.select(b.or_(b.fcmp_ordered(">", x, y), b.fcmp_unordered("uno", x, x)), x, y)
-
-
-def _minimum(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    return b.select(b.or_(b.fcmp_ordered("<", x, y), b.fcmp_unordered("uno", x, x)), x, y)
+# NaN if either is, as NumPy has it; one instruction on arm64, and a reduction LLVM can vectorise.
+_maximum = _intrinsic("llvm.maximum")
+_minimum = _intrinsic("llvm.minimum")
 
 
 def _sign(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
@@ -168,13 +164,14 @@ _TESTS = {
     "greater_equal": ">=",
 }
 _FLOAT: dict[str, Callable[..., ir.Value]] = {
-    "add": lambda b, x, y: b.fadd(x, y),
-    "subtract": lambda b, x, y: b.fsub(x, y),
-    "multiply": lambda b, x, y: b.fmul(x, y),
+    # A product and a sum may become one fused operation, which rounds once instead of twice.
+    "add": lambda b, x, y: b.fadd(x, y, flags=("contract",)),
+    "subtract": lambda b, x, y: b.fsub(x, y, flags=("contract",)),
+    "multiply": lambda b, x, y: b.fmul(x, y, flags=("contract",)),
     "divide": lambda b, x, y: b.fdiv(x, y),
     "negative": lambda b, x: b.fneg(x),
     "reciprocal": lambda b, x: b.fdiv(ir.Constant(x.type, 1.0), x),
-    "square": lambda b, x: b.fmul(x, x),
+    "square": lambda b, x: b.fmul(x, x, flags=("contract",)),
     "sqrt": _intrinsic("llvm.sqrt"),
     "absolute": _intrinsic("llvm.fabs"),
     "fabs": _intrinsic("llvm.fabs"),

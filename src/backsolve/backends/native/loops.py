@@ -14,11 +14,23 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Shape, Var
-from .elementwise import BYTE, COMBINE, convert, emit, memory_type, number, register_type, start_of
+from .elementwise import (
+    BYTE,
+    COMBINE,
+    FUNCTIONS,
+    convert,
+    emit,
+    memory_type,
+    number,
+    register_type,
+    start_of,
+)
+from .mathematics.kernels import interleaved
 from .schedule import Kernel
 from .views import Buffer, View
 
 INT = ir.IntType(64)
+INTERLEAVE = 4
 
 
 def emit_kernel(
@@ -100,7 +112,14 @@ class _Emitter:
                     self._combine_in_memory(b, how, view, place, v)
             return new
 
-        totals = loop_with(b, domain[-1], starts, body) if domain else body(b, None, starts)
+        # A transcendental function is one long chain of operations, and so is a running total: keep
+        # several vectors under way.
+        deep = bool(carried) or any(e.primitive.name in FUNCTIONS for e in kernel.statements)
+        side_by_side = INTERLEAVE if deep and domain and domain[-1] >= 64 else 0
+        if domain:
+            totals = loop_with(b, domain[-1], starts, body, side_by_side)
+        else:
+            totals = body(b, None, starts)
         last = [*index, INT(0)] if domain else index
         for (how, _, view), total in zip(carried, totals, strict=True):
             self._combine_in_memory(b, how, view, last, total)
@@ -155,7 +174,9 @@ def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], N
     loop_with(b, count, [], without_state)
 
 
-def loop_with(b: ir.IRBuilder, count: int, starts: list[ir.Value], body: Any) -> list[ir.Value]:
+def loop_with(
+    b: ir.IRBuilder, count: int, starts: list[ir.Value], body: Any, side_by_side: int = 0
+) -> list[ir.Value]:
     """for i in range(count): state = body(i, state); the final state. `b` ends up behind the loop."""
     if count == 0:
         return starts
@@ -179,7 +200,9 @@ def loop_with(b: ir.IRBuilder, count: int, starts: list[ir.Value], body: Any) ->
     for phi, value in zip(state, after, strict=True):
         phi.add_incoming(value, end)
     done = b.append_basic_block("done")
-    b.cbranch(b.icmp_unsigned("<", following, INT(count)), head, done)
+    branch = b.cbranch(b.icmp_unsigned("<", following, INT(count)), head, done)
+    if side_by_side:
+        branch.set_metadata("llvm.loop", interleaved(b.module, side_by_side))
     b.position_at_end(done)
     return after
 

@@ -23,6 +23,7 @@ from .debug import debug_nans as debug_nans
 from .function import Function as Function
 from .operators import Block as Block
 from .operators import I as I
+from .primitive import hooks as hooks
 from .primitive import primitive as primitive
 from .solve import checkpoint as checkpoint
 from .source import source as source
@@ -45,6 +46,15 @@ _LATER = {
     "symbolic": (".symbolic", None),
     "testing": (".testing", None),
 }
+
+
+def _kernel(name: str, dtype: Any) -> Any:
+    """A compiled loop for large arrays in eager mode; LLVM is loaded when the first is wanted."""
+    kernels = importlib.import_module(".backends.native.mathematics.kernels", __name__)
+    return kernels.unary(name, dtype)
+
+
+hooks.kernel = _kernel
 
 
 def __getattr__(name: str) -> Any:

@@ -52,6 +52,8 @@ class _Hooks:
     Tensor: Any = object
     stage: Callable[..., Any]
     wrap_var: Callable[..., Any]
+    # (name, dtype) -> a compiled loop over contiguous arrays, or None
+    kernel: Callable[[str, Any], Callable[[Any], Any] | None] | None = None
     # Told of every call (debug_nans, linearize), and of every block applied by a solve.
     observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
     observe_block: Callable[[Row, Any, Any], None] | None = None

@@ -19,6 +19,14 @@ from ..ir import Type, type_of
 from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
 from ..primitive import UFUNCS, Binary, Primitive, Unary, primitive
 from .batching import elementwise as batch
+from .large import large
+
+# Functions that compiled loops are worth having for; blocks use sin_, cos_, exp_ for large arrays too.
+COSTLY = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "erf", "erfc", "sigmoid"}
+COSTLY |= {"sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log_sigmoid"}
+COSTLY |= {"arcsinh", "arccosh", "arctanh"}
+sin_, cos_, exp_ = large(np.sin, "sin"), large(np.cos, "cos"), large(np.exp, "exp")
+sinh_, cosh_ = large(np.sinh, "sinh"), large(np.cosh, "cosh")
 
 ONE = Identity()
 MINUS = Scale(-1.0)
@@ -44,6 +52,8 @@ def elementwise(
 
 def unary(name: str, block: Any, run: Any = None, *, ufunc: Any = None, **row: Any) -> Any:
     run = run if run is not None else getattr(np, name)
+    if name in COSTLY:
+        ufunc, run = ufunc or getattr(np, name, None), large(run, name)
     blocks = None if block is None else (block,)
     return elementwise(name, run, blocks, kind=Unary, ufunc=ufunc or getattr(np, name, None), **row)
 
@@ -195,8 +205,8 @@ logaddexp2 = binary(
 
 # ---- trigonometry
 
-sin = unary("sin", lambda a: Diagonal(np.cos(a)), latex=r"\sin {0}")
-cos = unary("cos", lambda a: Diagonal(-np.sin(a)), latex=r"\cos {0}")
+sin = unary("sin", lambda a: Diagonal(cos_(a)), latex=r"\sin {0}")
+cos = unary("cos", lambda a: Diagonal(-sin_(a)), latex=r"\cos {0}")
 tan = unary("tan", lambda y: Diagonal(1 + y * y))
 arcsin = unary("arcsin", lambda a: Diagonal(1 / np.sqrt(1 - a * a)))
 arccos = unary("arccos", lambda a: Diagonal(-1 / np.sqrt(1 - a * a)))
@@ -206,8 +216,8 @@ arctan2 = binary(
     lambda a, b: Diagonal(np.divide(b, a * a + b * b)),
     lambda a, b: Diagonal(np.divide(-a, a * a + b * b)),
 )
-sinh = unary("sinh", lambda a: Diagonal(np.cosh(a)))
-cosh = unary("cosh", lambda a: Diagonal(np.sinh(a)))
+sinh = unary("sinh", lambda a: Diagonal(cosh_(a)))
+cosh = unary("cosh", lambda a: Diagonal(sinh_(a)))
 tanh = unary("tanh", lambda y: Diagonal(1 - y * y), latex=r"\tanh {0}")
 arcsinh = unary("arcsinh", lambda a: Diagonal(1 / np.sqrt(a * a + 1)))
 arccosh = unary("arccosh", lambda a: Diagonal(1 / (np.sqrt(a - 1) * np.sqrt(a + 1))))

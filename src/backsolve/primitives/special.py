@@ -9,16 +9,16 @@ from scipy import special
 
 from ..operators import Diagonal
 from ..primitive import UFUNCS
-from .elementwise import binary, elementwise, unary
+from .elementwise import binary, elementwise, exp_, unary
 
 TWO_OVER_ROOT_PI = float(2 / np.sqrt(np.pi))
 ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
 erf = unary(
-    "erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erf, ufunc=special.erf
+    "erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * exp_(-a * a)), special.erf, ufunc=special.erf
 )
 erfc = unary(
-    "erfc", lambda a: Diagonal(-TWO_OVER_ROOT_PI * np.exp(-a * a)), special.erfc, ufunc=special.erfc
+    "erfc", lambda a: Diagonal(-TWO_OVER_ROOT_PI * exp_(-a * a)), special.erfc, ufunc=special.erfc
 )
 erfinv = unary(
     "erfinv",
@@ -27,7 +27,7 @@ erfinv = unary(
     ufunc=special.erfinv,
 )
 ndtr = unary(
-    "ndtr", lambda a: Diagonal(np.exp(-0.5 * a * a) / ROOT_TWO_PI), special.ndtr, ufunc=special.ndtr
+    "ndtr", lambda a: Diagonal(exp_(-0.5 * a * a) / ROOT_TWO_PI), special.ndtr, ufunc=special.ndtr
 )
 gammaln = unary(
     "gammaln", lambda a: Diagonal(special.psi(a)), special.gammaln, ufunc=special.gammaln

@@ -109,7 +109,8 @@ def _library_name(prim: Primitive) -> str | None:
     """The template of a row that NumPy or SciPy has under some name of its own."""
     if not prim.elementwise:
         return None
-    runs = [prim.run, *[ufunc for ufunc, row in UFUNCS.items() if row is prim]]
+    mine = (prim, getattr(prim, "call", prim))
+    runs = [prim.run, *[ufunc for ufunc, row in UFUNCS.items() if row in mine]]
     for module, prefix in ((np, "np"), (special, "special")):
         for run in runs:
             name = getattr(run, "__name__", "")

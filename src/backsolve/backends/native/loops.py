@@ -116,10 +116,11 @@ class _Emitter:
         # several vectors under way.
         deep = bool(carried) or any(e.primitive.name in FUNCTIONS for e in kernel.statements)
         side_by_side = INTERLEAVE if deep and domain and domain[-1] >= 64 else 0
-        if domain:
-            totals = loop_with(b, domain[-1], starts, body, side_by_side)
-        else:
-            totals = body(b, None, starts)
+        totals = (
+            loop_with(b, domain[-1], starts, body, side_by_side)
+            if domain
+            else body(b, None, starts)
+        )
         last = [*index, INT(0)] if domain else index
         for (how, _, view), total in zip(carried, totals, strict=True):
             self._combine_in_memory(b, how, view, last, total)

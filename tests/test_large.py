@@ -1,0 +1,45 @@
+"""Large arrays in eager mode: the compiled loop takes over after a while, and computes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.primitive import hooks
+from backsolve.primitives import large as module
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_compiled_loop_agrees(dtype, monkeypatch):
+    monkeypatch.setattr(module, "ENOUGH", module.LARGE)
+    monkeypatch.setattr(module, "_time", lambda run, a: 2.0 if isinstance(run, np.ufunc) else 1.0)
+    calls = []
+    kernel = hooks.kernel
+    monkeypatch.setattr(hooks, "kernel", lambda *key: calls.append(key) or kernel(*key))
+    f = module.large(np.sin, "sin")
+    x = np.linspace(-50, 50, module.LARGE + 3).astype(dtype)
+    np.testing.assert_array_equal(f(x), np.sin(x))  # decides, and still answers by NumPy
+    np.testing.assert_allclose(
+        f(x), np.sin(x), rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps
+    )
+    np.testing.assert_array_equal(f(x[::2]), np.sin(x[::2]))
+    np.testing.assert_array_equal(f(x[:10]), np.sin(x[:10]))
+    assert calls == [("sin", np.dtype(dtype))]
+
+
+def test_numpy_stays_where_it_is_faster(monkeypatch):
+    monkeypatch.setattr(module, "ENOUGH", module.LARGE)
+    monkeypatch.setattr(module, "_time", lambda run, a: 1.0 if isinstance(run, np.ufunc) else 2.0)
+    f = module.large(np.sin, "sin")
+    x = np.linspace(0, 1, module.LARGE)
+    f(x)
+    np.testing.assert_array_equal(f(x), np.sin(x))
+
+
+def test_gradients_of_large_arrays():
+    x = np.linspace(-3, 3, 1 << 20)
+    for _ in range(6):
+        g = bs.grad(lambda x: np.sum(np.sin(x) * np.exp(-x * x)))(x)
+    expected = np.cos(x) * np.exp(-x * x) - 2 * x * np.sin(x) * np.exp(-x * x)
+    np.testing.assert_allclose(g, expected, rtol=1e-13, atol=1e-15)

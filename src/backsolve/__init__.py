@@ -23,7 +23,7 @@ from .debug import debug_nans as debug_nans
 from .function import Function as Function
 from .operators import Block as Block
 from .operators import I as I
-from .primitive import hooks as hooks
+from .primitive import hooks as _hooks
 from .primitive import primitive as primitive
 from .solve import checkpoint as checkpoint
 from .source import source as source
@@ -54,7 +54,7 @@ def _kernel(name: str, dtype: Any) -> Any:
     return kernels.unary(name, dtype)
 
 
-hooks.kernel = _kernel
+_hooks.kernel = _kernel
 
 
 def __getattr__(name: str) -> Any:

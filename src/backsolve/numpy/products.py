@@ -41,6 +41,9 @@ def _strong(x: Any) -> Any:
 
 @function
 def matmul(x1: Any, x2: Any, /) -> Any:
+    s, t = getattr(x1, "shape", ()), getattr(x2, "shape", ())
+    if len(s) == 2 and len(t) == 2 and s[1] == t[0]:  # two matrices: no ceremony
+        return P.contract(x1, x2, subscripts="ij,jk->ik", sizes=())
     a, b = array(x1), array(x2)
     s, t = shape_of(a), shape_of(b)
     if not s or not t:
@@ -55,8 +58,6 @@ def matmul(x1: Any, x2: Any, /) -> Any:
             f"`matmul` needs the last axis of the first argument to match the {which} axis of the "
             f"second: got {s} and {t}{hint}"
         )
-    if len(s) == 2 and len(t) == 2:
-        return P.contract(a, b, subscripts="ij,jk->ik", sizes=())
     batch = max(len(s), len(t), 2) - 2
     lead = _LETTERS[3 : 3 + batch]
     left = ("" if len(s) == 1 else lead[batch - len(s) + 2 :] + "a") + "b"
@@ -73,6 +74,8 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 
 @function
 def dot(a: Any, b: Any, out: Any = None) -> Any:
+    if out is None and len(getattr(a, "shape", ())) == 2 and len(getattr(b, "shape", ())) == 2:
+        return matmul(a, b)
     reject("dot", out=out)
     a, b = _strong(a), _strong(b)
     n, m = ndim_of(a), ndim_of(b)

@@ -163,6 +163,10 @@ def mean(
     *,
     where: Any = None,
 ) -> Any:
+    plain = axis is dtype is out is where is None and not keepdims and isinstance(a, Tensor)
+    if plain and a.dtype.kind in "fc":
+        total = P.sum(a, axis=tuple(range(a.ndim)), keepdims=False)
+        return P.divide(total, a.size)
     reject("mean", out=out)
     a, axes = _prepared(a, axis, dtype)
     if dtype_of(a).kind not in "fc":

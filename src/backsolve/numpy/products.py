@@ -41,7 +41,8 @@ def _strong(x: Any) -> Any:
 
 @function
 def matmul(x1: Any, x2: Any, /) -> Any:
-    s, t = getattr(x1, "shape", ()), getattr(x2, "shape", ())
+    s: Any = getattr(x1, "shape", ())
+    t: Any = getattr(x2, "shape", ())
     if len(s) == 2 and len(t) == 2 and s[1] == t[0]:  # two matrices: no ceremony
         return P.contract(x1, x2, subscripts="ij,jk->ik", sizes=())
     a, b = array(x1), array(x2)

@@ -69,7 +69,7 @@ bench: .venv-bench/.ready
 
 docs: .venv/.ready-docs
 	@echo "==> pdoc"
-	@.venv/bin/pdoc --output-directory site backsolve
+	@.venv/bin/pdoc --output-directory site backsolve '!backsolve.numpy'
 	@echo "site/index.html"
 
 clean:

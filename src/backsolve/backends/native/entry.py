@@ -210,7 +210,8 @@ def slow_entry(
     address: int, outputs: Sequence[Type], constants: Sequence[Any], arena: int, keep: list[Any]
 ) -> Callable[..., Any]:
     """The same through ctypes, for interpreters whose objects we do not know."""
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+    # PYFUNCTYPE keeps the GIL: calls share one arena.
+    run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
 
     def call(*args: Any) -> Any:
         arrays = [np.ascontiguousarray(a) for a in args]

@@ -13,6 +13,8 @@ from .tensor import Staged, Tensor
 
 def same_kind(g: Any, like: Any) -> Any:
     """A derivative of the kind of the argument `like`: float, array or Tensor."""
+    if type(g) is np.ndarray and type(like) is np.ndarray:
+        return owned(g)
     if g is None:
         g = np.zeros(
             np.shape(like._v)
@@ -35,8 +37,10 @@ def same_kind(g: Any, like: Any) -> Any:
 
 def owned(g: Any) -> Any:
     """An array of the caller's own: writable, and shared with nothing."""
-    if isinstance(g, np.ndarray) and g.flags.owndata and g.flags.writeable:
-        return g
+    if type(g) is np.ndarray:
+        flags = g.flags
+        if flags.owndata and flags.writeable:
+            return g
     return np.array(g)
 
 

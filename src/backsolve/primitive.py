@@ -410,7 +410,7 @@ def remember(
         t.origin = Row(prim, parents, NOTHING, params or None, known.shape, known.dtype, None)
 
 
-_SMALL = 4096
+SMALL = 4096
 
 
 def own(constant: Any) -> Any:
@@ -419,7 +419,7 @@ def own(constant: Any) -> Any:
     The caller may write into the array later (a buffer reused in a loop), and the derivative must be
     that of the value that was used. Large arrays are not copied: see docs/design/limits.md.
     """
-    if type(constant) is np.ndarray and constant.size <= _SMALL and _may_change(constant):
+    if type(constant) is np.ndarray and constant.size <= SMALL and _may_change(constant):
         return constant.copy()
     return constant
 

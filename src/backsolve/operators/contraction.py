@@ -80,9 +80,10 @@ class Contraction(Operator):
 
     def pull(self, t: Any) -> Any:
         swapped, absent = swap(self.subscripts, self.hole)
-        operands = [_conjugate(a) for a in self.operands]
+        real = t.dtype.kind != "c"
+        operands = list(self.operands) if real else [_conjugate(a) for a in self.operands]
         operands[self.hole] = t
-        return _contract(operands, swapped, self._sizes_of(absent))
+        return _contract(operands, swapped, self._sizes_of(absent) if absent else ())
 
     @property
     def T(self) -> Operator:

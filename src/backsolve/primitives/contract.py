@@ -23,9 +23,13 @@ from .batching import rank
 
 
 def _block(i: int, s: Any, row: Any) -> Any:
-    operands = [None if k == i else s[k + 1] for k in range(len(row.parents))]
-    subscripts, sizes = row.params["subscripts"], row.params["sizes"]
-    return Contraction(subscripts, i, tuple(operands), row.parents[i], sizes)
+    params, parents = row.params, row.parents
+    operands: tuple[Any, ...]
+    if len(parents) == 2:
+        operands = (s[1], None) if i else (None, s[2])
+    else:
+        operands = tuple([None if k == i else s[k + 1] for k in range(len(parents))])
+    return Contraction(params["subscripts"], i, operands, parents[i], params["sizes"])
 
 
 def label_sizes(subscripts: str, shapes: Any, sizes: Any) -> dict[str, int]:

@@ -123,7 +123,9 @@ def back_substitute(
                     g = _apply_masked(block, seed, parent)
                 else:
                     g = block.pull(seed)
-                if row.shape is not parent.shape or row.dtype is not parent.dtype:
+                if (row.shape is not parent.shape or row.dtype is not parent.dtype) and (
+                    g.__class__ is Masked or g.shape != parent.shape or g.dtype != parent.dtype
+                ):
                     g = fit_back(g, parent)
                 if observe is not None:
                     observe(row, g, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import threading
@@ -194,6 +195,61 @@ class TestEntry:
         (made,) = f.stats()["specialisations"]
         assert not made["native"]
         assert "argsort" in made["reason"]
+
+
+class TestTraps:
+    """Found by a hunt: once wrong or a crash, now right, or NumPy's own error."""
+
+    x, i4 = np.array([1.0, 2.0]), np.array([1, 2, -3], np.int32)
+
+    def test_product_of_two_numbers(self):
+        assert bs.jit(lambda a, b: np.tensordot(a, b, 0))(np.float64(2), np.float64(3)) == 6.0
+
+    def test_no_memory(self):
+        with pytest.raises(MemoryError):
+            bs.jit(lambda x: np.broadcast_to(x, (1 << 24, 1 << 22)))(np.float64(1))
+
+    def test_literal_results(self):
+        assert bs.jit(lambda x: (x.sum(), 3, True, 2.5))(self.x) == (3.0, 3, True, 2.5)
+
+    def test_signed_zeros_in_a_constant(self):
+        y = bs.jit(lambda x: np.sign(x / np.array([0.0, -0.0])))(self.x)
+        np.testing.assert_array_equal(y, [1, -1])
+
+    def test_static_values_of_different_types(self):
+        f = bs.jit(lambda x, n: x * n, static_argnums=-1)
+        assert f(np.array([1, 2]), 2).dtype == np.int64
+        assert f(np.array([1, 2]), 2.0).dtype == np.float64
+
+    def test_python_integers_that_do_not_fit(self):
+        np.testing.assert_array_equal(bs.jit(lambda a: a < 2**40)(self.i4), [True] * 3)
+        with pytest.raises(OverflowError):
+            bs.jit(lambda a: a + 2**40)(self.i4)
+        y = bs.jit(lambda x, n: x * n)(np.ones(1, np.float32), 2**70)
+        assert y[0] == np.float32(2**70)
+
+    def test_constants_are_our_own(self):
+        c = np.arange(100_000.0)
+        f = bs.jit(lambda x: x * c)
+        first = f(np.ones(100_000))
+        c[:] = 3
+        np.testing.assert_array_equal(f(np.ones(100_000)), first)
+
+    def test_recursion(self):
+        @functools.partial(bs.jit, static_argnums=0)
+        def power(n):
+            return np.ones(2) if n == 0 else power(n - 1) * 2
+
+        np.testing.assert_array_equal(power(3), [8, 8])
+
+    def test_booleans(self):
+        a = np.array([[True, False], [True, True]])
+        np.testing.assert_array_equal(bs.jit(np.matmul)(a, a), a @ a)
+        assert bs.jit(np.max)(a) == np.True_
+
+    def test_masked_arrays(self):
+        with pytest.raises(errors.DTypeError, match="MaskedArray"):
+            bs.jit(np.sum)(np.ma.array([1.0, 2.0], mask=[0, 1]))
 
 
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))

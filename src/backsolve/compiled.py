@@ -18,7 +18,7 @@ from .errors import StaticArgumentError
 from .ir import Program, Type, type_of
 from .joint import record_joint
 from .operators import Custom
-from .primitive import wrap
+from .primitive import coerce, wrap
 from .rewrite import rewrite
 from .rewrite.expand import expand
 from .tensor import Staged, Tensor
@@ -107,7 +107,8 @@ class Jitted:
         return special.native is not None and plain and arrays and not kwargs and not self._static
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any]:
-        static = {k: args[k] for k in self._static if k < len(args)}
+        count = len(args)
+        static = {k % count: args[k] for k in self._static if -count <= k < count}
         dynamic = [a for k, a in enumerate(args) if k not in static]
         leaves, structure = tree.flatten((dynamic, kwargs))
         fixed = {k: x for k, x in enumerate(leaves) if not _is_number(x)}
@@ -118,7 +119,8 @@ class Jitted:
                 for x in numbers
             ]
         )
-        key = (structure, types, tuple(static.items()), tuple(fixed.items()))
+        values = [*static.items(), *fixed.items()]
+        key = (structure, types, tuple([(k, _exactly(v)) for k, v in values]))
         try:
             hash(key)
         except TypeError:
@@ -143,14 +145,12 @@ class Jitted:
         if found is not self:
             self._hits += 1
             return found  # type: ignore[return-value]
-        with self._lock:
-            found = self._known.get(key, self)
-            if found is not self:
-                return found  # type: ignore[return-value]
-            made = _build(self._f, rebuild, key[1], self._backend)
-            if made is not None:
-                self._known[key] = made
-            return made
+        # Traced and compiled without the lock: the function may call itself, or another jitted one.
+        made = _build(self._f, rebuild, key[1], self._backend)
+        if made is not None:
+            with self._lock:
+                made = self._known.setdefault(key, made)
+        return made
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of compilation for these arguments."""
@@ -220,7 +220,18 @@ def jit(
 
 
 def _is_number(x: Any) -> bool:
-    return type(x) in _PYTHON or isinstance(x, Tensor | np.ndarray | np.generic)
+    if type(x) is int:
+        return -(2**31) <= x < 2**31  # larger ones are constants: NumPy decides what they fit into
+    if type(x) in _PYTHON or isinstance(x, Tensor | np.generic):
+        return True
+    return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
+
+
+def _exactly(v: Any) -> Any:
+    """A static value as a key: 2, 2.0 and True differ, and so do 0.0 and −0.0."""
+    if isinstance(v, tuple):
+        return (tuple, *[_exactly(x) for x in v])
+    return type(v), repr(v) if isinstance(v, float | complex) else v
 
 
 def _raw(x: Any) -> Any:

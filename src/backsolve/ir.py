@@ -73,6 +73,18 @@ def type_of(value: Any) -> Type:
     return Type(tuple(value.shape), np.dtype(value.dtype))
 
 
+def is_uniform(c: Any) -> bool:
+    """A constant that is one number everywhere, such as the adjoint of a sum; +0 and −0 are two."""
+    if not isinstance(c, np.ndarray | np.generic) or not c.size:
+        return False
+    if c.size == 1:
+        return True
+    first = c.flat[0]
+    if not bool((c == first).all()):
+        return False
+    return c.dtype.kind != "f" or first != 0 or not bool(np.ptp(np.signbit(c).astype(int)))
+
+
 _serial = itertools.count().__next__
 
 

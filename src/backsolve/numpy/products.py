@@ -19,6 +19,8 @@ def _contract(subscripts: str, *operands: Any) -> Any:
     longest: dict[str, int] = {}
     for x, a in zip(labels, operands, strict=True):
         for c, n in zip(x, shape_of(a), strict=True):
+            if x.count(c) > 1 and {m for d, m in zip(x, shape_of(a), strict=True) if d == c} != {n}:
+                raise ShapeError(f"`{subscripts}`: the axes labelled {c!r} of {shape_of(a)} differ")
             longest[c] = n if longest.get(c, 1) == 1 else longest[c]
     fitted, names, present = [], [], ""
     for x, a in zip(labels, operands, strict=True):

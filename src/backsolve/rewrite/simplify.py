@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ..ir import Equation, Program, Type, Var, type_of
+from ..ir import Equation, Program, Type, Var, is_uniform, type_of
 from ..operators.contraction import split_subscripts
 from ..primitive import P
 
@@ -26,7 +24,7 @@ class _Simplifier:
         self.program = program
         self.same: dict[Var, Any] = {}  # a variable and the atom it equals
         self.made: dict[Var, Equation] = {}  # the (rewritten) equation that defines a variable
-        self.numbers = {v: c.flat[0] for v, c in program.constants if _is_uniform(c)}
+        self.numbers = {v: c.flat[0] for v, c in program.constants if is_uniform(c)}
 
     def now(self, a: Any) -> Any:
         return self.same.get(a, a) if type(a) is Var else a
@@ -56,13 +54,6 @@ class _Simplifier:
         """The equation of that primitive which defines atom `a`, if one does."""
         e = self.made.get(a) if type(a) is Var else None
         return e if e is not None and e.primitive.name == name else None
-
-
-def _is_uniform(c: Any) -> bool:
-    """A constant that is one number everywhere, such as the adjoint of a sum."""
-    if not isinstance(c, np.ndarray | np.generic) or not c.size:
-        return False
-    return c.size == 1 or bool((c == c.flat[0]).all())
 
 
 def _type(a: Any) -> Type:

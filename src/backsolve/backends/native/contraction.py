@@ -23,7 +23,12 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     labels, output = split_subscripts(e.params["subscripts"])
     views = [schedule.view_of(a) for a in e.inputs]
     out = e.outputs[0]
-    if len(views) != 2 or e.params["sizes"] or not set(output) <= set("".join(labels)):
+    if (
+        out.dtype == np.bool_
+        or len(views) != 2
+        or e.params["sizes"]
+        or not set(output) <= set("".join(labels))
+    ):
         raise Unsupported("contract")
     views = [_same_dtype(schedule, v, out.dtype) for v in views]
     for k in (0, 1):
@@ -126,7 +131,7 @@ def _as_loops(
         spread = v.imaginary.transpose(present)
         index = tuple(slice(None) if c in x else None for c in nest)
         var = Var(Type(domain, v.dtype))
-        kernel.loads[var] = v.with_(np.broadcast_to(spread[index], domain))
+        kernel.loads[var] = v.with_(np.broadcast_to(spread[(*index, ...)], domain))
         stand_ins.append(var)
     from ...primitive import P
 
@@ -134,7 +139,7 @@ def _as_loops(
     kernel.statements.append(Equation((product,), P.multiply, tuple(stand_ins), {}))
     kernel.made.add(product)
     index = tuple(slice(None) if c in order else None for c in nest)
-    target = view.with_(np.broadcast_to(view.imaginary[index], domain))
+    target = view.with_(np.broadcast_to(view.imaginary[(*index, ...)], domain))
     kernel.axes = tuple(k for k, c in enumerate(nest) if c not in order)
     if kernel.axes:
         kernel.reductions.append(("add", product, target))

@@ -115,7 +115,13 @@ def emit_entry(
                 require(b.icmp_unsigned("==", read(shape, 8 * axis, INT), INT(n)))
             data = read(obj, 16, POINTER)
         b.store(data, b.gep(table, [INT(k)]))
-    results = [_new_output(b, t) for t in outputs]
+    results: list[tuple[Any, Any]] = []
+    for t in outputs:
+        array, data = _new_output(b, t)
+        if array is not None:  # no memory: NumPy has set the error
+            _return_if_null(b, function, array, [r for r, _ in results if r is not None])
+            data = read(array, 16, POINTER)
+        results.append((array, data))
     for k, (_, data) in enumerate(results):
         b.store(data, b.gep(table, [INT(len(inputs) + k)]))
     for k, c in enumerate(constants):
@@ -134,8 +140,19 @@ def _call(b: ir.IRBuilder, address: int, result: ir.Type, args: Sequence[ir.Valu
     return b.call(b.inttoptr(INT(address), signature.as_pointer()), args)
 
 
-def _new_output(b: ir.IRBuilder, t: Type) -> tuple[ir.Value | None, ir.Value]:
-    """(array, its data); a rank-0 result is computed on the stack and boxed afterwards."""
+def _return_if_null(b: ir.IRBuilder, function: Any, obj: ir.Value, others: list[ir.Value]) -> None:
+    failed, following = function.append_basic_block(), function.append_basic_block()
+    null = INT(0).inttoptr(POINTER)
+    b.cbranch(b.icmp_unsigned("==", b.ptrtoint(obj, INT), INT(0)), failed, following)
+    b.position_at_end(failed)
+    for other in others:
+        _call(b, _python_api("Py_DecRef"), ir.VoidType(), [other])
+    b.ret(null)
+    b.position_at_end(following)
+
+
+def _new_output(b: ir.IRBuilder, t: Type) -> tuple[ir.Value | None, Any]:
+    """(array, None), or for a rank-0 result (None, a place on the stack), boxed afterwards."""
     if not t.shape:
         return None, b.bitcast(b.alloca(INT), POINTER)
     shape = b.alloca(INT, size=t.ndim)
@@ -159,7 +176,7 @@ def _new_output(b: ir.IRBuilder, t: Type) -> tuple[ir.Value | None, ir.Value]:
             null,
         ],
     )
-    return array, b.load(b.bitcast(b.gep(array, [INT(16)]), POINTER.as_pointer()))
+    return array, None
 
 
 def _finished(b: ir.IRBuilder, t: Type, result: tuple[ir.Value | None, ir.Value]) -> ir.Value:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import Equation, Program, Shape, Type, Var, type_of
+from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .contraction import lower_contraction
-from .support import DTYPES, REDUCTIONS, is_native_elementwise
+from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
@@ -91,8 +91,8 @@ class Schedule:
             self.ready[buffer] = -1
             self.views[var] = View.whole(buffer, var.shape)
         for var, value in self.program.constants:
-            raw = np.ascontiguousarray(getattr(value, "_v", value))
-            if raw.size and (raw.size == 1 or bool((raw == raw.flat[0]).all())):
+            raw = np.array(getattr(value, "_v", value), order="C")  # our own: nobody writes into it
+            if is_uniform(raw):
                 self.numbers[var] = raw.flat[0]  # the same number everywhere needs no memory
                 continue
             buffer = Buffer("constant", raw.size, raw.dtype, len(self.constants))
@@ -110,6 +110,8 @@ class Schedule:
         taken: set[Buffer] = set()
         for k, a in enumerate(self.program.outputs):
             t = type_of(a)
+            if t.weak and t.dtype.kind != "f":
+                raise Unsupported("a result that is a Python int or bool")
             view = self.view_of(a) if type(a) is Var and a not in self.numbers else None
             buffer = view.buffer if view is not None else None
             if (
@@ -171,6 +173,8 @@ class Schedule:
 
     def _lower(self, e: Equation) -> None:
         name = e.primitive.name
+        if not all(fits(a, e) for a in e.inputs):
+            raise Unsupported(f"{name} with a Python number that its dtype cannot hold")
         method = getattr(self, f"_lower_{name}", None)
         if method is not None:
             method(e)
@@ -225,6 +229,8 @@ class Schedule:
 
     def _lower_reduction(self, e: Equation) -> None:
         (a,), out = e.inputs, e.outputs[0]
+        if out.dtype == np.bool_ and e.primitive.name not in ("any", "all"):
+            raise Unsupported(f"{e.primitive.name} of booleans")
         axes, keepdims = e.params["axis"], e.params["keepdims"]
         domain = type_of(a).shape
         at = self.join(domain, e.inputs, axes)

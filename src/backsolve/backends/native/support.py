@@ -33,3 +33,19 @@ def compute_dtype(e: Equation) -> np.dtype[Any]:
         return out
     parts: list[Any] = [a if type_of(a).weak else type_of(a).dtype for a in e.inputs]
     return np.result_type(*parts)
+
+
+def fits(a: Any, e: Equation) -> bool:
+    """Whether a Python number among the inputs can be written in the dtypes of the equation.
+
+    Where it cannot, NumPy raises or compares exactly: the NumPy backend will.
+    """
+    if type(a) not in (int, float):
+        return True
+    dtypes = [type_of(x).dtype for x in (*e.inputs, *e.outputs) if not type_of(x).weak]
+    integers = [t for t in dtypes if t.kind in "iu"]
+    if type(a) is float:
+        return bool(np.isfinite(a)) or not integers
+    if abs(a) > 2**53:
+        return False
+    return all(np.iinfo(t).min <= a <= np.iinfo(t).max for t in integers)

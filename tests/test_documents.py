@@ -40,6 +40,7 @@ class TestPoster:
         system = bs.linearize(lambda x, y: (x * self.a + y * self.b) * self.c * self.d)(1.0, 1.0)
         assert system.cost("forward") == 4
         assert system.cost("reverse") == 3
+        assert "multiplications: 4 forward, 3 backward" in str(system)
         np.testing.assert_allclose(system.backward(1.0), (70.0, 105.0))
 
     def test_scalar_mlp(self):

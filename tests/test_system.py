@@ -112,6 +112,13 @@ def test_costs_of_a_chain_of_matrices():
         system.cost("sideways")
 
 
+def test_joint_rows_print_and_have_no_price():
+    system = bs.linearize(PROGRAMS["checkpoint"][0])(np.ones(3))
+    assert "checkpoint" in str(system)
+    with pytest.raises(errors.UnsupportedError, match="not known"):
+        system.cost("reverse")
+
+
 def test_text_of_a_vector_program():
     text = str(bs.linearize(lambda W, x: np.tanh(W @ x))(A, np.ones(4)))
     assert "2 rows, 2 parameters, 3 blocks" in text

@@ -20,7 +20,15 @@ def describe(system: System) -> str:
     n, p, b = len(system.rows), len(system.parameters), system.blocks
     plural = "" if p == 1 else "s"
     head = f"(I − L) dx = D dp      {n} rows, {p} parameter{plural}, {b} blocks"
-    return "\n".join([head, *(_trace(system) if n <= _SMALL else _pattern(system))])
+    body = _trace(system) if n <= _SMALL else _pattern(system)
+    few = sum(p.size for p in system.parameters) <= _SMALL
+    known = not any(row.primitive.is_joint for row in system.rows)
+    if (
+        n <= _SMALL and few and known
+    ):  # a price for each order; for more entries ask system.cost(order)
+        forward, reverse = system.cost("forward"), system.cost("reverse")
+        body.append(f"  multiplications: {forward} forward, {reverse} backward")
+    return "\n".join([head, *body])
 
 
 def name_of(system: System, row: Row) -> str:

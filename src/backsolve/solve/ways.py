@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import UnsupportedError
 from ..operators import Operator
 from ..row import Row
 from ..system import System, way
@@ -91,6 +92,10 @@ def cost(system: System, order: str) -> int:
 
     Identities and signs cost nothing, nor does the first factor of a path: it multiplies the seed, 1.
     """
+    if any(row.primitive.is_joint for row in system.rows):
+        raise UnsupportedError(
+            "the cost of a checkpointed, compiled or hand-written call inside a system is not known"
+        )
     if order == "reverse":
         return sum(y.size * _reverse_pass(system, y) for y in system.outputs if y is not None)
     if order == "forward":

@@ -54,6 +54,29 @@ class TestMemoryThatChanges:
             y = y + (x * view(buffer)).sum()
         return y
 
+    @pytest.mark.parametrize("size", [2, 5000, 200_000])
+    def test_reused_buffer_of_any_size(self, size):
+        def f(x):
+            buffer = np.zeros(size)
+            y = 0
+            for k in range(3):
+                buffer[:] = k
+                y = y + (x * buffer).sum() + np.dot(x, buffer)
+            return y
+
+        np.testing.assert_array_equal(bs.grad(f)(np.ones(size)), np.full(size, 6))
+        np.testing.assert_allclose(bs.vmap(f)(np.ones((2, size))), [6 * size] * 2)
+
+    def test_argument_written_by_the_function(self):
+        x = np.ones(5000)
+
+        def f(t):
+            y = (t * t).sum()
+            x[:] = 7
+            return y
+
+        np.testing.assert_array_equal(bs.grad(f)(x), np.full(5000, 2))
+
     def test_reused_buffer(self):
         x = np.ones(2)
         np.testing.assert_array_equal(bs.grad(self.reuses_a_buffer)(x), [3, 3])

@@ -410,16 +410,13 @@ def remember(
         t.origin = Row(prim, parents, NOTHING, params or None, known.shape, known.dtype, None)
 
 
-SMALL = 4096
-
-
 def own(constant: Any) -> Any:
-    """A constant array as a block may capture it: a copy, while that costs nothing to speak of.
+    """A constant array as a block may capture it: a copy, unless nobody can write into it.
 
     The caller may write into the array later (a buffer reused in a loop), and the derivative must be
-    that of the value that was used. Large arrays are not copied: see docs/design/limits.md.
+    that of the value that was used. A read-only array (`X.flags.writeable = False`) is not copied.
     """
-    if type(constant) is np.ndarray and constant.size <= SMALL and _may_change(constant):
+    if type(constant) is np.ndarray and _may_change(constant):
         return constant.copy()
     return constant
 

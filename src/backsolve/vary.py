@@ -10,7 +10,7 @@ import numpy as np
 from . import tree
 from .errors import NotDifferentiableError
 from .kinds import same_kind
-from .primitive import SMALL, P, own, wrap
+from .primitive import P, own, wrap
 from .row import FINISHED, Row, ancestors, descendants
 from .solve.reverse import OuterRow, back_substitute
 from .tensor import Staged, Tensor, leaf_row
@@ -48,7 +48,7 @@ class Varied:
         for x in self.originals:
             kind = type(x)
             if kind is np.ndarray:
-                x = x.copy() if x.size <= SMALL else keep(x)
+                x = keep(x)
             if (kind is np.ndarray and x.dtype.kind == "f" and x.ndim) or kind is float:
                 x = wrap(x, leaf_row(x))
             elif isinstance(x, _NUMBERS):

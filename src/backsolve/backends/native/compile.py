@@ -15,6 +15,7 @@ from ...ir import Program, type_of
 from .blas import emit_product
 from .elementwise import memory_type
 from .entry import emit_entry, knows_layout, make_builtin, slow_entry
+from .failure import CODE, FINE, call_step
 from .loops import emit_kernel
 from .schedule import Kernel, Product, Schedule, Zero
 from .views import Buffer, View
@@ -51,14 +52,15 @@ def compile_program(program: Program) -> Native:
     outputs = [type_of(a) for a in program.outputs]
     fast = knows_layout() and all(t.dtype.kind == "f" for t in inputs if t.weak)
     if fast:
-        emit_entry(module, inputs, outputs, constants, arena)
+        emit_entry(module, inputs, outputs, constants, arena, schedule.failures)
     with _lock:
         optimised, engine, assembly = _build(str(module))
     keep = [memory, constants, engine]
     if fast:
         call = make_builtin(int(engine.get_function_address("entry")), keep)
     else:
-        call = slow_entry(int(engine.get_function_address("run")), outputs, constants, arena, keep)
+        address = int(engine.get_function_address("run"))
+        call = slow_entry(address, outputs, constants, arena, schedule.failures, keep)
     stats = {
         "compile_seconds": time.perf_counter() - started,
         "kernels": sum(isinstance(s, Kernel) for s in schedule.steps),
@@ -104,9 +106,7 @@ def touched(step: Any) -> list[Buffer]:
 
 
 def _emit(module: ir.Module, schedule: Schedule) -> None:
-    function = ir.Function(
-        module, ir.FunctionType(ir.VoidType(), [POINTER.as_pointer(), POINTER]), "run"
-    )
+    function = ir.Function(module, ir.FunctionType(CODE, [POINTER.as_pointer(), POINTER]), "run")
     table, arena = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     n_inputs, n_outputs = len(schedule.program.inputs), len(schedule.outputs)
@@ -132,12 +132,12 @@ def _emit(module: ir.Module, schedule: Schedule) -> None:
     for k, step in enumerate(schedule.steps):
         if isinstance(step, Kernel):
             kernel, buffers = emit_kernel(module, f"kernel{k}", step, schedule.numbers)
-            b.call(kernel, [base(x) for x in buffers])
+            call_step(b, kernel, [base(x) for x in buffers])
         elif isinstance(step, Product):
             emit_product(b, step, address)
         else:
             _zero(b, base(step.buffer), step.buffer.nbytes)
-    b.ret_void()
+    b.ret(FINE)
     b.position_at_end(entry)
     b.branch(body)
 

@@ -24,6 +24,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Type
+from .failure import FINE, Failures
 
 INT, CINT, BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 POINTER = BYTE.as_pointer()
@@ -79,6 +80,7 @@ def emit_entry(
     outputs: Sequence[Type],
     constants: Sequence[Any],
     arena: int,
+    failures: Failures,
 ) -> None:
     """`entry(self, args, nargs)` around `run(table, arena)`."""
     signature = ir.FunctionType(POINTER, [POINTER, POINTER.as_pointer(), INT])
@@ -127,7 +129,11 @@ def emit_entry(
     for k, c in enumerate(constants):
         place = b.gep(table, [INT(len(inputs) + len(outputs) + k)])
         b.store(INT(c.ctypes.data).inttoptr(POINTER), place)
-    b.call(module.globals["run"], [table, INT(arena).inttoptr(POINTER)])
+    code = b.call(module.globals["run"], [table, INT(arena).inttoptr(POINTER)])
+    if failures.known:
+        made = [array for array, _ in results if array is not None]
+        with b.if_then(b.icmp_unsigned("!=", code, FINE), likely=False):
+            _raise(b, code, failures, made)
     b.ret(_packed(b, [_finished(b, t, r) for t, r in zip(outputs, results, strict=True)]))
     b.position_at_end(refused)
     refusal = INT(id(NotImplemented)).inttoptr(POINTER)
@@ -149,6 +155,27 @@ def _return_if_null(b: ir.IRBuilder, function: Any, obj: ir.Value, others: list[
         _call(b, _python_api("Py_DecRef"), ir.VoidType(), [other])
     b.ret(null)
     b.position_at_end(following)
+
+
+def _raise(b: ir.IRBuilder, code: ir.Value, failures: Failures, made: list[ir.Value]) -> None:
+    """Release the outputs made so far, set the exception of a code, and return NULL."""
+    for array in made:
+        _call(b, _python_api("Py_DecRef"), ir.VoidType(), [array])
+    leave = b.append_basic_block("leave")
+    choice = b.switch(code, leave)
+    for k, (kind, message) in enumerate(failures.known):
+        case = b.append_basic_block("failed")
+        choice.add_case(k + 1, case)
+        b.position_at_end(case)
+        raw = bytearray(message.encode() + b"\0")
+        text = ir.GlobalVariable(b.module, ir.ArrayType(BYTE, len(raw)), f"message{k}")
+        text.initializer, text.global_constant = ir.Constant(text.value_type, raw), True
+        text.linkage = "internal"
+        arguments = [INT(id(kind)).inttoptr(POINTER), b.bitcast(text, POINTER)]
+        _call(b, _python_api("PyErr_SetString"), ir.VoidType(), arguments)
+        b.branch(leave)
+    b.position_at_end(leave)
+    b.ret(INT(0).inttoptr(POINTER))
 
 
 def _new_output(b: ir.IRBuilder, t: Type) -> tuple[ir.Value | None, Any]:
@@ -224,18 +251,25 @@ def make_builtin(address: int, keep: list[Any]) -> Callable[..., Any]:
 
 
 def slow_entry(
-    address: int, outputs: Sequence[Type], constants: Sequence[Any], arena: int, keep: list[Any]
+    address: int,
+    outputs: Sequence[Type],
+    constants: Sequence[Any],
+    arena: int,
+    failures: Failures,
+    keep: list[Any],
 ) -> Callable[..., Any]:
     """The same through ctypes, for interpreters whose objects we do not know."""
     # PYFUNCTYPE keeps the GIL: calls share one arena.
-    run = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)
+    run = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
 
     def call(*args: Any) -> Any:
         arrays = [np.ascontiguousarray(a) for a in args]
         results = [np.empty(t.shape, t.dtype) for t in outputs]
         pointers = [a.ctypes.data for a in (*arrays, *results, *constants)]
         table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
-        run(ctypes.addressof(table), arena)
+        code = run(ctypes.addressof(table), arena)
+        if code:
+            raise failures.exception(code)
         del keep[len(keep) :]  # refers to `keep`: the code lives as long as this function
         boxed = [r[()] if t.shape == () else r for r, t in zip(results, outputs, strict=True)]
         return boxed[0] if len(boxed) == 1 else tuple(boxed)

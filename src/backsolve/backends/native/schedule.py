@@ -16,6 +16,7 @@ import numpy as np
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .contraction import lower_contraction
+from .failure import Failures
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
@@ -75,6 +76,7 @@ class Schedule:
         self.arena: list[Buffer] = []
         self.outputs: list[Buffer] = []
         self.constants: list[tuple[Buffer, Any]] = []
+        self.failures = Failures()
         for t in _types(program):
             if t.dtype not in DTYPES:
                 raise Unsupported(f"dtype {t.dtype}")
@@ -82,6 +84,10 @@ class Schedule:
         for e in program.equations:
             self._lower(e)
         self._outputs()
+
+    def fail(self, kind: type[Exception], message: str) -> int:
+        """The code with which a step makes the program raise this exception."""
+        return self.failures.code(kind, message)
 
     # ---- buffers
 

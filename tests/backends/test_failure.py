@@ -11,6 +11,7 @@ from llvmlite import ir
 
 import backsolve as bs
 from backsolve.backends.native import compile as native
+from backsolve.backends.native import kernel as kernels
 from backsolve.backends.native.failure import CODE, FINE, fail_if
 
 
@@ -39,7 +40,7 @@ def failing_kernel(module, name, kernel, numbers):
     return function, buffers
 
 
-emit_kernel = native.emit_kernel
+emit_kernel = kernels.emit_kernel
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -47,7 +48,7 @@ def test_codes_become_exceptions(monkeypatch, fast):
     if fast and not native.knows_layout():
         pytest.skip("the fast entry does not know this interpreter's objects")
     monkeypatch.setattr(native, "Schedule", Failing)
-    monkeypatch.setattr(native, "emit_kernel", failing_kernel)
+    monkeypatch.setattr(kernels, "emit_kernel", failing_kernel)
     monkeypatch.setattr(native, "knows_layout", lambda: fast)
     f = bs.jit(lambda x: (x * 2, x + 1, x.sum()))
     np.testing.assert_array_equal(f(np.array([1.0, 2.0]))[0], [2, 4])
@@ -61,7 +62,7 @@ def test_codes_become_exceptions(monkeypatch, fast):
 
 def test_a_failed_run_releases_its_outputs(monkeypatch):
     monkeypatch.setattr(native, "Schedule", Failing)
-    monkeypatch.setattr(native, "emit_kernel", failing_kernel)
+    monkeypatch.setattr(kernels, "emit_kernel", failing_kernel)
     f = bs.jit(lambda x: (x * 2, x + 1))
     x = np.full(10_000, 13.0)
 

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
 
-from .schedule import Product
-from .views import View
+from .steps import Site, Step
+from .views import Buffer, View
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
+
+
+@dataclass(eq=False)
+class Product(Step):
+    """C = A B, a stack of them: views of shape (…, m, k), (…, k, n), (…, m, n)."""
+
+    a: View
+    b: View
+    c: View
+
+    def buffers(self) -> list[Buffer]:
+        return [self.a.buffer, self.b.buffer, self.c.buffer]
+
+    def emit(self, site: Site) -> None:
+        emit_product(site.b, self, site.address)
+
+    def describe(self) -> str:
+        return f"product {self.a.shape} × {self.b.shape}"
 
 
 @cache

@@ -12,13 +12,14 @@ import numpy as np
 from llvmlite import binding, ir
 
 from ...ir import Program, type_of
-from .blas import emit_product
+from .blas import Product
 from .elementwise import memory_type
 from .entry import emit_entry, knows_layout, make_builtin, slow_entry
-from .failure import CODE, FINE, call_step
-from .loops import emit_kernel
-from .schedule import Kernel, Product, Schedule, Zero
-from .views import Buffer, View
+from .failure import CODE, FINE
+from .kernel import Kernel
+from .schedule import Schedule
+from .steps import Site
+from .views import Buffer
 
 INT = ir.IntType(64)
 POINTER = ir.IntType(8).as_pointer()
@@ -75,7 +76,7 @@ def compile_program(program: Program) -> Native:
 def lay_out(schedule: Schedule) -> int:
     """Places in the arena, reused once nobody reads a buffer any more; returns the size."""
     for at, step in enumerate(schedule.steps):
-        for buffer in touched(step):
+        for buffer in step.buffers():
             buffer.first = at if buffer.first < 0 else buffer.first
             buffer.last = at
     live: list[Buffer] = []
@@ -91,18 +92,6 @@ def lay_out(schedule: Schedule) -> int:
         live.append(buffer)
         size = max(size, offset + buffer.nbytes)
     return size
-
-
-def touched(step: Any) -> list[Buffer]:
-    if isinstance(step, Zero):
-        return [step.buffer]
-    if isinstance(step, Product):
-        return [step.a.buffer, step.b.buffer, step.c.buffer]
-    return [
-        *[v.buffer for v in step.loads.values()],
-        *[v.buffer for _, v in step.stores],
-        *[v.buffer for _, _, v in step.reductions],
-    ]
 
 
 def _emit(module: ir.Module, schedule: Schedule) -> None:
@@ -123,29 +112,14 @@ def _emit(module: ir.Module, schedule: Schedule) -> None:
                 bases[buffer] = b.bitcast(raw, memory_type(buffer.dtype).as_pointer())
         return bases[buffer]
 
-    def address(view: View, offset: int) -> ir.Value:
-        return b.gep(base(view.buffer), [INT(view.offset + offset)])
-
     body = function.append_basic_block("body")
     entry = b.block
     b.position_at_end(body)
     for k, step in enumerate(schedule.steps):
-        if isinstance(step, Kernel):
-            kernel, buffers = emit_kernel(module, f"kernel{k}", step, schedule.numbers)
-            call_step(b, kernel, [base(x) for x in buffers])
-        elif isinstance(step, Product):
-            emit_product(b, step, address)
-        else:
-            _zero(b, base(step.buffer), step.buffer.nbytes)
+        step.emit(Site(b, f"step{k}", schedule.numbers, base))
     b.ret(FINE)
     b.position_at_end(entry)
     b.branch(body)
-
-
-def _zero(b: ir.IRBuilder, pointer: ir.Value, nbytes: int) -> None:
-    raw = b.bitcast(pointer, POINTER)
-    memset = b.module.declare_intrinsic("llvm.memset", [POINTER, INT])
-    b.call(memset, [raw, ir.Constant(ir.IntType(8), 0), INT(nbytes), ir.Constant(ir.IntType(1), 0)])
 
 
 def machine() -> Any:
@@ -180,18 +154,4 @@ def _build(text: str) -> tuple[str, Any, str]:
 
 def describe(schedule: Schedule) -> str:
     """The steps, for `lower`."""
-    lines = []
-    for k, step in enumerate(schedule.steps):
-        if isinstance(step, Kernel):
-            names = " ".join(e.primitive.name for e in step.statements)
-            sums = " ".join(how for how, _, _ in step.reductions)
-            lines.append(
-                f"{k}: for {list(step.domain)}: {names}"
-                + (f" → {sums} over {list(step.axes or ())}" if sums else "")
-                + f"   ({len(step.loads)} loads, {len(step.stores)} stores)"
-            )
-        elif isinstance(step, Product):
-            lines.append(f"{k}: product {step.a.shape} × {step.b.shape}")
-        else:
-            lines.append(f"{k}: zero {step.buffer.size}")
-    return "\n".join(lines)
+    return "\n".join(f"{k}: {step.describe()}" for k, step in enumerate(schedule.steps))

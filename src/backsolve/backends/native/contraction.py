@@ -9,6 +9,9 @@ import numpy as np
 
 from ...ir import Equation, Type, Var
 from ...operators.contraction import split_subscripts
+from ...primitive import P
+from .blas import Product
+from .kernel import Kernel
 from .views import View
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ SMALL = 1 << 12  # multiplications below which a call of BLAS costs more than th
 
 
 def lower_contraction(schedule: Schedule, e: Equation) -> View:
-    from .schedule import Product, Unsupported
+    from .schedule import Unsupported
 
     labels, output = split_subscripts(e.params["subscripts"])
     views = [schedule.view_of(a) for a in e.inputs]
@@ -121,8 +124,6 @@ def _as_loops(
     view: View,
 ) -> None:
     """for batch, left, inner, right: C += A · B, with the innermost loop along C where it can be."""
-    from .schedule import Kernel
-
     domain = tuple(sizes[c] for c in nest)
     kernel = Kernel(domain)
     stand_ins = []
@@ -133,8 +134,6 @@ def _as_loops(
         var = Var(Type(domain, v.dtype))
         kernel.loads[var] = v.with_(np.broadcast_to(spread[(*index, ...)], domain))
         stand_ins.append(var)
-    from ...primitive import P
-
     product = Var(Type(domain, e.outputs[0].dtype))
     kernel.statements.append(Equation((product,), P.multiply, tuple(stand_ins), {}))
     kernel.made.add(product)

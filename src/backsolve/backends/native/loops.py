@@ -8,7 +8,7 @@ kept in a register there; one that does is added into memory, entry by entry.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -26,8 +26,10 @@ from .elementwise import (
     start_of,
 )
 from .mathematics.kernels import interleaved
-from .schedule import Kernel
 from .views import Buffer, View
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
 
 INT = ir.IntType(64)
 INTERLEAVE = 4
@@ -37,12 +39,7 @@ def emit_kernel(
     module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var, Any]
 ) -> tuple[Any, list[Buffer]]:
     """The function of a kernel, and the buffers whose pointers it takes."""
-    views = [
-        *kernel.loads.values(),
-        *[v for _, v in kernel.stores],
-        *[v for _, _, v in kernel.reductions],
-    ]
-    buffers = list(dict.fromkeys(v.buffer for v in views))
+    views, buffers = kernel.views(), kernel.buffers()
     function = ir.Function(
         module,
         ir.FunctionType(ir.VoidType(), [memory_type(x.dtype).as_pointer() for x in buffers]),

@@ -8,7 +8,6 @@ memory only if somebody outside its kernel reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .contraction import lower_contraction
 from .failure import Failures
+from .kernel import Kernel
+from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
@@ -25,38 +26,6 @@ MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 class Unsupported(Exception):  # noqa: N818 - a signal: this Program runs on the NumPy backend
     """An equation that has no native form."""
-
-
-@dataclass(eq=False)
-class Kernel:
-    """A loop nest over `domain`: statements on entries, stores, and reductions of some axes."""
-
-    domain: Shape
-    statements: list[Equation] = field(default_factory=list)
-    made: set[Var] = field(default_factory=set)
-    loads: dict[Var, View] = field(default_factory=dict)
-    stores: list[tuple[Any, View]] = field(default_factory=list)
-    reductions: list[tuple[str, Any, View]] = field(
-        default_factory=list
-    )  # output spread over domain
-    axes: tuple[int, ...] | None = None  # reduced by all reductions alike
-
-
-@dataclass(eq=False)
-class Product:
-    """C = A B, a stack of them: views of shape (…, m, k), (…, k, n), (…, m, n)."""
-
-    a: View
-    b: View
-    c: View
-
-
-@dataclass(eq=False)
-class Zero:
-    buffer: Buffer
-
-
-Step = Kernel | Product | Zero
 
 
 def _types(program: Program) -> list[Type]:
@@ -228,7 +197,7 @@ class Schedule:
         """Whether kernel `at` can read `a`: from its own registers, or from memory filled before it."""
         home = self.home.get(a)
         if home == at:
-            return a in self.steps[at].made  # type: ignore[union-attr]
+            return a in self.steps[at].made  # type: ignore[attr-defined]
         if a in self.views:
             return self.ready[self.views[a].buffer] < at
         return home is not None and home < at

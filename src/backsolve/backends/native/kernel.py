@@ -1,0 +1,47 @@
+"""A kernel: one loop nest that many equations share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...ir import Equation, Shape, Var
+from .failure import call_step
+from .loops import emit_kernel
+from .steps import Site, Step
+from .views import Buffer, View
+
+
+@dataclass(eq=False)
+class Kernel(Step):
+    """A loop nest over `domain`: statements on entries, stores, and reductions of some axes."""
+
+    domain: Shape
+    statements: list[Equation] = field(default_factory=list)
+    made: set[Var] = field(default_factory=set)
+    loads: dict[Var, View] = field(default_factory=dict)
+    stores: list[tuple[Any, View]] = field(default_factory=list)
+    reductions: list[tuple[str, Any, View]] = field(
+        default_factory=list
+    )  # output spread over domain
+    axes: tuple[int, ...] | None = None  # reduced by all reductions alike
+
+    def views(self) -> list[View]:
+        stores = [v for _, v in self.stores]
+        return [*self.loads.values(), *stores, *[v for _, _, v in self.reductions]]
+
+    def buffers(self) -> list[Buffer]:
+        return list(dict.fromkeys(v.buffer for v in self.views()))
+
+    def emit(self, site: Site) -> None:
+        function, buffers = emit_kernel(site.module, site.name, self, site.numbers)
+        call_step(site.b, function, [site.base(x) for x in buffers])
+
+    def describe(self) -> str:
+        names = " ".join(e.primitive.name for e in self.statements)
+        sums = " ".join(how for how, _, _ in self.reductions)
+        return (
+            f"for {list(self.domain)}: {names}"
+            + (f" → {sums} over {list(self.axes or ())}" if sums else "")
+            + f"   ({len(self.loads)} loads, {len(self.stores)} stores)"
+        )

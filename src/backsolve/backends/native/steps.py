@@ -1,0 +1,65 @@
+"""What a schedule is made of: steps over buffers, each of which can say and emit itself.
+
+A kind of step is one class in one file; compile.py knows only this contract.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from ...ir import Var
+from .views import Buffer, View
+
+INT = ir.IntType(64)
+POINTER = ir.IntType(8).as_pointer()
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a step is emitted: the body of `run`."""
+
+    b: ir.IRBuilder
+    name: str  # a name for the step's own function, unique in the module
+    numbers: dict[Var, Any]
+    base: Callable[[Buffer], ir.Value]  # the typed pointer to a buffer
+
+    @property
+    def module(self) -> ir.Module:
+        return self.b.module
+
+    def address(self, view: View, offset: int = 0) -> ir.Value:
+        return self.b.gep(self.base(view.buffer), [INT(view.offset + offset)])
+
+
+class Step(ABC):
+    @abstractmethod
+    def buffers(self) -> list[Buffer]:
+        """All that it reads or writes."""
+
+    @abstractmethod
+    def emit(self, site: Site) -> None: ...
+
+    @abstractmethod
+    def describe(self) -> str: ...
+
+
+@dataclass(eq=False)
+class Zero(Step):
+    buffer: Buffer
+
+    def buffers(self) -> list[Buffer]:
+        return [self.buffer]
+
+    def emit(self, site: Site) -> None:
+        raw = site.b.bitcast(site.base(self.buffer), POINTER)
+        memset = site.module.declare_intrinsic("llvm.memset", [POINTER, INT])
+        zero, plain = ir.IntType(8)(0), ir.IntType(1)(0)
+        site.b.call(memset, [raw, zero, INT(self.buffer.nbytes), plain])
+
+    def describe(self) -> str:
+        return f"zero {self.buffer.size}"

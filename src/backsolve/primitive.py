@@ -506,7 +506,9 @@ def coerce(a: Any) -> Any:
 
 def translate(error: Exception, prim: Primitive, values: Sequence[Any], params: Any) -> Exception:
     """NumPy's complaint as ours, with the shapes and the user's line."""
-    if isinstance(error, BacksolveError | IndexError | np.exceptions.AxisError):
+    if isinstance(
+        error, BacksolveError | IndexError | np.exceptions.AxisError | np.linalg.LinAlgError
+    ):
         return error
     shapes = " and ".join(str(np.shape(v)) for v in values)
     if isinstance(error, ValueError):

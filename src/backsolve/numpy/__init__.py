@@ -17,6 +17,7 @@ from . import creation as _creation
 from . import elementwise as _elementwise
 from . import indexing as _indexing
 from . import joining as _joining
+from . import linalg as linalg
 from . import linear as _linear
 from . import padding as _padding
 from . import products as _products
@@ -24,6 +25,7 @@ from . import protocol as _protocol
 from . import reductions as _reductions
 from . import shapes as _shapes
 from . import sorting as _sorting
+from . import systems as _systems
 from . import writing as _writing
 from .creation import OWN as _OWN
 
@@ -36,6 +38,7 @@ _ROOMS = (
     _reductions,
     _products,
     _linear,
+    _systems,
     _sorting,
     _calculus,
     _padding,

@@ -43,5 +43,7 @@ from .slice import Erase as Erase
 from .slice import Slice as Slice
 from .slice import Unslice as Unslice
 from .slice import pad as pad
+from .solve import Solve as Solve
+from .solve import TriangularSolve as TriangularSolve
 from .sum import OperatorSum as OperatorSum
 from .zero import Zero as Zero

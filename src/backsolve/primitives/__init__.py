@@ -5,6 +5,7 @@ from . import contract as contract
 from . import discrete as discrete
 from . import elementwise as elementwise
 from . import index as index
+from . import linalg as linalg
 from . import order as order
 from . import reduce as reduce
 from . import scan as scan

@@ -192,7 +192,7 @@ def _add_into(
     block: Any, adjoints: dict[Row, Any], seed: Any, parent: Row, fresh: set[Row], record: bool
 ) -> bool:
     """Adjoints of single entries are added in place: n reads of an array cost O(n), not O(n²)."""
-    if record or block.__class__ not in (Unslice, ScatterAdd):
+    if record or not parent.shape or block.__class__ not in (Unslice, ScatterAdd):
         return False
     old = adjoints.get(parent)
     if old is None:

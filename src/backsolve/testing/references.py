@@ -80,6 +80,30 @@ def _narrow(y: Any, a: Any) -> Any:
     return y.astype(np.float32) if np.asarray(a).dtype == np.float32 else y
 
 
+def _triangular_solve(a: Any, b: Any, lower: bool, unit: bool) -> Any:
+    T = np.tril(a) if lower else np.triu(a)
+    if unit:
+        T = T - T * np.eye(T.shape[-1], dtype=T.dtype) + np.eye(T.shape[-1], dtype=T.dtype)
+    return np.linalg.solve(T, b)
+
+
+def _determinant(a: Any) -> Any:
+    """By the first row (Laplace)."""
+    a = np.asarray(a)
+    if a.shape[-1] == 0:
+        return np.ones(a.shape[:-2], a.dtype)
+    y = np.zeros(a.shape[:-2], a.dtype)
+    for k in range(a.shape[-1]):
+        minor = np.delete(a[..., 1:, :], k, axis=-1)
+        y = y + a.dtype.type((-1) ** k) * a[..., 0, k] * _determinant(minor)
+    return y
+
+
+def _sign(a: Any) -> Any:
+    y = _determinant(a)
+    return y / np.abs(y)
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     "alias": lambda a: np.array(a),
     "cast": lambda a, dtype: np.array(a, dtype),
@@ -90,6 +114,13 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "sigmoid": special.expit,
     "softplus": lambda a: -special.log_expit(np.negative(a, dtype=np.logaddexp(a, a).dtype)),
     "argmax": np.argmax,
+    "cholesky": np.linalg.cholesky,
+    "det": _determinant,
+    "det_sign": _sign,
+    "inv": np.linalg.inv,
+    "log_abs_det": lambda a: np.log(np.abs(_determinant(a))),
+    "solve": np.linalg.solve,
+    "triangular_solve": _triangular_solve,
     "broadcast_to": np.broadcast_to,
     "concatenate": lambda *parts, axis, starts: np.concatenate(parts, axis),
     "contract": _loops,

@@ -113,6 +113,14 @@ class Call:
     dtypes: Sequence[str] = (*FLOATS, "int64", "bool")
 
 
+@dataclass(frozen=True)
+class Matrices:
+    """A stack of matrices of a kind: "definite" (and Hermitian), or "regular"."""
+
+    shape: Shape
+    kind: str = "regular"
+
+
 def _contract(subscripts: str, *shapes: Shape, sizes: Any = ()) -> Call:
     dtypes = (*FLOATS, "int64", *(MIXED[:3] if len(shapes) > 1 else ()))
     return Call(shapes, {"subscripts": subscripts, "sizes": sizes}, dtypes)
@@ -154,6 +162,14 @@ ALONG: list[tuple[Shape, int]] = [
     ((2, 0), 1),
 ]
 NUMBERS = (*FLOATS, "int64", "bool")
+SQUARES: list[Shape] = [(3, 3), (2, 2, 2), (1, 1), (0, 0), (2, 1, 1, 1), (0, 2, 2)]
+SYSTEMS: list[tuple[Shape, Shape]] = [
+    ((3, 3), (3, 2)),
+    ((2, 2, 2), (2, 2, 1)),
+    ((1, 1), (1, 1)),
+    ((0, 0), (0, 2)),
+    ((2, 2), (2, 0)),
+]
 
 CALLS: dict[str, list[Call]] = {
     "all": _over(AXES + EMPTY, ("bool",)),
@@ -165,6 +181,7 @@ CALLS: dict[str, list[Call]] = {
         Call([s], {"shape": t}, NUMBERS)
         for s, t in [((), (2,)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((1,), (0,)), ((3,), (3,))]
     ],
+    "cholesky": [Call([Matrices(s, "definite")], {}, FLOATS) for s in SQUARES],
     "concatenate": [
         Call([(2,), (3,)], {"axis": 0, "starts": (0, 2, 5)}, NUMBERS + MIXED),
         Call([(2, 1), (2, 0), (2, 2)], {"axis": 1, "starts": (0, 1, 1, 3)}, NUMBERS),
@@ -194,6 +211,8 @@ CALLS: dict[str, list[Call]] = {
     ],
     "cumprod": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
     "cumsum": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
+    "det": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
+    "det_sign": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "gather": [
         Call([(3,), ONE_INDEX], {}, NUMBERS),
         Call([(3, 2), ONE_INDEX], {}, NUMBERS),
@@ -202,6 +221,8 @@ CALLS: dict[str, list[Call]] = {
         Call([(3, 2), np.array(1)], {}, NUMBERS),
         Call([(3,), np.zeros(0, int)], {}, NUMBERS),
     ],
+    "inv": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
+    "log_abs_det": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "logsumexp": _over(AXES, FLOATS) + _over(EMPTY, ("float32", "float64")),
     "max": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
     "min": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
@@ -246,7 +267,13 @@ CALLS: dict[str, list[Call]] = {
         for s, spec in SPECS
         for v in dict.fromkeys([np.zeros(s)[key_of(spec)].shape, ()])
     ],
+    "solve": [Call([Matrices(s), t], {}, FLOATS + MIXED[:3]) for s, t in SYSTEMS],
     "sum": _over(AXES + EMPTY, NUMBERS),
+    "triangular_solve": [
+        Call([Matrices(s), t], {"lower": lower, "unit": unit}, FLOATS + MIXED[:3])
+        for s, t in SYSTEMS
+        for lower, unit in [(True, False), (False, False), (True, True), (False, True)]
+    ],
     "unslice": [
         Call([np.zeros(s)[key_of(spec)].shape], {"spec": spec, "shape": s}, NUMBERS)
         for s, spec in SPECS
@@ -272,7 +299,7 @@ def cases(prim: Primitive | str) -> Iterator[Case]:
             )
         for call in CALLS[name]:
             for dtype in call.dtypes:
-                kinds = [ANY if isinstance(a, tuple) else a for a in call.args]
+                kinds = [_kind_of(a) for a in call.args]
                 shapes = [a if isinstance(a, tuple) else a.shape for a in call.args]
                 yield _case(prim, dtype, kinds, shapes, call.params, reference)
         return
@@ -287,6 +314,10 @@ def cases(prim: Primitive | str) -> Iterator[Case]:
                 continue
             for form in [((),) * arity] if dtype in (FLOAT, COMPLEX) else BY_ARITY[arity]:
                 yield _case(prim, dtype, kinds, form, params, reference)
+
+
+def _kind_of(arg: Any) -> Any:
+    return ANY if isinstance(arg, tuple) else arg.kind if isinstance(arg, Matrices) else arg
 
 
 def _arity(prim: Primitive) -> int:
@@ -319,13 +350,22 @@ def _spread(dtype: str, kinds: Sequence[Any]) -> list[str]:
 
 
 def _is_free(kind: Any) -> bool:
-    return isinstance(kind, tuple) or kind == ANY if not isinstance(kind, np.ndarray) else False
+    return (
+        isinstance(kind, tuple) or kind in (ANY, *MATRICES)
+        if not isinstance(kind, np.ndarray)
+        else False
+    )
+
+
+MATRICES = ("definite", "regular")
 
 
 def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
     """Random values of a kind: ANY keeps off 0, (low, high) is an interval, an array is itself."""
     if isinstance(kind, np.ndarray):
         return kind
+    if kind in MATRICES:
+        return _draw_matrices(rng, kind, shape, dtype)
     if kind == "bool" or dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)[()]
     if kind in ("integer", "small"):
@@ -341,6 +381,14 @@ def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
     if "python" in dtype:
         return np.asarray(x).item()
     return np.asarray(x).astype(dtype)[()]
+
+
+def _draw_matrices(rng: np.random.Generator, kind: str, shape: Shape, dtype: str) -> Any:
+    x = draw(rng, (-1.0, 1.0), shape, dtype)
+    x = np.asarray(x + 2 * np.eye(shape[-1]))
+    if kind == "definite":
+        x = x @ np.conjugate(np.swapaxes(x, -1, -2))
+    return x.astype(dtype)
 
 
 def _defined(reference: Any, kinds: Sequence[Any], dtype: str, params: Any) -> bool:

@@ -1,0 +1,195 @@
+"""Factorisations, systems and determinants on Tensors; their rows are checked in test_rows.py."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import backsolve as bs
+from backsolve.errors import ShapeError
+from backsolve.numpy import linalg
+from backsolve.testing import check_grads
+
+rng = np.random.default_rng(3)
+
+
+def matrices(*shape: int, dtype: str = "float64") -> Any:
+    x = rng.uniform(-1, 1, shape)
+    if dtype == "complex128":
+        x = x + 1j * rng.uniform(-1, 1, shape)
+    return x
+
+
+def definite(*shape: int, dtype: str = "float64") -> Any:
+    x = matrices(*shape, dtype=dtype)
+    return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
+
+
+VARIANTS = list(itertools.product((0, "T", 2), (False, True), (False, True)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(("trans", "lower", "unit"), VARIANTS)
+def test_solve_triangular_is_scipys(dtype: str, trans: Any, lower: bool, unit: bool) -> None:
+    A, b, B = matrices(3, 3, dtype=dtype) + 2 * np.eye(3), matrices(3), matrices(3, 2, dtype=dtype)
+    for right in (b, B):
+        got = linalg.solve_triangular(bs.tensor(A), right, trans, lower, unit)
+        expected = scipy.linalg.solve_triangular(A, right, trans, lower, unit)
+        np.testing.assert_allclose(got.value, expected)
+        check_grads(lambda A, b: linalg.solve_triangular(A, b, trans, lower, unit), [A, right])
+
+
+def test_solve_triangular_spreads_stacks() -> None:
+    A, B = matrices(2, 1, 3, 3) + 2 * np.eye(3), matrices(4, 3, 2)
+    got = linalg.solve_triangular(A, B, lower=True)
+    assert got.shape == (2, 4, 3, 2)
+    np.testing.assert_allclose(np.tril(A) @ got, np.broadcast_to(B, got.shape))
+    check_grads(lambda A, B: linalg.solve_triangular(A, B, lower=True), [A, B], order=1)
+
+
+def test_solve_triangular_reads_views_of_every_layout() -> None:
+    A, B = matrices(5, 5) + 3 * np.eye(5), matrices(5, 5)
+    for a in (A, A.T, A[::-1, ::-1], A[:3, :3].T, np.asfortranarray(A)[1:, 1:]):
+        b = B[: len(a), ::2]
+        got = linalg.solve_triangular(a, b, lower=True)
+        np.testing.assert_allclose(np.tril(a) @ got, b, atol=1e-12)
+
+
+def test_solve_triangular_reads_one_triangle() -> None:
+    A = np.array([[2.0, np.nan], [1.0, 4.0]])
+    gradient = bs.grad(lambda A: np.sum(linalg.solve_triangular(A, np.ones(2), lower=True)))(A)
+    np.testing.assert_allclose(gradient, [[-0.1875, 0.0], [-0.125, -0.03125]])
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_cho_solve(lower: bool, dtype: str) -> None:
+    A, b = definite(3, 3, dtype=dtype), matrices(3, dtype=dtype)
+
+    def solve(A: Any, b: Any) -> Any:
+        return linalg.cho_solve((np.linalg.cholesky(A, upper=not lower), lower), b)
+
+    np.testing.assert_allclose(solve(A, b), np.linalg.solve(A, b))
+    check_grads(solve, [A, b])
+
+
+def test_cholesky_reads_one_triangle_and_so_does_its_gradient() -> None:
+    A = definite(3, 3)
+    spoiled = np.where(np.tri(3, dtype=bool), A, np.nan)
+
+    def log_det(A: Any) -> Any:
+        return 2 * np.sum(np.log(np.diagonal(np.linalg.cholesky(A))))
+
+    expected = np.linalg.inv(A)
+    for a in (A, spoiled):
+        gradient = bs.grad(log_det)(a)
+        assert not np.triu(gradient, 1).any()
+        np.testing.assert_allclose(np.diag(gradient), np.diag(expected))
+        np.testing.assert_allclose(np.tril(gradient, -1), 2 * np.tril(expected, -1))
+    # with respect to what makes A symmetric, it is the gradient everybody writes down
+    through = bs.grad(lambda B: log_det(B @ B.T))(A)
+    np.testing.assert_allclose(through, 2 * np.linalg.inv(A @ A.T) @ A)
+
+
+@pytest.mark.parametrize("f", [np.linalg.cholesky, lambda A: np.linalg.cholesky(A, upper=True)])
+def test_cholesky_of_an_indefinite_matrix_raises(f: Any) -> None:
+    A = np.array([[1.0, 2.0], [2.0, 1.0]])
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        f(bs.tensor(A))
+    with pytest.raises(np.linalg.LinAlgError):
+        bs.grad(lambda A: np.sum(f(A)))(A)
+    with pytest.raises(np.linalg.LinAlgError):
+        bs.jit(f)(A)
+
+
+@pytest.mark.parametrize("f", [np.linalg.inv, lambda A: np.linalg.solve(A, np.ones(2))])
+def test_a_singular_matrix_raises(f: Any) -> None:
+    with pytest.raises(np.linalg.LinAlgError, match=r"[Ss]ingular"):
+        f(bs.tensor(np.ones((2, 2))))
+    with pytest.raises(np.linalg.LinAlgError, match=r"[Ss]ingular"):
+        bs.jit(f)(np.ones((2, 2)))
+
+
+def test_a_triangular_matrix_with_a_zero_on_its_diagonal_raises() -> None:
+    T = np.array([[1.0, 0.0], [1.0, 0.0]])
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        linalg.solve_triangular(T, np.ones(2), lower=True)
+    np.testing.assert_array_equal(
+        linalg.solve_triangular(T, np.ones(2), lower=True, unit_diagonal=True), [1.0, 0.0]
+    )
+
+
+def test_a_singular_matrix_has_a_determinant_but_no_gradient_of_it() -> None:
+    assert float(np.linalg.det(bs.tensor(np.ones((2, 2))))) == 0.0
+    with pytest.raises(np.linalg.LinAlgError, match=r"[Ss]ingular"):
+        bs.grad(np.linalg.det)(np.ones((2, 2)))
+
+
+def test_wrong_shapes_are_told() -> None:
+    with pytest.raises(ShapeError, match=r"square.*\(2, 3\)"):
+        np.linalg.cholesky(bs.tensor(np.ones((2, 3))))
+    with pytest.raises(ShapeError, match=r"right-hand side.*\(3, 1\)"):
+        np.linalg.solve(bs.tensor(np.eye(2)), np.ones(3))
+    with pytest.raises(ShapeError, match="stacks"):
+        np.linalg.solve(bs.tensor(np.zeros((2, 3, 3))), np.ones((4, 3, 1)))
+    with pytest.raises(ValueError, match="trans"):
+        linalg.solve_triangular(np.eye(2), np.ones(2), trans=3)
+
+
+def test_higher_orders_and_batches() -> None:
+    A, t = definite(3, 3), matrices(3)
+
+    def f(s: Any) -> Any:
+        L = np.linalg.cholesky(A + s * np.eye(3))
+        z = linalg.solve_triangular(L, t, lower=True)
+        return np.sum(z * z) + np.linalg.slogdet(L)[1]
+
+    def exact(s: Any) -> Any:
+        B = A + s * np.eye(3)
+        return t @ np.linalg.inv(B) @ t + 0.5 * np.log(np.linalg.det(B))
+
+    third, third_exact = f, exact
+    for _ in range(3):
+        third, third_exact = bs.grad(third), bs.grad(third_exact)
+    np.testing.assert_allclose(third(0.3), third_exact(0.3))
+    s = np.array([0.1, 0.2])
+    np.testing.assert_allclose(bs.vmap(bs.grad(f))(s), [bs.grad(f)(0.1), bs.grad(f)(0.2)])
+    hessian = bs.hessian(lambda b: np.sum(np.linalg.solve(A, b) ** 2))(t)
+    inverse = np.linalg.inv(A)
+    np.testing.assert_allclose(hessian, 2 * inverse.T @ inverse)
+
+
+def test_jit_gives_the_same() -> None:
+    A, b = definite(4, 4), matrices(4)
+
+    def f(A: Any, b: Any) -> Any:
+        L = np.linalg.cholesky(A)
+        z = linalg.solve_triangular(L, b, lower=True)
+        return np.sum(z * z) + np.sum(np.log(np.diagonal(L))) + np.linalg.slogdet(A)[1]
+
+    np.testing.assert_allclose(bs.jit(f)(A, b), f(A, b))
+    got, expected = bs.jit(bs.grad(f, (0, 1)))(A, b), bs.grad(f, (0, 1))(A, b)
+    for x, y in zip(got, expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_the_namespace_is_numpys() -> None:
+    assert linalg.cholesky is np.linalg.cholesky
+    assert linalg.norm is np.linalg.norm
+    assert bs.numpy.linalg is linalg
+    assert {"solve_triangular", "cho_solve", "eigh"} <= set(dir(linalg))
+    with pytest.raises(AttributeError):
+        _ = linalg.no_such_function
+
+
+def test_source_writes_systems() -> None:
+    A, b = definite(2, 2), matrices(2)
+    text = bs.source(
+        lambda A, b: (np.linalg.solve(A, b[:, None]) @ b[None]) + np.linalg.cholesky(A), A, b
+    )
+    assert "np.linalg.solve(" in text
+    assert "np.linalg.cholesky(" in text

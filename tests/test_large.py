@@ -1,4 +1,4 @@
-"""Large arrays in eager mode: the compiled loop takes over after a while, and computes the same."""
+"""Eager mode: a compiled loop takes over after a while, and computes the same."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def test_a_compiled_loop_agrees(dtype, monkeypatch):
     f = module.large(np.sin, "sin")
     x = np.linspace(-50, 50, module.LARGE + 3).astype(dtype)
     np.testing.assert_array_equal(f(x), np.sin(x))  # decides, and still answers by NumPy
-    np.testing.assert_allclose(
-        f(x), np.sin(x), rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps
-    )
-    np.testing.assert_array_equal(f(x[::2]), np.sin(x[::2]))
-    np.testing.assert_array_equal(f(x[:10]), np.sin(x[:10]))
+    eps = np.finfo(dtype).eps
+    for part in (x, x[:10], x[:12].reshape(2, 1, 6), x[:1], x[:0], x[:0].reshape(3, 0)):
+        np.testing.assert_allclose(f(part), np.sin(part), rtol=4 * eps, atol=eps)
+        assert f(part).dtype == dtype
+    for strided in (x[::2], x[:10][::-1], x[:12].reshape(3, 4).T, x[:1].reshape(())):
+        np.testing.assert_array_equal(f(strided), np.sin(strided))
     assert calls == [("sin", np.dtype(dtype))]
 
 

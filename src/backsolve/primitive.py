@@ -29,7 +29,7 @@ import numpy as np
 
 from .errors import BacksolveError, DTypeError, ShapeError, StaticArgumentError
 from .ir import Type, Var, type_of
-from .row import NOTHING, Replayed, Row
+from .row import NOTHING, Replayed, Row, next_index
 
 PRIMITIVES: dict[str, Primitive] = {}
 P = SimpleNamespace()  # the same primitives as attributes: P.multiply(a, b)
@@ -301,9 +301,15 @@ class Unary(Primitive):
                     shape, dtype = (), type_of(y).dtype
                 if shape == parent.shape:
                     shape = parent.shape  # one tuple for both: the solve compares by identity
-                t.row = row = Row(self, (parent,), saved, None, shape, dtype, None)
-                if parent.owner is not None:
-                    row.owner = ref(t)
+                t.row = row = new(Row)  # Row(…) without the call of its __init__
+                row.primitive = self
+                row.parents = (parent,)
+                row.saved = saved
+                row.params = None
+                row.shape = shape
+                row.dtype = dtype
+                row.owner = None if parent.owner is None else ref(t)
+                row.index = next_index()
             else:
                 remember(t, self, (a,), (v,), {})
             if hook.observe is not None:
@@ -318,71 +324,87 @@ class Binary(Primitive):
 
     def __init__(self, name: str, run: Callable[..., Any], **fields: Any):
         super().__init__(name, run, **fields)
-        self.call = self._fast_lane()
+        self.call = binary_lane(self, run, self._wants or ((), ()))
 
     def __call__(self, a: Any, b: Any) -> Any:
         return self.call(a, b)
 
-    def _fast_lane(self) -> Callable[[Any, Any], Any]:
-        run, differentiable, general = self.run, self.differentiable, Primitive.__call__
-        # Which of (y, a, b) to keep when a varies, b varies, both vary.
-        wants = [set(w) for w in self._wants] or [set(), set()]
-        pick_a, pick_b, pick_both = _pick(wants[0]), _pick(wants[1]), _pick(wants[0] | wants[1])
-        new, hook, plain = object.__new__, hooks, _PLAIN
 
-        def call(a: Any, b: Any) -> Any:
-            Tensor = hook.Tensor
-            if type(a) is Tensor:
-                va, row_a = a._v, a.row
-                if type(b) is Tensor:
-                    vb, row_b = b._v, b.row
-                elif type(b) in plain:
-                    vb, row_b = b, None
-                else:
-                    return general(self, a, b)
-            elif type(b) is Tensor and type(a) in plain:
-                va, row_a, vb, row_b = a, None, b._v, b.row
+def binary_lane(
+    prim: Primitive,
+    run: Callable[..., Any],
+    keep: Sequence[Sequence[int]],
+    params: dict[str, Any] | None = None,
+) -> Callable[[Any, Any], Any]:
+    """The same as prim(a, b, **params), unrolled. `keep`: which of (y, a, b) each block captures."""
+    differentiable, metadata = prim.differentiable, params or {}
+    # Which of (y, a, b) to keep when a varies, b varies, both vary.
+    wants = [set(w) for w in keep]
+    pick_a, pick_b, pick_both = _pick(wants[0]), _pick(wants[1]), _pick(wants[0] | wants[1])
+    new, hook, plain, ndarray = object.__new__, hooks, _PLAIN, np.ndarray
+
+    def general(a: Any, b: Any) -> Any:
+        return Primitive.__call__(prim, a, b, **metadata)
+
+    def call(a: Any, b: Any) -> Any:
+        Tensor = hook.Tensor
+        if type(a) is Tensor:
+            va, row_a = a._v, a.row
+            if type(b) is Tensor:
+                vb, row_b = b._v, b.row
+            elif type(b) in plain:
+                vb, row_b = b, None
             else:
-                return general(self, a, b)
+                return general(a, b)
+        elif type(b) is Tensor and type(a) in plain:
+            va, row_a, vb, row_b = a, None, b._v, b.row
+        else:
+            return general(a, b)
+        try:
+            y = run(va, vb)
+        except Exception as error:
+            raise translate(error, prim, (va, vb), metadata) from error
+        t = new(Tensor)
+        t._v = y
+        t.grad = t.row = None
+        if (row_a is not None or row_b is not None) and differentiable:
+            parents: Any
+            if row_b is None:
+                owner = row_a.owner
+                saved = pick_a(y, va, own(vb) if vb.__class__ is ndarray else vb)
+                parents = (row_a, None if owner is None else constant(b, vb))
+            elif row_a is None:
+                owner = row_b.owner
+                saved = pick_b(y, own(va) if va.__class__ is ndarray else va, vb)
+                parents = (None if owner is None else constant(a, va), row_b)
+            else:
+                owner = row_a.owner or row_b.owner
+                saved = pick_both(y, va, vb)
+                parents = (row_a, row_b)
             try:
-                y = run(va, vb)
-            except Exception as error:
-                raise translate(error, self, (va, vb), {}) from error
-            t = new(Tensor)
-            t._v = y
-            t.grad = t.row = None
-            if (row_a is not None or row_b is not None) and differentiable:
-                parents: Any
-                if row_b is None:
-                    owner = row_a.owner
-                    saved = pick_a(y, va, own(vb))
-                    parents = (row_a, None if owner is None else constant(b, vb))
-                elif row_a is None:
-                    owner = row_b.owner
-                    saved = pick_b(y, own(va), vb)
-                    parents = (None if owner is None else constant(a, va), row_b)
-                else:
-                    owner = row_a.owner or row_b.owner
-                    saved = pick_both(y, va, vb)
-                    parents = (row_a, row_b)
-                try:
-                    shape, dtype = y.shape, y.dtype
-                except AttributeError:  # two bare Python numbers gave a third
-                    shape, dtype = (), type_of(y).dtype
-                if row_a is not None and shape == row_a.shape:
-                    shape = row_a.shape
-                elif row_b is not None and shape == row_b.shape:
-                    shape = row_b.shape
-                t.row = row = Row(self, parents, saved, None, shape, dtype, None)
-                if owner is not None:
-                    row.owner = ref(t)
-            else:
-                remember(t, self, (a, b), (va, vb), {})
-            if hook.observe is not None:
-                hook.observe(self, t.row, y, (a, b))
-            return t
+                shape, dtype = y.shape, y.dtype
+            except AttributeError:  # two bare Python numbers gave a third
+                shape, dtype = (), type_of(y).dtype
+            if row_a is not None and shape == row_a.shape:
+                shape = row_a.shape
+            elif row_b is not None and shape == row_b.shape:
+                shape = row_b.shape
+            t.row = row = new(Row)
+            row.primitive = prim
+            row.parents = parents
+            row.saved = saved
+            row.params = params
+            row.shape = shape
+            row.dtype = dtype
+            row.owner = None if owner is None else ref(t)
+            row.index = next_index()
+        else:
+            remember(t, prim, (a, b), (va, vb), metadata)
+        if hook.observe is not None:
+            hook.observe(prim, t.row, y, (a, b))
+        return t
 
-        return call
+    return call
 
 
 def constant(a: Any, v: Any) -> Any:

@@ -56,12 +56,17 @@ class Structure:
         kind = self.kind
         if kind is LEAF:
             return next(leaves)
+        xs = [
+            next(leaves) if child.kind is LEAF else child._build(leaves) for child in self.children
+        ]
         if kind is tuple:
-            return tuple([child._build(leaves) for child in self.children])
+            return tuple(xs)
+        if kind is list:
+            return xs
         if kind is type(None):
             return None
         _, rebuild = _handlers(self.kind)
-        return rebuild(self.kind, self.meta, [child._build(leaves) for child in self.children])
+        return rebuild(self.kind, self.meta, xs)
 
 
 LEAF = object()
@@ -122,6 +127,15 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
+    if kind is tuple or kind is list:
+        parts = []
+        for child in tree:
+            if type(child) is np.ndarray:
+                leaves.append(child)
+                parts.append(_LEAF_STRUCTURE)
+            else:
+                parts.append(_flatten_into(child, leaves))
+        return Structure(kind, None, tuple(parts))
     if kind is np.ndarray or kind is float:
         leaves.append(tree)
         return _LEAF_STRUCTURE

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..operators.contraction import _LETTERS
 from ..primitive import FUNCTIONS, UFUNCS, P
+from ..primitives.contract import matrix_product
 from ._register import all_axes, array, dtype_of, function, ndim_of, one_axis, reject, shape_of
 
 
@@ -46,7 +47,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
     s: Any = getattr(x1, "shape", ())
     t: Any = getattr(x2, "shape", ())
     if len(s) == 2 and len(t) == 2 and s[1] == t[0]:  # two matrices: no ceremony
-        return P.contract(x1, x2, subscripts="ij,jk->ik", sizes=())
+        return matrix_product(x1, x2)
     a, b = array(x1), array(x2)
     s, t = shape_of(a), shape_of(b)
     if not s or not t:
@@ -77,7 +78,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 
 @function
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    if out is None and len(getattr(a, "shape", ())) == 2 and len(getattr(b, "shape", ())) == 2:
+    if out is None and len(getattr(a, "shape", ())) == len(getattr(b, "shape", ())) == 2:
         return matmul(a, b)
     reject("dot", out=out)
     a, b = _strong(a), _strong(b)

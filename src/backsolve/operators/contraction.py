@@ -22,14 +22,10 @@ import numpy as np
 from ..ir import Type
 from ..primitive import P
 from .base import Cost, Operator, fitted, show
+from .nests import plan_of, run_nest, split_subscripts
 from .structure import facts
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def split_subscripts(subscripts: str) -> tuple[list[str], str]:
-    inputs, output = subscripts.split("->")
-    return inputs.split(","), output
 
 
 def _contract(operands: list[Any], subscripts: str, sizes: tuple[tuple[str, int], ...]) -> Any:
@@ -37,7 +33,14 @@ def _contract(operands: list[Any], subscripts: str, sizes: tuple[tuple[str, int]
     for a in operands:
         if type(a) is not np.ndarray:
             return P.contract(*operands, subscripts=subscripts, sizes=sizes)
-    return P.contract.run(*operands, subscripts=subscripts, sizes=sizes)
+    return run_nest(*operands, subscripts=subscripts, sizes=sizes)
+
+
+@lru_cache(maxsize=4096)
+def _way_back(subscripts: str, hole: int) -> Any:
+    """How to run the swapped nest of two operands by one matrix product, if that can be."""
+    swapped, absent = swap(subscripts, hole)
+    return None if absent or subscripts.count(",") != 1 else plan_of(swapped)
 
 
 @lru_cache(maxsize=4096)
@@ -79,6 +82,11 @@ class Contraction(Operator):
         return _contract(operands, self.subscripts, self.sizes)
 
     def pull(self, t: Any) -> Any:
+        if len(self.operands) == 2 and t.__class__ is np.ndarray and t.dtype.kind != "c":
+            a, b = self.operands
+            run = _way_back(self.subscripts, self.hole)
+            if run is not None and (b if a is None else a).__class__ is np.ndarray:
+                return run(t, b) if a is None else run(a, t)
         swapped, absent = swap(self.subscripts, self.hole)
         real = t.dtype.kind != "c"
         operands = list(self.operands) if real else [_conjugate(a) for a in self.operands]

@@ -1,7 +1,7 @@
-"""Element-wise functions of large arrays: NumPy's loop, or our own where it is the faster one.
+"""Element-wise functions of arrays: NumPy's loop, or our own where it is the faster one.
 
 A compiled loop (backends/native/mathematics) is within 2 ulp and often faster than NumPy's, but not on
-every processor, and it must be compiled first. So a function that has met a few million entries has
+every processor, and it must be compiled first. So a function that has met a million entries has
 both timed once, on the array at hand, and stays with the winner.
 """
 
@@ -16,8 +16,9 @@ import numpy as np
 
 from ..primitive import hooks
 
-LARGE = 1 << 15  # entries from which on the call of a compiled loop does not show
-ENOUGH = 1 << 22  # entries seen before compiling pays
+LARGE = 1 << 15  # entries from which on the GIL is released
+ENOUGH = 1 << 20  # entries seen before compiling pays
+CALL = 50  # entries that take as long as a call of NumPy
 
 _lock = threading.Lock()
 
@@ -28,7 +29,7 @@ def large(ufunc: Callable[..., Any], name: str) -> Callable[[Any], Any]:
     chosen: dict[Any, Callable[[Any], Any]] = {}
 
     def call(a: Any) -> Any:
-        if a.__class__ is np.ndarray and a.size >= LARGE:
+        if a.__class__ is np.ndarray:
             found = chosen.get(a.dtype)
             return found(a) if found is not None else consider(a)
         return ufunc(a)
@@ -37,11 +38,11 @@ def large(ufunc: Callable[..., Any], name: str) -> Callable[[Any], Any]:
         if a.dtype.char not in "fd" or not a.flags.c_contiguous or hooks.kernel is None:
             return ufunc(a)
         with _lock:
-            seen[a.dtype] = seen.get(a.dtype, 0) + a.size
+            seen[a.dtype] = seen.get(a.dtype, 0) + a.size + CALL
             if seen[a.dtype] >= ENOUGH and a.dtype not in chosen:
                 kernel = hooks.kernel(name, a.dtype)
-                faster = kernel is not None and _time(kernel, a) < 0.9 * _time(ufunc, a)
-                chosen[a.dtype] = _guarded(kernel, ufunc) if faster else ufunc
+                ours = _guarded(kernel, ufunc) if kernel is not None else ufunc
+                chosen[a.dtype] = ours if _time(ours, a) < 0.9 * _time(ufunc, a) else ufunc
         return ufunc(a)
 
     call.__name__ = name
@@ -49,7 +50,15 @@ def large(ufunc: Callable[..., Any], name: str) -> Callable[[Any], Any]:
 
 
 def _guarded(kernel: Any, ufunc: Any) -> Callable[[Any], Any]:
-    return lambda a: kernel(a) if a.flags.c_contiguous else ufunc(a)
+    quick = kernel.quick or ufunc
+
+    def call(a: Any) -> Any:
+        if a.size < LARGE:
+            y = quick(a)
+            return y if y is not NotImplemented else ufunc(a)
+        return kernel(a) if a.flags.c_contiguous else ufunc(a)
+
+    return call
 
 
 def _time(run: Callable[[Any], Any], a: Any) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir import Equation, Program, Type, Var, is_uniform, type_of
-from ..operators.contraction import split_subscripts
+from ..operators.nests import split_subscripts
 from ..primitive import P
 
 Rule = Callable[["_Simplifier", Equation], Any]

@@ -16,7 +16,7 @@ from scipy import special
 
 from ..errors import UnsupportedError
 from ..ir import Type
-from ..operators.contraction import split_subscripts
+from ..operators.nests import split_subscripts
 from ..operators.slice import show_spec
 from ..primitive import PRIMITIVES, UFUNCS, Primitive
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir import Equation, Type, Var
-from ...operators.contraction import split_subscripts
+from ...operators.nests import split_subscripts
 from ...primitive import P
 from .blas import Product
 from .kernel import Kernel

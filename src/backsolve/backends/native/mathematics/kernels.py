@@ -3,7 +3,8 @@
     kernel = kernels.unary("sin", np.float64)
     y = kernel(x)              # or kernel(x, out=y), which may be x itself
 
-The call releases the GIL (ctypes does), so that several threads can share an array.
+The call releases the GIL (ctypes does), so that several threads can share an array. `kernel.quick`, where
+there is one, keeps it, and costs a tenth of a microsecond instead of ten: for small arrays.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from ..array_entry import emit_array_entry
+from ..entry import knows_layout, make_builtin
 from . import BINARY, EMITTERS, NARROW, RANGE_LIMIT, Emitter
 from .lanes import FORMATS, Format, Real
 
@@ -43,6 +46,7 @@ class Kernel:
     dtype: np.dtype[Any]
     loop: Loop
     call: Callable[..., None] = field(repr=False)
+    quick: Callable[[Any], Any] | None = field(repr=False)  # NotImplemented to all it does not know
 
     def __call__(self, *inputs: Any, out: np.ndarray | None = None) -> np.ndarray:
         arrays = inputs
@@ -85,7 +89,10 @@ def binary(name: str, dtype: Any) -> Kernel:
 def _kernel(name: str, dtype: np.dtype[Any], inputs: int) -> Kernel:
     loop = (compile_unary if inputs == 1 else compile_binary)(name, dtype)
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (inputs + 1), ctypes.c_int64)
-    return Kernel(name, dtype, loop, signature(loop.address))
+    quick = None
+    if inputs == 1 and knows_layout():
+        quick = make_builtin(loop.engine.get_function_address("entry"), [loop])
+    return Kernel(name, dtype, loop, signature(loop.address), quick)
 
 
 def compile_unary(name: str, dtype: Any) -> Loop:
@@ -107,7 +114,10 @@ def _compile(name: str, dtype: str, inputs: int) -> Loop:
             f"of which {', '.join(sorted(BINARY))} take two"
         )
     machine = _host()
-    module = optimise(emit_loop(name, dtype), machine)
+    emitted = emit_loop(name, dtype)
+    if inputs == 1 and knows_layout():
+        emit_array_entry(emitted, emitted.get_global(f"backsolve_{name}_{dtype}"), np.dtype(dtype))
+    module = optimise(emitted, machine)
     optimised = str(module)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()

@@ -12,51 +12,22 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .entry import _BEHAVED, _NEW, CINT, INT, POINTER, _call, _numpy_api, _python_api
+from . import objects
+from .builtin import CINT, INT, POINTER, Builtin
 
 
-def emit_array_entry(module: ir.Module, loop: ir.Function, dtype: np.dtype[Any]) -> None:
-    """`entry(self, args, nargs)` around `loop`."""
-    signature = ir.FunctionType(POINTER, [POINTER, POINTER.as_pointer(), INT])
-    function = ir.Function(module, signature, "entry")
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    refused = function.append_basic_block("refused")
-
-    def require(condition: ir.Value) -> None:
-        following = function.append_basic_block()
-        b.cbranch(condition, following, refused)
-        b.position_at_end(following)
-
-    def read(obj: ir.Value, offset: int, t: ir.Type) -> ir.Value:
-        return b.load(b.bitcast(b.gep(obj, [INT(offset)]), t.as_pointer()))
-
-    def address(obj: Any) -> ir.Value:
-        return INT(id(obj))
-
-    source = b.load(function.args[1])
-    require(b.icmp_unsigned("==", read(source, 8, INT), address(np.ndarray)))
-    require(b.icmp_unsigned("==", read(source, 56, INT), address(dtype)))
-    flags = b.and_(read(source, 64, CINT), CINT(_BEHAVED))
-    require(b.icmp_unsigned("==", flags, CINT(_BEHAVED)))
-    rank, shape = read(source, 24, CINT), read(source, 32, POINTER)
-    require(b.icmp_signed(">", rank, CINT(0)))
+def emit_array_entry(module: ir.Module, loop: ir.Function, dtype: np.dtype[Any]) -> objects.Table:
+    """`entry(self, args, nargs)` around `loop`; the table that `self` must be."""
+    f = Builtin(module, "entry")
+    b, source = f.b, f.argument(0)
+    f.require_array(source, dtype, objects.CONTIGUOUS | objects.ALIGNED)
+    rank, shape = f.read(source, objects.NDIM, CINT), f.read(source, objects.DIMENSIONS, POINTER)
+    f.require(b.icmp_signed(">", rank, CINT(0)))
     size = _product(b, b.bitcast(shape, INT.as_pointer()), b.sext(rank, INT))
-    null, zero = INT(0).inttoptr(POINTER), CINT(0)
-    kind = address(np.ndarray).inttoptr(POINTER)
-    arguments = [kind, rank, shape, CINT(dtype.num), null, null, zero, zero, null]
-    result = _call(b, _numpy_api(_NEW), POINTER, arguments)
-    made, failed = function.append_basic_block(), function.append_basic_block()
-    b.cbranch(b.icmp_unsigned("==", b.ptrtoint(result, INT), INT(0)), failed, made)
-    b.position_at_end(failed)  # no memory: NumPy has set the error
-    b.ret(null)
-    b.position_at_end(made)
-    pointer = loop.args[0].type
-    b.call(loop, [b.bitcast(read(x, 16, POINTER), pointer) for x in (source, result)] + [size])
-    b.ret(result)
-    b.position_at_end(refused)
-    refusal = INT(id(NotImplemented)).inttoptr(POINTER)
-    _call(b, _python_api("Py_IncRef"), ir.VoidType(), [refusal])
-    b.ret(refusal)
+    result = f.new_array(dtype, rank, shape)
+    data = [f.read(x, objects.DATA, POINTER) for x in (source, result)]
+    b.call(loop, [*[b.bitcast(p, loop.args[0].type) for p in data], size])
+    return f.finish(result)
 
 
 def _product(b: ir.IRBuilder, numbers: ir.Value, count: ir.Value) -> ir.Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ class Product(Step):
 
     def buffers(self) -> list[Buffer]:
         return [self.a.buffer, self.b.buffer, self.c.buffer]
+
+    @property
+    def flops(self) -> int:  # type: ignore[override]
+        return 2 * prod(self.c.shape) * self.a.shape[-1]
 
     def emit(self, site: Site) -> None:
         emit_product(site.b, self, site.address)

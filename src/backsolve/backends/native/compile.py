@@ -8,22 +8,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from llvmlite import binding, ir
 
 from ...ir import Program, type_of
 from .blas import Product
 from .elementwise import memory_type
-from .entry import emit_entry, knows_layout, make_builtin, slow_entry
+from .entry import ALIGNMENT, Frame, emit_entry
 from .failure import CODE, FINE
 from .kernel import Kernel
+from .objects import knows_layout, make_builtin
 from .schedule import Schedule
+from .slow_entry import slow_entry
 from .steps import Site
 from .views import Buffer
 
 INT = ir.IntType(64)
 POINTER = ir.IntType(8).as_pointer()
-ALIGNMENT = 64
+LONG = 10e-6  # seconds from which a run lets other threads have the GIL
 _lock = threading.Lock()
 
 
@@ -44,29 +45,31 @@ def compile_program(program: Program) -> Native:
     started = time.perf_counter()
     schedule = Schedule(program)
     arena_size = lay_out(schedule)
-    memory = np.empty(arena_size + ALIGNMENT, np.uint8)
-    arena = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
-    constants = [c for _, c in schedule.constants]
     module = ir.Module("backsolve")
     _emit(module, schedule)
-    inputs = [v.type for v in program.inputs]
-    outputs = [type_of(a) for a in program.outputs]
-    fast = knows_layout() and all(t.dtype.kind == "f" for t in inputs if t.weak)
-    if fast:
-        emit_entry(module, inputs, outputs, constants, arena, schedule.failures)
+    frame = Frame(
+        inputs=[v.type for v in program.inputs],
+        outputs=[type_of(a) for a in program.outputs],
+        constants=[c for _, c in schedule.constants],
+        arena_bytes=arena_size,
+        failures=schedule.failures,
+        releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
+    )
+    fast = knows_layout() and all(t.dtype.kind == "f" for t in frame.inputs if t.weak)
+    table = emit_entry(module, frame) if fast else None
     with _lock:
         optimised, engine, assembly = _build(str(module))
-    keep = [memory, constants, engine]
-    if fast:
-        call = make_builtin(int(engine.get_function_address("entry")), keep)
+    keep = [frame, engine]
+    if table is not None:
+        call = make_builtin(int(engine.get_function_address("entry")), table, keep)
     else:
-        address = int(engine.get_function_address("run"))
-        call = slow_entry(address, outputs, constants, arena, schedule.failures, keep)
+        call = slow_entry(int(engine.get_function_address("run")), frame, keep)
     stats = {
         "compile_seconds": time.perf_counter() - started,
         "kernels": sum(isinstance(s, Kernel) for s in schedule.steps),
         "products": sum(isinstance(s, Product) for s in schedule.steps),
         "arena_bytes": arena_size,
+        "releases_gil": frame.releases_gil,
         "equations": len(program.equations),
     }
     stages = {"steps": describe(schedule), "llvm": optimised, "assembly": assembly}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from ...ir import Equation, Shape, Var
+from .elementwise import FUNCTIONS
 from .failure import call_step
 from .loops import emit_kernel
-from .steps import Site, Step
+from .steps import FUNCTION_FLOPS, Site, Step
 from .views import Buffer, View
 
 
@@ -32,6 +34,11 @@ class Kernel(Step):
 
     def buffers(self) -> list[Buffer]:
         return list(dict.fromkeys(v.buffer for v in self.views()))
+
+    @property
+    def flops(self) -> int:  # type: ignore[override]
+        each = [FUNCTION_FLOPS if e.primitive.name in FUNCTIONS else 1 for e in self.statements]
+        return prod(self.domain) * (sum(each) + len(self.reductions))
 
     def emit(self, site: Site) -> None:
         function, buffers = emit_kernel(site.module, site.name, self, site.numbers)

@@ -17,6 +17,8 @@ from .views import Buffer, View
 
 INT = ir.IntType(64)
 POINTER = ir.IntType(8).as_pointer()
+FLOPS, BYTES = 4e9, 1e10  # per second, of a slow core
+FUNCTION_FLOPS = 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Site:
 
 
 class Step(ABC):
+    flops = 0  # about; a transcendental function counts as FUNCTION_FLOPS
+
     @abstractmethod
     def buffers(self) -> list[Buffer]:
         """All that it reads or writes."""
@@ -46,6 +50,11 @@ class Step(ABC):
 
     @abstractmethod
     def describe(self) -> str: ...
+
+    @property
+    def seconds(self) -> float:
+        """About how long it runs: enough to tell microseconds from milliseconds."""
+        return self.flops / FLOPS + sum(x.nbytes for x in self.buffers()) / BYTES
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 from llvmlite import ir
 
 from ..array_entry import emit_array_entry
-from ..entry import knows_layout, make_builtin
+from ..objects import Table, knows_layout, make_builtin
 from . import BINARY, EMITTERS, NARROW, RANGE_LIMIT, Emitter
 from .lanes import FORMATS, Format, Real
 
@@ -36,6 +36,7 @@ class Loop:
     address: int
     optimised: str
     engine: Any = field(repr=False)
+    table: Table | None = field(repr=False)  # for its built-in, where it has one
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ def _kernel(name: str, dtype: np.dtype[Any], inputs: int) -> Kernel:
     loop = (compile_unary if inputs == 1 else compile_binary)(name, dtype)
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (inputs + 1), ctypes.c_int64)
     quick = None
-    if inputs == 1 and knows_layout():
-        quick = make_builtin(loop.engine.get_function_address("entry"), [loop])
+    if loop.table is not None:
+        quick = make_builtin(loop.engine.get_function_address("entry"), loop.table, [loop])
     return Kernel(name, dtype, loop, signature(loop.address), quick)
 
 
@@ -115,13 +116,15 @@ def _compile(name: str, dtype: str, inputs: int) -> Loop:
         )
     machine = _host()
     emitted = emit_loop(name, dtype)
+    table = None
     if inputs == 1 and knows_layout():
-        emit_array_entry(emitted, emitted.get_global(f"backsolve_{name}_{dtype}"), np.dtype(dtype))
+        loop = emitted.get_global(f"backsolve_{name}_{dtype}")
+        table = emit_array_entry(emitted, loop, np.dtype(dtype))
     module = optimise(emitted, machine)
     optimised = str(module)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
-    return Loop(engine.get_function_address(f"backsolve_{name}_{dtype}"), optimised, engine)
+    return Loop(engine.get_function_address(f"backsolve_{name}_{dtype}"), optimised, engine, table)
 
 
 def emit_loop(name: str, dtype: str) -> ir.Module:

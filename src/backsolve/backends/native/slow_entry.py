@@ -1,0 +1,42 @@
+"""The entry through ctypes, for interpreters whose objects we do not know."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .entry import Frame, aligned, new_arena
+
+
+def slow_entry(address: int, frame: Frame, keep: list[Any]) -> Callable[..., Any]:
+    """`call(*arrays)` around `run(table, arena)`; it owns `keep`."""
+    # PYFUNCTYPE keeps the GIL, CFUNCTYPE releases it.
+    prototype = ctypes.CFUNCTYPE if frame.releases_gil else ctypes.PYFUNCTYPE
+    run = prototype(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
+    arena_is_taken = threading.Lock()
+
+    def call(*args: Any) -> Any:
+        arrays = [np.ascontiguousarray(a) for a in args]
+        results = [np.empty(t.shape, t.dtype) for t in frame.outputs]
+        pointers = [a.ctypes.data for a in (*arrays, *results, *frame.constants)]
+        table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+        if arena_is_taken.acquire(blocking=False):
+            try:
+                code = run(ctypes.addressof(table), frame.arena)
+            finally:
+                arena_is_taken.release()
+        else:
+            memory = new_arena(frame.arena_bytes)
+            code = run(ctypes.addressof(table), aligned(memory))
+        if code:
+            raise frame.failures.exception(code)
+        del keep[len(keep) :]  # refers to `keep`: the code lives as long as this function
+        pairs = zip(results, frame.outputs, strict=True)
+        boxed = [r[()] if t.shape == () else r for r, t in pairs]
+        return boxed[0] if len(boxed) == 1 else tuple(boxed)
+
+    return call

@@ -1,0 +1,99 @@
+"""The entry under threads: the GIL given up in long runs, one arena among several callers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.backends.native import compile as native
+
+
+@pytest.fixture(params=[True, False], ids=["fast entry", "slow entry"])
+def entry(request, monkeypatch):
+    if request.param and not native.knows_layout():
+        pytest.skip("the fast entry does not know this interpreter's objects")
+    monkeypatch.setattr(native, "knows_layout", lambda: request.param)
+
+
+def iterate(x, w):
+    for _ in range(4):
+        x = np.tanh(x @ w)  # a product each time, so that intermediate results lie in the arena
+    return x
+
+
+def run_together(works):
+    problems = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as e:
+            problems.append(e)
+
+    threads = [threading.Thread(target=guarded, args=(w,)) for w in works]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not problems, problems
+
+
+@pytest.mark.usefixtures("entry")
+def test_many_threads_in_the_same_and_in_different_functions():
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(64, 64)) / 8
+    shared = bs.jit(iterate)
+
+    def work(f, seed, times):
+        x = np.random.default_rng(seed).normal(size=(48, 64))
+        expected = iterate(x, w)
+
+        def loop():
+            for _ in range(times):
+                np.testing.assert_allclose(f(x, w), expected, rtol=1e-12, atol=1e-12)
+
+        return loop
+
+    own = [bs.jit(lambda x, w, k=k: iterate(x, w) + k - k) for k in range(2)]
+    run_together([work(shared, k, 25) for k in range(4)] + [work(f, 9, 25) for f in own])
+    (made,) = shared.stats()["specialisations"]
+    assert made["releases_gil"]
+    assert made["arena_bytes"] > 0
+
+
+@pytest.mark.usefixtures("entry")
+def test_another_thread_goes_on_during_a_long_run():
+    x, w = np.ones((256, 256)), np.ones((256, 256)) / 256
+    f = bs.jit(iterate)
+    f(x, w)
+    go, went = threading.Event(), []
+
+    def other():
+        go.wait()
+        went.append(True)
+
+    thread = threading.Thread(target=other)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)  # from here on, a thread gets the GIL only if another gives it up
+    try:
+        thread.start()
+        go.set()
+        for _ in range(200):
+            f(x, w)
+            if went:
+                break
+        assert went
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+def test_a_short_program_keeps_the_gil():
+    f = bs.jit(lambda x: x * 2)
+    f(np.ones(4))
+    (made,) = f.stats()["specialisations"]
+    assert not made["releases_gil"]

@@ -9,6 +9,7 @@ from typing import Any
 from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS
 from .failure import call_step
+from .indexing import Place, Write
 from .loops import emit_kernel
 from .steps import FUNCTION_FLOPS, Site, Step
 from .views import Buffer, View
@@ -27,13 +28,21 @@ class Kernel(Step):
         default_factory=list
     )  # output spread over domain
     axes: tuple[int, ...] | None = None  # reduced by all reductions alike
+    reads: dict[Var, Place] = field(default_factory=dict)  # of the `gather`s among the statements
+    writes: list[Write] = field(default_factory=list)
 
     def views(self) -> list[View]:
-        stores = [v for _, v in self.stores]
-        return [*self.loads.values(), *stores, *[v for _, _, v in self.reductions]]
+        stores = [*[v for _, v in self.stores], *[v for _, _, v in self.reductions]]
+        places = [*self.reads.values(), *[w.place for w in self.writes]]
+        return [*self.loads.values(), *stores, *[p.view for p in places]]
 
     def buffers(self) -> list[Buffer]:
-        return list(dict.fromkeys(v.buffer for v in self.views()))
+        return list(dict.fromkeys(v.buffer for v in self.views() if v.buffer.kind != "ramp"))
+
+    @property
+    def can_fail(self) -> bool:
+        places = [*self.reads.values(), *[w.place for w in self.writes]]
+        return any(x.code is not None for p in places for x in p.axes)
 
     @property
     def flops(self) -> int:  # type: ignore[override]
@@ -50,5 +59,6 @@ class Kernel(Step):
         return (
             f"for {list(self.domain)}: {names}"
             + (f" → {sums} over {list(self.axes or ())}" if sums else "")
+            + "".join(f" → {w.how} at indices" for w in self.writes)
             + f"   ({len(self.loads)} loads, {len(self.stores)} stores)"
         )

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from ...ir import Shape, Var
 from .elementwise import (
+    BOOL,
     BYTE,
     COMBINE,
     FUNCTIONS,
@@ -25,10 +26,12 @@ from .elementwise import (
     register_type,
     start_of,
 )
+from .failure import CODE, FINE, fail_if
 from .mathematics.kernels import interleaved
 from .views import Buffer, View
 
 if TYPE_CHECKING:
+    from .indexing import Place, Write
     from .kernel import Kernel
 
 INT = ir.IntType(64)
@@ -40,11 +43,9 @@ def emit_kernel(
 ) -> tuple[Any, list[Buffer]]:
     """The function of a kernel, and the buffers whose pointers it takes."""
     views, buffers = kernel.views(), kernel.buffers()
-    function = ir.Function(
-        module,
-        ir.FunctionType(ir.VoidType(), [memory_type(x.dtype).as_pointer() for x in buffers]),
-        name,
-    )
+    result = CODE if kernel.can_fail else ir.VoidType()
+    pointers = [memory_type(x.dtype).as_pointer() for x in buffers]
+    function = ir.Function(module, ir.FunctionType(result, pointers), name)
     function.linkage = "internal"
     for argument in function.args:
         argument.add_attribute("noalias")
@@ -52,13 +53,19 @@ def emit_kernel(
     emitter = _Emitter(kernel, numbers, dict(zip(buffers, function.args, strict=True)))
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     emitter.run(builder, views)
-    builder.ret_void()
+    for code, flag in emitter.flags.items():
+        fail_if(builder, builder.load(flag), code)
+    if kernel.can_fail:
+        builder.ret(FINE)
+    else:
+        builder.ret_void()
     return function, buffers
 
 
 class _Emitter:
     def __init__(self, kernel: Kernel, numbers: dict[Var, Any], pointers: dict[Buffer, Any]):
         self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
+        self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
 
     def run(self, b: ir.IRBuilder, views: Sequence[View]) -> None:
         kernel = self.kernel
@@ -66,6 +73,9 @@ class _Emitter:
         self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
         for how, _, view in kernel.reductions:
             self._initialise(b, how, view)
+        for write in kernel.writes:
+            if write.fresh:
+                self._initialise(b, write.how, write.place.view)
         if 0 in domain:
             return
         inner = len(domain) - 1
@@ -99,6 +109,8 @@ class _Emitter:
             for a, view in kernel.stores:
                 v = convert(b, *self._value(b, a, values, view.dtype), view.dtype)
                 self._store(b, v, self._address(b, view, place), view.dtype)
+            for write in kernel.writes:
+                self._write(b, write, values, place)
             new = list(totals)
             for k, (how, a, view) in enumerate(kernel.reductions):
                 v = convert(b, *self._value(b, a, values, view.dtype), view.dtype)
@@ -130,11 +142,42 @@ class _Emitter:
     def _statements(self, b: ir.IRBuilder, place: list[ir.Value]) -> dict[Var, Any]:
         values: dict[Var, Any] = {}
         for var, view in self.kernel.loads.items():
-            values[var] = self._load(b, self._address(b, view, place), view.dtype)
+            values[var] = self._read(b, view.buffer, self._offset(b, view, place))
         for e in self.kernel.statements:
+            found = self.kernel.reads.get(e.outputs[0])
+            if found is not None:
+                at = self._indexed(b, found, values, place)
+                values[e.outputs[0]] = self._read(b, found.view.buffer, at)
+                continue
             inputs = [self._value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
             values[e.outputs[0]] = emit(b, e, inputs)
         return values
+
+    def _write(self, b: ir.IRBuilder, w: Write, values: dict[Var, Any], place: Any) -> None:
+        dtype = w.place.view.dtype
+        v = convert(b, *self._value(b, w.value, values, dtype), dtype)
+        address = b.gep(
+            self.pointers[w.place.view.buffer], [self._indexed(b, w.place, values, place)]
+        )
+        if w.how != "set":
+            v = COMBINE[w.how](b, self._load(b, address, dtype), v, dtype)
+        self._store(b, v, address, dtype)
+
+    def _indexed(
+        self, b: ir.IRBuilder, target: Place, values: dict[Var, Any], place: list[ir.Value]
+    ) -> ir.Value:
+        at, integer = self._offset(b, target.view, place), np.dtype(np.int64)
+        for axis in target.axes:
+            i = convert(b, *self._value(b, axis.index, values, integer), integer)
+            at = b.add(at, axis.position(b, i, lambda code: self._flag(b, code)))
+        return at
+
+    def _flag(self, b: ir.IRBuilder, code: int) -> ir.Value:
+        if code not in self.flags:
+            with b.goto_entry_block():
+                self.flags[code] = b.alloca(BOOL)
+                b.store(BOOL(0), self.flags[code])
+        return self.flags[code]
 
     def _value(self, b: ir.IRBuilder, a: Any, values: dict[Var, Any], like: Any) -> tuple[Any, Any]:
         """The register and dtype of an atom; a bare Python number takes the dtype of its company."""
@@ -149,12 +192,21 @@ class _Emitter:
             dtype = np.dtype(float)
         return number(a, dtype), dtype
 
+    def _read(self, b: ir.IRBuilder, buffer: Buffer, at: ir.Value) -> ir.Value:
+        if buffer.kind == "ramp":
+            t = register_type(buffer.dtype)
+            return at if t == INT else b.trunc(at, t)
+        return self._load(b, b.gep(self.pointers[buffer], [at]), buffer.dtype)
+
     def _address(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
+        return b.gep(self.pointers[view.buffer], [self._offset(b, view, place)])
+
+    def _offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
         at = INT(view.offset)
         for i, s in zip(place, self.strides[id(view)], strict=True):
             if s:
                 at = b.add(at, i if s == 1 else b.mul(i, INT(s), flags=("nsw",)), flags=("nsw",))
-        return b.gep(self.pointers[view.buffer], [at])
+        return at
 
     def _load(self, b: ir.IRBuilder, address: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
         v = b.load(address)

@@ -16,16 +16,25 @@ from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .contraction import lower_contraction
 from .failure import Failures
+from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
+# Equations that are lowered in a file of their own.
+LOWER = {**INDEXING}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 
 class Unsupported(Exception):  # noqa: N818 - a signal: this Program runs on the NumPy backend
     """An equation that has no native form."""
+
+
+def _bounds(raw: Any) -> tuple[float, float]:
+    if raw.dtype.kind not in "iu":
+        return -np.inf, np.inf
+    return (float(raw.min()), float(raw.max())) if raw.size else (0.0, 0.0)
 
 
 def _types(program: Program) -> list[Type]:
@@ -42,15 +51,22 @@ class Schedule:
         self.ready: dict[Buffer, int] = {}  # the step after which a buffer holds its value
         self.home: dict[Var, int] = {}  # the kernel (step) that computes a variable in a register
         self.numbers: dict[Var, Any] = {}  # variables that are one known number everywhere
+        self.ranges: dict[Var, tuple[float, float]] = {}  # of integers: what they may be
         self.arena: list[Buffer] = []
         self.outputs: list[Buffer] = []
         self.constants: list[tuple[Buffer, Any]] = []
         self.failures = Failures()
+        self.now = 0  # the equation that is being lowered
+        self.last_use: dict[Var, int] = {}
+        for k, e in enumerate(program.equations):
+            self.last_use.update({a: k for a in e.inputs if type(a) is Var})
+        end = len(program.equations)
+        self.last_use.update({a: end for a in program.outputs if type(a) is Var})
         for t in _types(program):
             if t.dtype not in DTYPES:
                 raise Unsupported(f"dtype {t.dtype}")
         self._inputs()
-        for e in program.equations:
+        for self.now, e in enumerate(program.equations):
             self._lower(e)
         self._outputs()
 
@@ -69,6 +85,12 @@ class Schedule:
             raw = np.array(getattr(value, "_v", value), order="C")  # our own: nobody writes into it
             if is_uniform(raw):
                 self.numbers[var] = raw.flat[0]  # the same number everywhere needs no memory
+                continue
+            self.ranges[var] = _bounds(raw)
+            ramp = View.ramp(raw)
+            if ramp is not None:
+                self.ready[ramp.buffer] = -1
+                self.views[var] = ramp
                 continue
             buffer = Buffer("constant", raw.size, raw.dtype, len(self.constants))
             self.constants.append((buffer, raw))
@@ -115,8 +137,7 @@ class Schedule:
             self.copy(a, view)
         else:
             at = self.home[a]
-            kernel = self.steps[at]
-            assert isinstance(kernel, Kernel)
+            kernel = self.kernel(at)
             view = self.new_buffer(a.shape, a.dtype)
             kernel.stores.append((a, view))
             self.ready[view.buffer] = at
@@ -137,6 +158,51 @@ class Schedule:
         kernel.stores.append((source, target))
         self.ready[target.buffer] = len(self.steps) - 1
 
+    def own(self, a: Any, others: Any = ()) -> View:
+        """Memory that holds `a` and may be overwritten: its own if nobody reads that again."""
+        t = type_of(a)
+        if type(a) is Var and a not in self.numbers:
+            view = self.view_of(a)
+            busy = [v for v, w in self.views.items() if w.buffer is view.buffer]
+            if (
+                view.buffer.kind == "arena"
+                and view.is_contiguous
+                and view.buffer.size == t.size
+                and all(self.last_use.get(v, -1) <= self.now for v in busy)
+                and not any(v in others for v in busy)
+            ):
+                return view
+        view = self.new_buffer(t.shape, t.dtype)
+        self.copy(a, view)
+        return view
+
+    def last_touch(self, buffer: Buffer) -> int:
+        for at in range(len(self.steps) - 1, -1, -1):
+            if buffer in self.steps[at].buffers():
+                return at
+        return -1
+
+    def range_of(self, a: Any) -> tuple[float, float]:
+        """Bounds of what an atom may hold, as far as they are known."""
+        if type(a) is not Var or a in self.numbers:
+            value = self.numbers[a] if type(a) is Var else a
+            return float(value), float(value)
+        return self.ranges.get(a, (-np.inf, np.inf))
+
+    def in_memory(self, a: Any) -> View:
+        """As view_of, but never a ramp."""
+        view = self.view_of(a)
+        if view.buffer.kind != "ramp":
+            return view
+        fresh = self.new_buffer(view.shape, view.dtype)
+        self.copy(view, fresh)
+        return fresh
+
+    def kernel(self, at: int) -> Kernel:
+        found = self.steps[at]
+        assert isinstance(found, Kernel)
+        return found
+
     def contiguous(self, view: View) -> View:
         if view.is_contiguous:
             return view
@@ -151,7 +217,9 @@ class Schedule:
         if not all(fits(a, e) for a in e.inputs):
             raise Unsupported(f"{name} with a Python number that its dtype cannot hold")
         method = getattr(self, f"_lower_{name}", None)
-        if method is not None:
+        if name in LOWER:
+            LOWER[name](self, e)
+        elif method is not None:
             method(e)
         elif name in REDUCTIONS:
             self._lower_reduction(e)
@@ -163,16 +231,20 @@ class Schedule:
     def _lower_elementwise(self, e: Equation) -> None:
         out = e.outputs[0]
         at = self.join(out.shape, e.inputs)
-        kernel = self.steps[at]
-        assert isinstance(kernel, Kernel)
+        kernel = self.kernel(at)
         kernel.statements.append(e)
         kernel.made.add(out)
         self.home[out] = at
 
-    def join(self, domain: Shape, inputs: Any, axes: tuple[int, ...] | None = None) -> int:
-        """The latest kernel over `domain` that can take a statement on `inputs`, or a new one."""
+    def join(
+        self, domain: Shape, inputs: Any, axes: tuple[int, ...] | None = None, after: int = -1
+    ) -> int:
+        """The latest kernel over `domain` that can take a statement on `inputs`, or a new one.
+
+        It stands behind step `after`.
+        """
         variables = [a for a in inputs if type(a) is Var and a not in self.numbers]
-        for at in range(len(self.steps) - 1, -1, -1):
+        for at in range(len(self.steps) - 1, after, -1):
             kernel = self.steps[at]
             if not isinstance(kernel, Kernel) or kernel.domain != domain:
                 continue
@@ -209,8 +281,7 @@ class Schedule:
         axes, keepdims = e.params["axis"], e.params["keepdims"]
         domain = type_of(a).shape
         at = self.join(domain, e.inputs, axes)
-        kernel = self.steps[at]
-        assert isinstance(kernel, Kernel)
+        kernel = self.kernel(at)
         view = self.new_buffer(out.shape, out.dtype)
         kept = (
             view
@@ -227,6 +298,8 @@ class Schedule:
 
     def _set_view(self, e: Equation, view: View) -> None:
         self.views[e.outputs[0]] = view
+        if e.inputs[0] in self.ranges:
+            self.ranges[e.outputs[0]] = self.ranges[e.inputs[0]]
 
     def _lower_reshape(self, e: Equation) -> None:
         if self._pass_number(e):
@@ -271,15 +344,13 @@ class Schedule:
         self.steps.append(Zero(view.buffer))
         part = view.with_(view.imaginary[(*key_of(e.params["spec"]), ...)])
         self.copy(source, part)
-        self._set_view(e, view)
+        self.views[e.outputs[0]] = view
 
     def _lower_slice_update(self, e: Equation) -> None:
-        out = e.outputs[0]
         a, v = e.inputs
-        view = self.new_buffer(out.shape, out.dtype)
-        self.copy(a, view)
+        view = self.own(a, (v,))
         self.copy(v, view.with_(view.imaginary[(*key_of(e.params["spec"]), ...)]))
-        self._set_view(e, view)
+        self.views[e.outputs[0]] = view
 
     def _lower_concatenate(self, e: Equation) -> None:
         out = e.outputs[0]
@@ -289,7 +360,7 @@ class Schedule:
         for k, a in enumerate(e.inputs):
             part = view.imaginary[(*full, slice(starts[k], starts[k + 1]))]
             self.copy(a, view.with_(part))
-        self._set_view(e, view)
+        self.views[e.outputs[0]] = view
 
     def _lower_contract(self, e: Equation) -> None:
-        self._set_view(e, lower_contraction(self, e))
+        self.views[e.outputs[0]] = lower_contraction(self, e)

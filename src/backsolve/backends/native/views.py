@@ -21,9 +21,12 @@ _ORIGIN = _BASE.__array_interface__["data"][0]
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """Memory for `size` entries: an argument, an output, a constant, or a part of the arena."""
+    """Memory for `size` entries: an argument, an output, a constant, or a part of the arena.
 
-    kind: str  # "input", "output", "constant", "arena"
+    A "ramp" has no memory: the value of an entry is its own address, offset + Σ index · stride.
+    """
+
+    kind: str  # "input", "output", "constant", "arena", "ramp"
     size: int
     dtype: np.dtype[Any]
     index: int = -1  # among its kind
@@ -49,6 +52,27 @@ class View:
         for k in range(len(shape) - 2, -1, -1):
             strides[k] = strides[k + 1] * max(shape[k + 1], 1)
         return View(buffer, _imagine(shape, strides))
+
+    @staticmethod
+    def ramp(values: np.ndarray[Any, Any]) -> View | None:
+        """Integers that grow evenly along every axis, such as arange(n)[:, None], else None."""
+        if values.dtype.kind not in "iu" or values.size < 2:
+            return None
+        origin = (0,) * values.ndim
+        start = int(values[origin])
+        steps = [
+            int(values[(*origin[:k], 1, *origin[k + 1 :])]) - start if n > 1 else 0
+            for k, n in enumerate(values.shape)
+        ]
+        even = np.full((), start, values.dtype)
+        for k, step in enumerate(steps):
+            line = np.arange(values.shape[k], dtype=np.int64) * step
+            even = even + line.reshape(-1, *[1] * (values.ndim - 1 - k))
+        if not np.array_equal(even, values):
+            return None
+        # One step along an axis that is not looked at moves the origin to `start`.
+        moved = _imagine((2, *values.shape), [start, *steps])[1]
+        return View(Buffer("ramp", values.size, values.dtype), moved)
 
     @property
     def shape(self) -> Shape:

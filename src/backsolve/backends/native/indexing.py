@@ -1,0 +1,184 @@
+"""Reading and writing where index arrays point, as parts of a kernel.
+
+    gather       y[i…, r…] = a[i₁[i…], …, r…]          a statement: one more load
+    scatter_set  y[i₁[i…], …, r…] = v[i…, r…]          a store, into `a` itself if nobody reads it again
+    scatter_add  y[i₁[i…], …, r…] += t[i…, r…]         a store into zeros
+
+The loops run over (i…, r…). A negative index counts from the end; one out of range reads (or writes) at
+0 instead and raises a flag, which is looked at behind the loops: no branch in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from ...ir import Equation, Shape, Type, Var, type_of
+from ...operators.gather import gathered_shape
+from .steps import Zero
+from .views import View
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+INT = ir.IntType(64)
+
+
+@dataclass(eq=False)
+class Axis:
+    """An axis that an index walks; `code` is the failure if it leaves it, None if it cannot."""
+
+    index: Any  # an atom of the kernel
+    size: int
+    stride: int
+    wraps: bool  # it may be negative
+    code: int | None
+
+    def position(self, b: ir.IRBuilder, i: ir.Value, flag: Any) -> ir.Value:
+        """Where index `i` points, in entries; `flag(code)` is a place for a boolean."""
+        if self.wraps:
+            below = b.icmp_signed("<", i, INT(0))
+            i = b.select(below, b.add(i, INT(self.size)), i)
+        if self.code is not None:
+            outside = b.icmp_unsigned(">=", i, INT(self.size))
+            slot = flag(self.code)
+            b.store(b.or_(b.load(slot), outside), slot)
+            i = b.select(outside, INT(0), i)
+        return b.mul(i, INT(self.stride))
+
+
+@dataclass(eq=False)
+class Place:
+    """Entries that indices point at: `view`, spread over the domain, is what all indices 0 mean."""
+
+    view: View
+    axes: list[Axis]
+
+
+@dataclass(eq=False)
+class Write:
+    how: str  # "set", or the way a reduction combines
+    value: Any
+    place: Place
+    fresh: bool  # the kernel first fills the buffer with zeros
+
+
+def lower_gather(schedule: Schedule, e: Equation) -> None:
+    a, *indices = e.inputs
+    out = e.outputs[0]
+    source = schedule.view_of(a)
+    if 0 in out.shape:
+        _nothing_pointed_at(indices)
+        schedule.views[out] = schedule.new_buffer(out.shape, out.dtype)
+        schedule.ready[schedule.views[out].buffer] = -1
+        return
+    atoms = _spread(schedule, indices, out.shape, source.shape)
+    at = schedule.join(out.shape, atoms.variables, after=schedule.ready[source.buffer])
+    kernel = schedule.kernel(at)
+    kernel.loads.update(atoms.loads)
+    kernel.reads[out] = _place(schedule, source, atoms.all, indices, out.shape)
+    kernel.statements.append(e)
+    kernel.made.add(out)
+    schedule.home[out] = at
+    if source.buffer.kind == "ramp":
+        schedule.ranges[out] = schedule.range_of(a)
+
+
+def lower_scatter_add(schedule: Schedule, e: Equation) -> None:
+    t, *indices = e.inputs
+    out = e.outputs[0]
+    target = schedule.new_buffer(out.shape, out.dtype)
+    how = "or" if out.dtype == np.bool_ else "add"
+    _scatter(schedule, e, t, indices, target, how, after=-1)
+
+
+def lower_scatter_set(schedule: Schedule, e: Equation) -> None:
+    a, v, *indices = e.inputs
+    target = schedule.own(a, (v, *indices))
+    _scatter(schedule, e, v, indices, target, "set", after=schedule.last_touch(target.buffer))
+
+
+def _scatter(
+    schedule: Schedule, e: Equation, v: Any, indices: Any, target: View, how: str, after: int
+) -> None:
+    domain = gathered_shape(target.shape, tuple(indices))
+    if 0 in domain:
+        _nothing_pointed_at(indices)
+        schedule.views[e.outputs[0]] = target
+        if how != "set":
+            schedule.steps.append(Zero(target.buffer))
+            schedule.ready[target.buffer] = len(schedule.steps) - 1
+        return
+    atoms = _spread(schedule, indices, domain, target.shape)
+    at = schedule.join(domain, [v, *atoms.variables], after=after)
+    kernel = schedule.kernel(at)
+    kernel.loads.update(atoms.loads)
+    place = _place(schedule, target, atoms.all, indices, domain)
+    kernel.writes.append(Write(how, v, place, fresh=how != "set"))
+    schedule.views[e.outputs[0]] = target
+    schedule.ready[target.buffer] = at
+
+
+def _nothing_pointed_at(indices: Any) -> None:
+    """Where nothing is read there must be no index, which could be out of range."""
+    from .schedule import Unsupported
+
+    if 0 not in _common(indices):
+        raise Unsupported("gather or scatter of entries that are empty")
+
+
+def _common(indices: Any) -> Shape:
+    return np.broadcast_shapes(*[type_of(i).shape for i in indices])
+
+
+@dataclass(eq=False)
+class _Atoms:
+    all: list[Any]
+    variables: list[Any]  # those that the kernel computes or loads as they are
+    loads: dict[Var, View]  # those that are spread over trailing axes
+
+
+def _spread(schedule: Schedule, indices: Any, domain: Shape, shape: Shape) -> _Atoms:
+    """Index arrays lie along the first axes of the domain, where plain broadcasting takes the last."""
+    from .schedule import Unsupported
+
+    if 0 in shape:
+        raise Unsupported("gather or scatter along an empty axis")
+    rest = len(shape) - len(indices)
+    atoms = _Atoms([], [], {})
+    for i in indices:
+        known = type(i) is not Var or i in schedule.numbers
+        if known or not rest or not type_of(i).shape:
+            atoms.variables.append(i)
+        else:
+            view = schedule.view_of(i)
+            column = view.with_(view.imaginary[(..., *[None] * rest)])
+            i = Var(Type(domain, view.dtype))
+            atoms.loads[i] = column.broadcast(domain)
+        atoms.all.append(i)
+    return atoms
+
+
+def _place(schedule: Schedule, view: View, atoms: Any, indices: Any, domain: Shape) -> Place:
+    n = len(indices)
+    origin: tuple[Any, ...] = (*[0] * n, ...)
+    first = view.with_(view.imaginary[origin])
+    axes = []
+    for k, (atom, i) in enumerate(zip(atoms, indices, strict=True)):
+        size = view.shape[k]
+        low, high = schedule.range_of(i)
+        inside = -size <= low and high < size
+        message = f"an index is out of bounds for axis {k} with size {size}"
+        code = None if inside else schedule.fail(IndexError, message)
+        axes.append(Axis(atom, size, view.strides[k], low < 0, code))
+    return Place(first.broadcast(domain), axes)
+
+
+LOWER = {
+    "gather": lower_gather,
+    "scatter_add": lower_scatter_add,
+    "scatter_set": lower_scatter_set,
+}

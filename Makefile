@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 JOBS   ?= 2
+N      ?= 100000
+SEED   ?= 0
 
 BENCHES := $(filter-out benchmarks/harness.py,$(sort $(wildcard benchmarks/*.py)))
 comma   := ,
@@ -11,11 +13,12 @@ comma   := ,
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test lint bench docs clean distclean
+.PHONY: help run test fuzz lint bench docs clean distclean
 
 help:
 	@echo "make run        the first example"
 	@echo "make test       lint, then tests, doctests, README and docs (JOBS=$(JOBS) workers)"
+	@echo "make fuzz       compiled against eager on N=$(N) random programs, from SEED=$(SEED)"
 	@echo "make lint       ruff, mypy, direction of imports"
 	@echo "make bench      benchmarks/*.py beside PyTorch and autograd, in .venv-bench"
 	@echo "make docs       API pages in site/"
@@ -60,6 +63,9 @@ lint: .venv/.ready-dev
 test: lint
 	@echo "==> pytest"
 	@.venv/bin/python -m pytest -n $(JOBS) --quiet
+
+fuzz: .venv/.ready-dev
+	@.venv/bin/python -m backsolve.testing.fuzz $(N) $(SEED)
 
 bench: .venv-bench/.ready
 	@test -n "$(BENCHES)" || { echo "no benchmarks/*.py to run"; exit 1; }

@@ -161,7 +161,7 @@ class Jitted:
             )
         stages = {"program": str(special.recorded), "rewritten": str(special.program)}
         if special.native is not None:
-            stages.update(special.native.stages)
+            stages.update(special.native.stages, assembly=special.native.assembly())
         return Lowered(stages, special.reason)
 
     def stats(self) -> dict[str, Any]:

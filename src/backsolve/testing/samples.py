@@ -303,7 +303,7 @@ def cases(prim: Primitive | str) -> Iterator[Case]:
                 shapes = [a if isinstance(a, tuple) else a.shape for a in call.args]
                 yield _case(prim, dtype, kinds, shapes, call.params, reference)
         return
-    arity = _arity(prim)
+    arity = arity_of(prim)
     kinds = list(DOMAINS.get(name, [ANY] * arity))
     free = sum(k not in ("bool", "integer", "small") for k in kinds)
     for params in PARAMS.get(name, [{}]):
@@ -320,7 +320,7 @@ def _kind_of(arg: Any) -> Any:
     return ANY if isinstance(arg, tuple) else arg.kind if isinstance(arg, Matrices) else arg
 
 
-def _arity(prim: Primitive) -> int:
+def arity_of(prim: Primitive) -> int:
     if isinstance(prim, Unary | Binary):
         return 1 if isinstance(prim, Unary) else 2
     return len(DOMAINS[prim.name]) if prim.name in DOMAINS else len(prim.blocks or ()) or 1

@@ -39,6 +39,12 @@ class Native:
     stats: dict[str, Any]
     stages: dict[str, str]
 
+    def assembly(self) -> str:
+        """The machine code as text: made on request, for it costs as much as the code itself."""
+        target = machine()
+        with _lock:
+            return str(target.emit_assembly(binding.parse_assembly(self.stages["llvm"])))
+
 
 def compile_program(program: Program) -> Native:
     """Raises schedule.Unsupported if an equation has no native form."""
@@ -58,7 +64,7 @@ def compile_program(program: Program) -> Native:
     fast = knows_layout() and all(t.dtype.kind == "f" for t in frame.inputs if t.weak)
     table = emit_entry(module, frame) if fast else None
     with _lock:
-        optimised, engine, assembly = _build(str(module))
+        optimised, engine = _build(str(module))
     keep = [frame, engine]
     if table is not None:
         call = make_builtin(int(engine.get_function_address("entry")), table, keep)
@@ -72,7 +78,7 @@ def compile_program(program: Program) -> Native:
         "releases_gil": frame.releases_gil,
         "equations": len(program.equations),
     }
-    stages = {"steps": describe(schedule), "llvm": optimised, "assembly": assembly}
+    stages = {"steps": describe(schedule), "llvm": optimised}
     return Native(call, stats, stages)
 
 
@@ -139,7 +145,7 @@ def machine() -> Any:
     )
 
 
-def _build(text: str) -> tuple[str, Any, str]:
+def _build(text: str) -> tuple[str, Any]:
     target = machine()
     module = binding.parse_assembly(text)
     module.verify()
@@ -149,10 +155,9 @@ def _build(text: str) -> tuple[str, Any, str]:
     passes = binding.create_pass_builder(target, options)
     passes.getModulePassManager().run(module, passes)
     optimised = str(module)
-    assembly = target.emit_assembly(module)
     engine = binding.create_mcjit_compiler(module, target)
     engine.finalize_object()
-    return optimised, engine, assembly
+    return optimised, engine
 
 
 def describe(schedule: Schedule) -> str:

@@ -163,18 +163,88 @@ def test_higher_orders_and_batches() -> None:
     np.testing.assert_allclose(hessian, 2 * inverse.T @ inverse)
 
 
-def test_jit_gives_the_same() -> None:
-    A, b = definite(4, 4), matrices(4)
+def likelihood(A: Any, b: Any) -> Any:
+    L = np.linalg.cholesky(A)
+    z = linalg.solve_triangular(L, b, lower=True)
+    return np.sum(z * z) + np.sum(np.log(np.diagonal(L)))
 
-    def f(A: Any, b: Any) -> Any:
-        L = np.linalg.cholesky(A)
-        z = linalg.solve_triangular(L, b, lower=True)
-        return np.sum(z * z) + np.sum(np.log(np.diagonal(L))) + np.linalg.slogdet(A)[1]
 
-    np.testing.assert_allclose(bs.jit(f)(A, b), f(A, b))
-    got, expected = bs.jit(bs.grad(f, (0, 1)))(A, b), bs.grad(f, (0, 1))(A, b)
-    for x, y in zip(got, expected, strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-12)
+def by_elimination(A: Any, b: Any) -> Any:
+    return b @ np.linalg.solve(A, b) + np.linalg.slogdet(A)[1] + np.sum(np.linalg.inv(A))
+
+
+def stacked(A: Any, b: Any) -> Any:
+    As = np.stack([A, 2 * A, A.T]).reshape(3, 1, 4, 4)
+    return np.sum(np.linalg.cholesky(As, upper=True)) + np.sum(np.linalg.solve(As, b[:, None]))
+
+
+@pytest.mark.parametrize("f", [likelihood, by_elimination, stacked])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_compiled(f: Any, dtype: str) -> None:
+    A, b = definite(4, 4).astype(dtype), matrices(4).astype(dtype)
+    compiled, gradient = bs.jit(f), bs.jit(bs.grad(f, (0, 1)))
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-9}
+    np.testing.assert_allclose(compiled(A, b), f(A, b), **tolerance)
+    for x, y in zip(gradient(A, b), bs.grad(f, (0, 1))(A, b), strict=True):
+        np.testing.assert_allclose(x, y, **{"atol": 1e-12, **tolerance})
+    for made in (compiled, gradient):
+        (stats,) = made.stats()["specialisations"]
+        assert stats["native"], stats["reason"]
+
+
+def test_compiled_code_eliminates_once() -> None:
+    steps = bs.jit(bs.grad(by_elimination)).lower(definite(4, 4), matrices(4)).stages["steps"]
+    assert steps.count("eliminate") == 1
+    assert steps.count(": solve") == 2
+
+
+def test_compiled_code_says_what_failed() -> None:
+    f = bs.jit(likelihood)
+    b = np.ones(2)
+    expected = f(np.eye(2), b)
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        f(-np.eye(2), b)
+    g = bs.jit(lambda T, b: linalg.solve_triangular(T, b, lower=True))
+    np.testing.assert_array_equal(g(2 * np.eye(2), b), 0.5 * b)
+    with pytest.raises(np.linalg.LinAlgError, match="zero on the diagonal"):
+        g(np.diag([1.0, 0.0]), b)
+    np.testing.assert_array_equal(f(np.eye(2), b), expected)
+
+
+def test_compiled_triangular_systems_of_every_layout() -> None:
+    A, B = matrices(2, 3, 3) + 2 * np.eye(3), matrices(2, 3, 2)
+
+    def f(A: Any, B: Any) -> Any:
+        found = [
+            linalg.solve_triangular(A, B, trans, lower, unit) for trans, lower, unit in VARIANTS
+        ]
+        flipped = linalg.solve_triangular(A[:, ::-1, ::-1], B, lower=True)
+        return [*found, flipped, linalg.solve_triangular(A[0, :2, :2], B[0, :2, 0])]
+
+    compiled = bs.jit(f)
+    for x, y in zip(compiled(A, B), f(A, B), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-10)
+    assert compiled.stats()["specialisations"][0]["native"]
+
+
+CONTRACTIONS = ["ii->i", "ii->", "ij->j", "iij->ji", "ij,jk,kl->li", "ij,ij->", "ij,ik->kij"]
+
+
+@pytest.mark.parametrize("subscripts", CONTRACTIONS)
+def test_compiled_contractions_and_their_gradients(subscripts: str) -> None:
+    inputs = subscripts.split("->")[0].split(",")
+    args = [matrices(*[3] * len(x)) for x in inputs]
+
+    def f(*args: Any) -> Any:
+        y = np.einsum(subscripts, *args)
+        return np.sum(y * np.sin(y))
+
+    compiled = bs.jit(bs.grad(f, tuple(range(len(args)))))
+    expected = bs.grad(f, tuple(range(len(args))))(*args)
+    for x, y in zip(compiled(*args), expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+    (stats,) = compiled.stats()["specialisations"]
+    assert stats["native"], stats["reason"]
 
 
 def test_the_namespace_is_numpys() -> None:

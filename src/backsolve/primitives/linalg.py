@@ -205,6 +205,25 @@ inv = primitive(
 # ---- determinants:  d log det A = tr(A⁻¹ dA);  a singular matrix has no derivative here (inv raises)
 
 
+def _run_lu_diagonal(a: Any) -> Any:
+    from scipy.linalg import lapack
+
+    d = np.empty(a.shape[:-1], a.dtype)
+    getrf = getattr(lapack, {"f": "s", "d": "d"}[a.dtype.char] + "getrf")
+    for place in np.ndindex(a.shape[:-2] if a.size else (0,)):
+        lu, pivots, _ = getrf(a[place].T)
+        stayed = pivots == np.arange(len(pivots))
+        d[place] = np.where(stayed, 1, -1) * np.diagonal(lu)
+    return d
+
+
+# The pivots of elimination, each with the sign of its exchange of rows: their product is det A. Not in
+# the table, for it has no derivative of its own: compiled code computes determinants by it.
+lu_diagonal = Primitive(
+    "lu_diagonal", _run_lu_diagonal, type=lambda a: Type(a.shape[:-1], a.dtype), batch=_batch_one
+)
+
+
 def _trace_with(a: Any, factor: Any = None) -> Any:
     """dA ↦ factor · tr(A⁻¹ dA), a number per matrix."""
     inverse = P.inv(a)

@@ -14,6 +14,7 @@ import numpy as np
 from ..ir import Equation, Program, Var, type_of
 from ..operators.broadcast import reduced_shape
 from ..trace import stage
+from .expand_linear import LINEAR, needs_splitting
 
 
 def expand(program: Program) -> Program:
@@ -35,6 +36,8 @@ def expand(program: Program) -> Program:
 
 def _is_expanded(e: Equation) -> bool:
     """The expansions are formulas on real numbers."""
+    if e.primitive.name == "contract":
+        return needs_splitting(e)
     types = [type_of(a) for a in (*e.inputs, *e.outputs)]
     return e.primitive.name in EXPANSIONS and all(t.weak or t.dtype.kind == "f" for t in types)
 
@@ -109,6 +112,7 @@ def _heaviside(a: Any, b: Any) -> Any:
 
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {
+    **LINEAR,
     "logsumexp": _logsumexp,
     "norm": _norm,
     "hypot": _hypot,

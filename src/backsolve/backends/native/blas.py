@@ -41,18 +41,44 @@ class Product(Step):
 
 @cache
 def pointer(name: str) -> int:
-    """The address of a BLAS routine, e.g. dgemm."""
-    from scipy.linalg import cython_blas
+    """The address of a routine of BLAS or LAPACK, e.g. dgemm."""
+    from scipy.linalg import cython_blas, cython_lapack
 
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = dict(cython_blas.__pyx_capi__)[name]
+    known = {**cython_lapack.__pyx_capi__, **cython_blas.__pyx_capi__}
+    capsule = known[name]
     found = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     assert found is not None
     return int(found)
+
+
+def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> None:
+    """Call a routine, which takes everything by address: letters, ints and floats are put on the stack.
+
+    `name` comes without the letter of its type: "gemm" is dgemm for double precision.
+    """
+    real = ir.DoubleType() if dtype == np.float64 else ir.FloatType()
+    name = ("d" if dtype == np.float64 else "s") + name
+    symbol = f"backsolve_{name}"
+    binding.add_symbol(symbol, pointer(name))
+
+    def place(a: Any) -> ir.Value:
+        if isinstance(a, ir.Value):
+            return a
+        t = {str: ir.IntType(8), int: CINT, float: real}[type(a)]
+        with b.goto_entry_block():
+            slot = b.alloca(t)
+        b.store(ir.Constant(t, ord(a) if isinstance(a, str) else a), slot)
+        return slot
+
+    places = [place(a) for a in args]
+    signature = ir.FunctionType(ir.VoidType(), [x.type for x in places])
+    routine = b.module.globals.get(symbol) or ir.Function(b.module, signature, symbol)
+    b.call(routine, places)
 
 
 def emit_product(b: ir.IRBuilder, step: Product, address: Any) -> None:
@@ -60,55 +86,21 @@ def emit_product(b: ir.IRBuilder, step: Product, address: Any) -> None:
 
     BLAS counts columns first; in its eyes our row-major C = A B is Cᵀ = Bᵀ Aᵀ.
     """
-    real = ir.DoubleType() if step.c.dtype == np.float64 else ir.FloatType()
-    letter = "d" if step.c.dtype == np.float64 else "s"
-    symbol = f"backsolve_{letter}gemm"
-    binding.add_symbol(symbol, pointer(f"{letter}gemm"))
-    text, number, entry = ir.IntType(8).as_pointer(), CINT.as_pointer(), real.as_pointer()
-    signature = ir.FunctionType(
-        ir.VoidType(),
-        [
-            text,
-            text,
-            number,
-            number,
-            number,
-            entry,
-            entry,
-            number,
-            entry,
-            number,
-            entry,
-            entry,
-            number,
-        ],
-    )
-    gemm = b.module.globals.get(symbol) or ir.Function(b.module, signature, symbol)
     m, k = step.a.shape[-2:]
     n = step.b.shape[-1]
-
-    def constant(t: ir.Type, value: Any) -> ir.Value:
-        with b.goto_entry_block():
-            slot = b.alloca(t)
-        b.store(ir.Constant(t, value), slot)
-        return slot
-
-    flip_a, lda = _layout(step.a)
-    flip_b, ldb = _layout(step.b)
-    ldc = max(n, 1)
-    letters = [constant(ir.IntType(8), ord("T" if flip else "N")) for flip in (flip_b, flip_a)]
-    sizes = [constant(CINT, x) for x in (n, m, k)]
-    one, zero = constant(real, 1.0), constant(real, 0.0)
-    leading = [constant(CINT, x) for x in (ldb, lda, ldc)]
+    flip_a, lda = layout(step.a)
+    flip_b, ldb = layout(step.b)
+    flips = ["T" if flip else "N" for flip in (flip_b, flip_a)]
     for place in np.ndindex(*step.c.shape[:-2]):
         a, x, y = (
             address(v, int(np.dot(place, v.strides[:-2])) if place else 0)
             for v in (step.a, step.b, step.c)
         )
-        b.call(gemm, [*letters, *sizes, one, x, leading[0], a, leading[1], zero, y, leading[2]])
+        sizes = (n, m, k)
+        fortran(b, step.c.dtype, "gemm", *flips, *sizes, 1.0, x, ldb, a, lda, 0.0, y, max(n, 1))
 
 
-def _layout(view: View) -> tuple[bool, int]:
+def layout(view: View) -> tuple[bool, int]:
     """Whether a matrix is stored by columns, and the distance of its rows (or columns)."""
     m, n = view.shape[-2:]
     rows, columns = view.strides[-2:]

@@ -12,6 +12,7 @@ from ...operators.nests import split_subscripts
 from ...primitive import P
 from .blas import Product
 from .kernel import Kernel
+from .steps import Zero
 from .views import View
 
 if TYPE_CHECKING:
@@ -26,14 +27,13 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     labels, output = split_subscripts(e.params["subscripts"])
     views = [schedule.view_of(a) for a in e.inputs]
     out = e.outputs[0]
-    if (
-        out.dtype == np.bool_
-        or len(views) != 2
-        or e.params["sizes"]
-        or not set(output) <= set("".join(labels))
-    ):
+    if out.dtype == np.bool_:
+        raise Unsupported("contract of booleans")
+    if len(views) == 1:
+        return _rearranged(schedule, labels[0], views[0], output, out)
+    if len(views) != 2 or e.params["sizes"] or not set(output) <= set("".join(labels)):
         raise Unsupported("contract")
-    views = [_same_dtype(schedule, v, out.dtype) for v in views]
+    views = [same_dtype(schedule, v, out.dtype) for v in views]
     for k in (0, 1):
         labels[k], views[k] = _without_repeats(labels[k], views[k])
     a, b = labels
@@ -69,7 +69,7 @@ def _size(labels: list[str], sizes: dict[str, int]) -> int:
     return prod(sizes[c] for c in labels)
 
 
-def _same_dtype(schedule: Schedule, view: View, dtype: np.dtype[Any]) -> View:
+def same_dtype(schedule: Schedule, view: View, dtype: np.dtype[Any]) -> View:
     if view.dtype == dtype:
         return view
     fresh = schedule.new_buffer(view.shape, dtype)
@@ -85,6 +85,45 @@ def _without_repeats(labels: str, view: View) -> tuple[str, View]:
     return unique, view
 
 
+def _rearranged(schedule: Schedule, labels: str, view: View, output: str, out: Var) -> View:
+    """One operand: its diagonals taken, axes summed, and the rest written along diagonals and new axes."""
+    labels, view = _without_repeats(labels, view)
+    view = same_dtype(schedule, view, out.dtype)
+    summed = "".join(c for c in labels if c not in output)
+    rest = "".join(c for c in labels if c in output)
+    if summed:
+        view = _sum(
+            schedule, view.permute(tuple(labels.index(c) for c in rest + summed)), len(rest)
+        )
+    unique = "".join(dict.fromkeys(output))
+    source = view.permute(tuple(rest.index(c) for c in unique if c in rest))
+    if unique == output and len(rest) == len(output):
+        return source
+    target = schedule.new_buffer(out.shape, out.dtype)
+    spread = source.with_(
+        source.imaginary[tuple(slice(None) if c in rest else None for c in unique)]
+    )
+    if unique != output:
+        schedule.steps.append(Zero(target.buffer))
+    diagonal = target.with_(np.einsum(f"{output}->{unique}", target.imaginary))
+    schedule.copy(spread, diagonal)
+    return target
+
+
+def _sum(schedule: Schedule, view: View, kept: int) -> View:
+    """The sums over all axes but the first `kept`."""
+    total = schedule.new_buffer(view.shape[:kept], view.dtype)
+    kernel = Kernel(view.shape)
+    entry = Var(Type(view.shape, view.dtype))
+    kernel.loads[entry] = view
+    kernel.axes = tuple(range(kept, len(view.shape)))
+    spread = total.imaginary[(..., *[None] * len(kernel.axes))]
+    kernel.reductions.append(("add", entry, total.with_(np.broadcast_to(spread, view.shape))))
+    schedule.steps.append(kernel)
+    schedule.ready[total.buffer] = len(schedule.steps) - 1
+    return total
+
+
 def _matrix(
     schedule: Schedule,
     view: View,
@@ -98,13 +137,13 @@ def _matrix(
     nb, nr = len(batch), len(rows)
     shape = (*moved.shape[:nb], prod(moved.shape[nb : nb + nr]), prod(moved.shape[nb + nr :]))
     matrix = moved.reshape(shape)
-    if matrix is None or not _has_unit_stride(matrix):
+    if matrix is None or not has_unit_stride(matrix):
         matrix = schedule.contiguous(moved).reshape(shape)
     assert matrix is not None
     return matrix
 
 
-def _has_unit_stride(matrix: View) -> bool:
+def has_unit_stride(matrix: View) -> bool:
     rows, columns = matrix.strides[-2:]
     m, n = matrix.shape[-2:]
     fits = (columns in (0, 1) or n == 1) and (rows >= n or m == 1)

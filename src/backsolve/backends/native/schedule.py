@@ -18,12 +18,13 @@ from .contraction import lower_contraction
 from .failure import Failures
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
+from .lapack import LOWER as LINEAR
 from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
 # Equations that are lowered in a file of their own.
-LOWER = {**INDEXING}
+LOWER = {**INDEXING, **LINEAR}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 
@@ -62,6 +63,8 @@ class Schedule:
             self.last_use.update({a: k for a in e.inputs if type(a) is Var})
         end = len(program.equations)
         self.last_use.update({a: end for a in program.outputs if type(a) is Var})
+        self.makers = {v: e for e in program.equations for v in e.outputs}
+        self.factors: dict[Any, tuple[View, View]] = {}  # of matrices, by elimination
         for t in _types(program):
             if t.dtype not in DTYPES:
                 raise Unsupported(f"dtype {t.dtype}")

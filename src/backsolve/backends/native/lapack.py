@@ -1,0 +1,298 @@
+"""Cholesky factors, triangular systems and elimination by the LAPACK that SciPy ships.
+
+LAPACK counts columns first: a matrix stored by rows is to it the transposed one. So it is asked for the
+other triangle, or for the transposed system, and nothing is moved around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from ...ir import Equation, Var
+from .blas import fortran, layout
+from .contraction import has_unit_stride, same_dtype
+from .failure import CODE, FINE, call_step, fail_if
+from .steps import Site, Step
+from .views import Buffer, View
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+INT, CINT, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+SINGULAR = (np.linalg.LinAlgError, "Singular matrix")
+INDEFINITE = (np.linalg.LinAlgError, "Matrix is not positive definite")
+
+
+@dataclass(eq=False)
+class Stacked(Step):
+    """One routine for every matrix of a stack: `body(b, pointers)` is emitted in a loop.
+
+    The views have the shape (count, rows, columns).
+    """
+
+    name: str
+    views: list[View]
+    steps: int  # multiplications and additions for one matrix
+    body: Callable[[ir.IRBuilder, list[ir.Value]], None]
+
+    def buffers(self) -> list[Buffer]:
+        return list(dict.fromkeys(v.buffer for v in self.views))
+
+    @property
+    def flops(self) -> int:  # type: ignore[override]
+        return self.views[0].shape[0] * self.steps
+
+    def emit(self, site: Site) -> None:
+        bases = [site.address(v) for v in self.views]
+        signature = ir.FunctionType(CODE, [x.type for x in bases])
+        function = ir.Function(site.module, signature, site.name)
+        function.linkage = "internal"
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        with counting(b, self.views[0].shape[0]) as k:
+            steps = [INT(v.strides[0]) for v in self.views]
+            pairs = zip(function.args, steps, strict=True)
+            self.body(b, [b.gep(x, [b.mul(k, step)]) for x, step in pairs])
+        b.ret(FINE)
+        call_step(site.b, function, bases)
+
+    def describe(self) -> str:
+        return f"{self.name} {' × '.join(str(v.shape) for v in self.views)}"
+
+
+@contextmanager
+def counting(b: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
+    """for k in range(count): …"""
+    before = b.block
+    head, inside, after = (b.append_basic_block() for _ in range(3))
+    b.branch(head)
+    b.position_at_end(head)
+    k = b.phi(INT)
+    k.add_incoming(INT(0), before)
+    b.cbranch(b.icmp_signed("<", k, INT(count)), inside, after)
+    b.position_at_end(inside)
+    yield k
+    k.add_incoming(b.add(k, INT(1)), b.block)
+    b.branch(head)
+    b.position_at_end(after)
+
+
+# ---- lowering
+
+
+def lower_cholesky(schedule: Schedule, e: Equation) -> View:
+    out = e.outputs[0]
+    n, size = out.shape[-1], out.dtype.itemsize
+    view = schedule.own(e.inputs[0])
+    stack = _as_stack(view)
+    if not stack.imaginary.size:
+        return view
+    code = schedule.fail(*INDEFINITE)
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        (matrix,) = pointers
+        info = _slot(b)
+        fortran(b, out.dtype, "potrf", "U", n, matrix, n, info)
+        fail_if(b, b.icmp_signed("!=", b.load(info), CINT(0)), code)
+        memset = b.module.declare_intrinsic("llvm.memset", [POINTER, INT])
+        with counting(b, n) as i:  # what stands above the diagonal
+            above = b.gep(matrix, [b.add(b.mul(i, INT(n + 1)), INT(1))])
+            length = b.mul(b.sub(INT(n - 1), i), INT(size))
+            b.call(memset, [b.bitcast(above, POINTER), ir.IntType(8)(0), length, ir.IntType(1)(0)])
+
+    _append(schedule, Stacked("cholesky", [stack], n**3 // 3, body), stack)
+    return view
+
+
+def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
+    out = e.outputs[0]
+    lower, unit = e.params["lower"], e.params["unit"]
+    T = _stack_of(schedule, schedule.in_memory(e.inputs[0]), out.dtype)
+    view, x = _copied(schedule, schedule.view_of(e.inputs[1]), out.dtype)
+    n, k = out.shape[-2:]
+    by_columns, leading = layout(T)
+    triangle = "L" if lower == by_columns else "U"
+    code = schedule.fail(np.linalg.LinAlgError, "singular matrix: a zero on the diagonal")
+    step = sum(T.strides[-2:])
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        matrix, right = pointers
+        if not unit:
+            _refuse_zeros(b, matrix, n, step, code)
+        diagonal = "U" if unit else "N"
+        if k == 1:
+            turned = "N" if by_columns else "T"
+            fortran(b, out.dtype, "trsv", triangle, turned, diagonal, n, matrix, leading, right, 1)
+        else:  # xᵀ Tᵀ = bᵀ
+            turned = "T" if by_columns else "N"
+            sides = ("R", triangle, turned, diagonal)
+            fortran(b, out.dtype, "trsm", *sides, k, n, 1.0, matrix, leading, right, k)
+
+    if x.imaginary.size:
+        _append(schedule, Stacked("triangular solve", [T, x], n * n * k, body), x)
+    return view
+
+
+def lower_solve(schedule: Schedule, e: Equation) -> View:
+    out = e.outputs[0]
+    n, k = out.shape[-2:]
+    factor, pivots, turned = _factored(schedule, e.inputs[0], out.dtype)
+    right = schedule.view_of(e.inputs[1])
+    # getrs wants the right-hand sides by columns.
+    view, x = _copied(schedule, _swapped(right), out.dtype)
+    code = schedule.fail(*SINGULAR)
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        matrix, order, columns = pointers
+        _refuse_zeros(b, matrix, n, n + 1, code)
+        how, info = "N" if turned else "T", _slot(b)
+        fortran(b, out.dtype, "getrs", how, n, k, matrix, n, order, columns, n, info)
+
+    if x.imaginary.size:
+        _append(schedule, Stacked("solve", [factor, pivots, x], 2 * n * n * k, body), x)
+    return _swapped(view)
+
+
+def lower_inv(schedule: Schedule, e: Equation) -> View:
+    out = e.outputs[0]
+    n = out.shape[-1]
+    factor, pivots, turned = _factored(schedule, e.inputs[0], out.dtype)
+    view, stack = _copied(schedule, factor, out.dtype)
+    view = View.whole(view.buffer, out.shape)
+    work = schedule.new_buffer((1, 1, 64 * n), out.dtype)
+    code = schedule.fail(*SINGULAR)
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        matrix, order, space = pointers
+        _refuse_zeros(b, matrix, n, n + 1, code)
+        fortran(b, out.dtype, "getri", n, matrix, n, order, space, 64 * n, _slot(b))
+
+    if factor.imaginary.size:
+        shared = work.broadcast((stack.shape[0], 1, 64 * n))
+        _append(schedule, Stacked("inv", [stack, pivots, shared], 4 * n**3 // 3, body), stack)
+    return _swapped(view) if turned else view
+
+
+def lower_lu_diagonal(schedule: Schedule, e: Equation) -> View:
+    """The pivots, each with the sign of its exchange of rows: their product is the determinant."""
+    out = e.outputs[0]
+    n = out.shape[-1]
+    factor, pivots, _ = _factored(schedule, e.inputs[0], out.dtype)
+    view = schedule.new_buffer(out.shape, out.dtype)
+    flat = view.reshape((prod(out.shape[:-1]), 1, n))
+    assert flat is not None
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        matrix, order, diagonal = pointers
+        with counting(b, n) as i:
+            pivot = b.load(b.gep(matrix, [b.mul(i, INT(n + 1))]))
+            own = b.trunc(b.add(i, INT(1)), CINT)
+            stayed = b.icmp_signed("==", b.load(b.gep(order, [i])), own)
+            b.store(b.select(stayed, pivot, b.fneg(pivot)), b.gep(diagonal, [i]))
+
+    if flat.imaginary.size:
+        _append(schedule, Stacked("pivots", [factor, pivots, flat], n, body), flat)
+    return view
+
+
+def _factored(schedule: Schedule, a: Any, dtype: np.dtype[Any]) -> tuple[View, View, bool]:
+    """P L U of a matrix or of its transposed (then True), once for all that ask for either."""
+    key, turned = _origin(schedule, a)
+    if (key, dtype) not in schedule.factors:
+        _, factor = _copied(schedule, schedule.view_of(key), dtype)
+        count, n = factor.shape[0], factor.shape[-1]
+        pivots = schedule.new_buffer((count, 1, n), np.dtype(np.int32))
+
+        def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+            matrix, order = pointers
+            fortran(b, dtype, "getrf", n, n, matrix, n, order, _slot(b))
+
+        if factor.imaginary.size:
+            _append(
+                schedule,
+                Stacked("eliminate", [factor, pivots], 2 * n**3 // 3, body),
+                factor,
+                pivots,
+            )
+        schedule.factors[key, dtype] = factor, pivots
+    return (*schedule.factors[key, dtype], turned)
+
+
+def _origin(schedule: Schedule, a: Any) -> tuple[Any, bool]:
+    """The variable that `a` is, or whose matrices' transposed it is."""
+    maker = schedule.makers.get(a) if type(a) is Var else None
+    if maker is None or maker.primitive.name != "permute":
+        return a, False
+    rank = len(a.shape)
+    swap = (*range(rank - 2), rank - 1, rank - 2)
+    return (maker.inputs[0], True) if tuple(maker.params["axes"]) == swap else (a, False)
+
+
+# ---- pieces
+
+
+def _copied(schedule: Schedule, source: View, dtype: np.dtype[Any]) -> tuple[View, View]:
+    """A copy to work on in place, and the same as a stack (count, rows, columns)."""
+    view = schedule.new_buffer(source.shape, dtype)
+    schedule.copy(source, view)
+    return view, _as_stack(view)
+
+
+def _as_stack(view: View) -> View:
+    stack = view.reshape((prod(view.shape[:-2]), *view.shape[-2:]))
+    assert stack is not None
+    return stack
+
+
+def _stack_of(schedule: Schedule, view: View, dtype: np.dtype[Any]) -> View:
+    """A matrix that is only read, copied only if LAPACK could not read it where it is."""
+    view = same_dtype(schedule, view, dtype)
+    stack = view.reshape((prod(view.shape[:-2]), *view.shape[-2:]))
+    if stack is None or not has_unit_stride(stack):
+        stack = _as_stack(schedule.contiguous(view))
+    return stack
+
+
+def _swapped(view: View) -> View:
+    rank = len(view.shape)
+    return view.permute((*range(rank - 2), rank - 1, rank - 2))
+
+
+def _append(schedule: Schedule, step: Step, *written: View) -> None:
+    schedule.steps.append(step)
+    for view in written:
+        schedule.ready[view.buffer] = len(schedule.steps) - 1
+
+
+def _slot(b: ir.IRBuilder) -> ir.Value:
+    with b.goto_entry_block():
+        return b.alloca(CINT)
+
+
+def _refuse_zeros(b: ir.IRBuilder, matrix: ir.Value, n: int, step: int, code: int) -> None:
+    """Fail with `code` if an entry of the diagonal is zero."""
+    with counting(b, n) as i:
+        entry = b.load(b.gep(matrix, [b.mul(i, INT(step))]))
+        fail_if(b, b.fcmp_ordered("==", entry, ir.Constant(entry.type, 0.0)), code)
+
+
+def _lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule, Equation], None]:
+    def run(schedule: Schedule, e: Equation) -> None:
+        schedule.views[e.outputs[0]] = lower(schedule, e)
+
+    return run
+
+
+LOWER = {
+    "cholesky": _lowering(lower_cholesky),
+    "triangular_solve": _lowering(lower_triangular_solve),
+    "solve": _lowering(lower_solve),
+    "inv": _lowering(lower_inv),
+    "lu_diagonal": _lowering(lower_lu_diagonal),
+}

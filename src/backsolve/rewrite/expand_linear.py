@@ -1,0 +1,52 @@
+"""Expansions of linear algebra: contractions in pairs, determinants by the diagonal of a factor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir import Equation
+from ..operators.nests import split_subscripts
+from ..primitive import P
+from ..primitives.linalg import lu_diagonal
+
+
+def needs_splitting(e: Equation) -> bool:
+    """Whether a contraction is more than one operand rearranged, or a product of two."""
+    inputs, output = split_subscripts(e.params["subscripts"])
+    return len(inputs) > 2 or (len(inputs) == 2 and not _is_product(inputs, output))
+
+
+def _is_product(inputs: list[str], output: str) -> bool:
+    return len(set(output)) == len(output) and set(output) <= set("".join(inputs))
+
+
+def _contract(*operands: Any, subscripts: str, sizes: Any) -> Any:
+    """The cheapest pairs first (einsum's plan); last, what only writes: diagonals and new axes."""
+    labels, output = split_subscripts(subscripts)
+    parts = list(operands)
+    kept = "".join(c for c in dict.fromkeys(output) if any(c in x for x in labels))
+    stand_ins = [np.broadcast_to(np.float64(0), a.shape) for a in parts]
+    plan, _ = np.einsum_path(f"{','.join(labels)}->{kept}", *stand_ins, optimize="optimal")
+    for places in plan[1:]:
+        chosen = sorted(places)
+        taken, names = [parts[k] for k in chosen], [labels[k] for k in chosen]
+        parts = [a for k, a in enumerate(parts) if k not in chosen]
+        labels = [x for k, x in enumerate(labels) if k not in chosen]
+        needed = kept + "".join(labels)
+        made = "".join(c for c in dict.fromkeys("".join(names)) if c in needed) if parts else kept
+        parts.append(P.contract(*taken, subscripts=f"{','.join(names)}->{made}", sizes=()))
+        labels.append(made)
+    if labels[0] == output:
+        return parts[0]
+    return P.contract(parts[0], subscripts=f"{labels[0]}->{output}", sizes=sizes)
+
+
+LINEAR: dict[str, Callable[..., Any]] = {
+    "contract": _contract,
+    "det": lambda a: np.prod(lu_diagonal(a), axis=-1),
+    "log_abs_det": lambda a: np.sum(np.log(np.abs(lu_diagonal(a))), axis=-1),
+    "det_sign": lambda a: np.prod(np.sign(lu_diagonal(a)), axis=-1),
+}

@@ -36,6 +36,7 @@ class Specialised:
     out_structure: tree.Structure
     native: Native | None
     reason: str = ""  # why there is no native code
+    donated: tuple[int, ...] = ()  # leaves whose memory results may take
     derivatives: dict[str, Specialised] = field(default_factory=dict)
 
     @functools.cached_property
@@ -54,14 +55,33 @@ class Specialised:
         raw = evaluate(self.program, leaves)
         return [y._v if isinstance(y, Tensor) else y for y in raw]
 
+    def run_on_copies(self, leaves: Sequence[Any]) -> list[Any]:
+        """The same for a caller who goes on using donated leaves."""
+        own = [
+            x.copy() if k in self.donated and isinstance(x, np.ndarray) else x
+            for k, x in enumerate(leaves)
+        ]
+        return self.run(own)
+
 
 class Jitted:
     """What `bs.jit` returns. `lower(*args)` shows the stages, `stats()` tells what was built."""
 
-    def __init__(self, f: Callable[..., Any], static_argnums: int | Sequence[int], backend: str):
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        static_argnums: int | Sequence[int],
+        backend: str,
+        donate: int | Sequence[int] = (),
+    ):
         functools.update_wrapper(self, f)
         self._f = f
         self._static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+        self._donate = {donate} if isinstance(donate, int) else set(donate)
+        if self._static & self._donate:
+            raise ValueError(
+                f"an argument is static or donated, not both: {sorted(self._static & self._donate)}"
+            )
         self._backend = backend
         self._known: dict[Any, Specialised | None] = {}
         self._lock = threading.Lock()
@@ -79,20 +99,22 @@ class Jitted:
         return self if instance is None else functools.partial(self, instance)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        leaves, rebuild, key = self._flatten(args, kwargs)
+        leaves, rebuild, key, donated = self._flatten(args, kwargs)
         tensors = any(isinstance(x, Tensor) for x in leaves)
         if tensors and any(isinstance(x, Staged) for x in leaves):
             return self._f(*args, **kwargs)
-        special = self._specialise(leaves, rebuild, key)
+        special = self._specialise(rebuild, key, donated)
         if special is None:
             return self._f(*args, **kwargs)
         if tensors and any(isinstance(x, Tensor) and x.row is not None for x in leaves):
             return special.out_structure.unflatten(_differentiable(special, leaves))
-        results = special.run([x._v if isinstance(x, Tensor) else x for x in leaves])
-        if tensors:
+        if tensors:  # what a Tensor holds, rows may need later: it is not given away
+            results = special.run_on_copies([_raw(x) for x in leaves])
             results = [wrap(y, None) for y in results]
-        elif self._is_flat(args, kwargs, special):
-            self._fast = special.native.call  # type: ignore[union-attr]
+        else:
+            results = special.run(leaves)
+            if self._is_flat(args, kwargs, special):
+                self._fast = special.native.call  # type: ignore[union-attr]
         return special.out_structure.unflatten(results)
 
     def _is_flat(self, args: tuple[Any, ...], kwargs: Any, special: Specialised) -> bool:
@@ -106,7 +128,10 @@ class Jitted:
         arrays = all(type(a) is np.ndarray or type(a) is float for a in args)
         return special.native is not None and plain and arrays and not kwargs and not self._static
 
-    def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+    def _flatten(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], Any, Any, Any]:
+        """The leaves, how to put them back, the key of their specialisation, and who is donated."""
         count = len(args)
         static = {k % count: args[k] for k in self._static if -count <= k < count}
         dynamic = [a for k, a in enumerate(args) if k not in static]
@@ -137,16 +162,25 @@ class Jitted:
             total = len(inner) + len(static)
             return [static[k] if k in static else next(given) for k in range(total)], named
 
-        return numbers, rebuild, key
+        def donated() -> tuple[int, ...]:
+            """Among the numbers."""
+            given = {k % count for k in self._donate if -count <= k < count}
+            owners = [k for k in range(count) if k not in static]
+            sizes = [child.size for child in structure.children[0].children]
+            owner = [k for k, n in zip(owners, sizes, strict=True) for _ in range(n)]
+            kept = [k for k in range(len(leaves)) if k not in fixed]
+            return tuple(at for at, k in enumerate(kept) if k < len(owner) and owner[k] in given)
 
-    def _specialise(self, leaves: Sequence[Any], rebuild: Any, key: Any) -> Specialised | None:
+        return numbers, rebuild, key, donated
+
+    def _specialise(self, rebuild: Any, key: Any, donated: Any) -> Specialised | None:
         """The compiled form for these types; None if the function closes over something that varies."""
         found = self._known.get(key, self)
         if found is not self:
             self._hits += 1
             return found  # type: ignore[return-value]
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
-        made = _build(self._f, rebuild, key[1], self._backend)
+        made = _build(self._f, rebuild, key[1], self._backend, donated())
         if made is not None:
             with self._lock:
                 made = self._known.setdefault(key, made)
@@ -154,7 +188,7 @@ class Jitted:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of compilation for these arguments."""
-        special = self._specialise(*self._flatten(args, kwargs))
+        special = self._specialise(*self._flatten(args, kwargs)[1:])
         if special is None:
             raise TypeError(
                 "this function closes over a value that an enclosing transformation varies"
@@ -198,12 +232,18 @@ def jit(
     f: Callable[..., Any] | None = None,
     *,
     static_argnums: int | Sequence[int] = (),
+    donate: int | Sequence[int] = (),
     backend: str = "native",
 ) -> Any:
     """Compile a function on its first call with each set of types; as a decorator or a call.
 
     Arrays in, arrays out. A Program with an equation that has no native form yet runs on the NumPy
     backend; `stats()` says so and names it. What the function closes over is captured at that call.
+
+    An argument at `donate` gives its arrays away: a result of the same type is computed in that memory
+    and is that very array, so that `params = step(params, batch)` allocates nothing. Arrays that cannot be
+    written, are strided, or share memory with another argument are copied instead; so is what a Tensor
+    holds. If a run fails half-way, donated arrays may hold anything.
 
     >>> import numpy as np, backsolve as bs
     >>> @bs.jit
@@ -215,8 +255,8 @@ def jit(
     if backend not in ("native", "numpy"):
         raise ValueError(f'backend must be "native" or "numpy", got {backend!r}')
     if f is None:
-        return lambda g: Jitted(g, static_argnums, backend)
-    return Jitted(f, static_argnums, backend)
+        return lambda g: Jitted(g, static_argnums, backend, donate)
+    return Jitted(f, static_argnums, backend, donate)
 
 
 def _is_number(x: Any) -> bool:
@@ -238,7 +278,9 @@ def _raw(x: Any) -> Any:
     return x._v if isinstance(x, Tensor) else x
 
 
-def _build(f: Any, rebuild: Any, types: Sequence[Type], backend: str) -> Specialised | None:
+def _build(
+    f: Any, rebuild: Any, types: Sequence[Type], backend: str, donated: tuple[int, ...] = ()
+) -> Specialised | None:
     structures: list[tree.Structure] = []
 
     def flat(*staged: Any) -> list[Any]:
@@ -257,10 +299,10 @@ def _build(f: Any, rebuild: Any, types: Sequence[Type], backend: str) -> Special
     native, reason = None, 'backend="numpy"'
     if backend == "native":
         try:
-            native, reason = compile_program(rewrite(expand(program))), ""
+            native, reason = compile_program(rewrite(expand(program)), donated), ""
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
-    return Specialised(recorded, program, structures[0], native, reason)
+    return Specialised(recorded, program, structures[0], native, reason, donated)
 
 
 # ---- differentiating through compiled code
@@ -270,7 +312,7 @@ def _differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
     """Run the native code forward, as one joint row whose block is compiled when it is first needed."""
     raw = [x._v if isinstance(x, Tensor) else x for x in leaves]
     places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
-    results = special.run(raw)
+    results = special.run_on_copies(raw)
 
     def restricted(*varying: Any) -> list[Any]:
         full = list(raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from llvmlite import binding, ir
 
 from ...ir import Program, type_of
 from .blas import Product
+from .donation import donate
 from .elementwise import memory_type
 from .entry import ALIGNMENT, Frame, emit_entry
 from .failure import CODE, FINE
@@ -46,10 +47,14 @@ class Native:
             return str(target.emit_assembly(binding.parse_assembly(self.stages["llvm"])))
 
 
-def compile_program(program: Program) -> Native:
-    """Raises schedule.Unsupported if an equation has no native form."""
+def compile_program(program: Program, donated: Sequence[int] = ()) -> Native:
+    """Raises schedule.Unsupported if an equation has no native form.
+
+    Outputs may take the memory of the inputs at `donated`: they are then those very objects.
+    """
     started = time.perf_counter()
     schedule = Schedule(program)
+    donors = donate(schedule, donated)
     arena_size = lay_out(schedule)
     module = ir.Module("backsolve")
     _emit(module, schedule)
@@ -59,6 +64,7 @@ def compile_program(program: Program) -> Native:
         constants=[c for _, c in schedule.constants],
         arena_bytes=arena_size,
         failures=schedule.failures,
+        donors=donors,
         releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
     )
     fast = knows_layout() and all(t.dtype.kind == "f" for t in frame.inputs if t.weak)
@@ -75,6 +81,7 @@ def compile_program(program: Program) -> Native:
         "kernels": sum(isinstance(s, Kernel) for s in schedule.steps),
         "products": sum(isinstance(s, Product) for s in schedule.steps),
         "arena_bytes": arena_size,
+        "in_place": len(donors),
         "releases_gil": frame.releases_gil,
         "equations": len(program.equations),
     }

@@ -21,6 +21,7 @@ from ...ir import Type
 from . import objects
 from .builtin import BYTE, CINT, INT, NULL, POINTER, Builtin
 from .failure import FINE, Failures
+from .loops import loop_with
 
 ALIGNMENT = 64
 
@@ -34,6 +35,7 @@ class Frame:
     constants: list[np.ndarray[Any, Any]]
     arena_bytes: int
     failures: Failures
+    donors: dict[int, int]  # output -> the input whose memory it takes
     releases_gil: bool
 
     def __post_init__(self) -> None:
@@ -67,13 +69,16 @@ class _Entry(Builtin):
         size = len(frame.inputs) + len(frame.outputs) + len(frame.constants)
         pointers = b.alloca(POINTER, size=max(size, 1))
         self.require_equal(self.function.args[2], INT(len(frame.inputs)))
-        data = [self.checked(self.argument(k), t) for k, t in enumerate(frame.inputs)]
-        results = [self.new_output(t) for t in frame.outputs]
-        data += [place for _, place in results]
+        for k in range(len(frame.inputs)):
+            b.store(self.checked(k), b.gep(pointers, [INT(k)]))
+        if frame.donors:
+            self.require_apart(pointers)
+        results = [self.new_output(k) for k in range(len(frame.outputs))]
+        data = [place for _, place in results]
         for k, c in enumerate(frame.constants):
             data.append(self.pointer(f"constant {k}", c.ctypes.data))
         for k, place in enumerate(data):
-            b.store(place, b.gep(pointers, [INT(k)]))
+            b.store(place, b.gep(pointers, [INT(len(frame.inputs) + k)]))
         code = self.run_program(run, pointers)
         if frame.failures.known:
             with b.if_then(b.icmp_unsigned("!=", code, FINE), likely=False):
@@ -81,17 +86,52 @@ class _Entry(Builtin):
         boxed = [self.boxed(t, r) for t, r in zip(frame.outputs, results, strict=True)]
         return self.finish(self.packed(boxed))
 
-    def checked(self, obj: ir.Value, t: Type) -> ir.Value:
+    def checked(self, k: int) -> ir.Value:
         """The data of an argument, after all that it must be was looked at."""
+        obj, t = self.argument(k), self.frame.inputs[k]
         if t.weak:
             self.require_equal(self.read(obj, objects.TYPE, INT), self.word("float", id(float)))
             return self.b.gep(obj, [INT(objects.FLOAT_VALUE)])
-        self.require_array(obj, t.dtype, objects.CONTIGUOUS | objects.ALIGNED)
+        writeable = objects.WRITEABLE if k in self.frame.donors.values() else 0
+        self.require_array(obj, t.dtype, objects.CONTIGUOUS | objects.ALIGNED | writeable)
         self.require_equal(self.read(obj, objects.NDIM, CINT), CINT(t.ndim))
         shape = self.read(obj, objects.DIMENSIONS, POINTER)
         for axis, n in enumerate(t.shape):
             self.require_equal(self.read(shape, 8 * axis, INT), INT(n))
         return self.read(obj, objects.DATA, POINTER)
+
+    def require_apart(self, pointers: ir.Value) -> None:
+        """Refuse inputs of which one is to be written and shares memory with another."""
+        b, inputs = self.b, self.frame.inputs
+        givers = self.numbers("givers", sorted(self.frame.donors.values()))
+        sizes = self.numbers("sizes", [0 if t.weak else t.size * t.dtype.itemsize for t in inputs])
+
+        def span(k: ir.Value) -> tuple[ir.Value, ir.Value]:
+            start = b.ptrtoint(b.load(b.gep(pointers, [k])), INT)
+            return start, b.add(start, b.load(b.gep(sizes, [INT(0), k])))
+
+        def with_others(b: ir.IRBuilder, n: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+            i = b.load(b.gep(givers, [INT(0), n]))
+            start, end = span(i)
+
+            def with_one(b: ir.IRBuilder, k: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+                other, other_end = span(k)
+                crossing = b.and_(
+                    b.icmp_unsigned("<", start, other_end), b.icmp_unsigned("<", other, end)
+                )
+                return [b.or_(found[0], b.and_(crossing, b.icmp_unsigned("!=", i, k)))]
+
+            return loop_with(b, len(inputs), found, with_one)
+
+        (found,) = loop_with(b, len(self.frame.donors), [ir.IntType(1)(0)], with_others)
+        self.require(b.not_(found))
+
+    def numbers(self, name: str, values: list[int]) -> ir.Value:
+        t = ir.ArrayType(INT, len(values))
+        made = ir.GlobalVariable(self.b.module, t, name)
+        made.initializer, made.global_constant = ir.Constant(t, values), True
+        made.linkage = "internal"
+        return made
 
     # ---- the run
 
@@ -158,9 +198,14 @@ class _Entry(Builtin):
 
     # ---- results
 
-    def new_output(self, t: Type) -> tuple[ir.Value | None, ir.Value]:
+    def new_output(self, k: int) -> tuple[ir.Value | None, ir.Value]:
         """(array, its data), or for a rank-0 result (None, a place on the stack), boxed afterwards."""
-        b = self.b
+        b, t = self.b, self.frame.outputs[k]
+        if k in self.frame.donors:
+            array = self.argument(self.frame.donors[k])
+            self.call("Py_IncRef", ir.VoidType(), [array])
+            self.made.append(array)
+            return array, NULL  # the program writes it as an input
         if not t.shape:
             return None, b.bitcast(b.alloca(INT), POINTER)
         shape = b.alloca(INT, size=t.ndim)

@@ -21,7 +21,16 @@ def slow_entry(address: int, frame: Frame, keep: list[Any]) -> Callable[..., Any
 
     def call(*args: Any) -> Any:
         arrays = [np.ascontiguousarray(a) for a in args]
-        results = [np.empty(t.shape, t.dtype) for t in frame.outputs]
+        for i in frame.donors.values():
+            others = arrays[:i] + arrays[i + 1 :]
+            if not arrays[i].flags.behaved or any(
+                np.may_share_memory(arrays[i], x) for x in others
+            ):
+                arrays[i] = arrays[i].copy()
+        results = [
+            arrays[frame.donors[k]] if k in frame.donors else np.empty(t.shape, t.dtype)
+            for k, t in enumerate(frame.outputs)
+        ]
         pointers = [a.ctypes.data for a in (*arrays, *results, *frame.constants)]
         table = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
         if arena_is_taken.acquire(blocking=False):

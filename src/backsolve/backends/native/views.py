@@ -33,6 +33,7 @@ class Buffer:
     first: int = -1  # the step that first writes it
     last: int = -1  # the step that last touches it
     offset: int = field(default=-1)  # in bytes, in the arena
+    lives_in: Buffer | None = None  # another buffer that it shares all memory with
 
     @property
     def nbytes(self) -> int:
@@ -40,11 +41,15 @@ class Buffer:
 
 
 class View:
-    __slots__ = ("buffer", "imaginary")
+    __slots__ = ("_buffer", "imaginary")
 
     def __init__(self, buffer: Buffer, imaginary: np.ndarray[Any, Any]):
-        self.buffer = buffer
+        self._buffer = buffer
         self.imaginary = imaginary
+
+    @property
+    def buffer(self) -> Buffer:
+        return self._buffer.lives_in or self._buffer
 
     @staticmethod
     def whole(buffer: Buffer, shape: Shape) -> View:

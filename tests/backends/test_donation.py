@@ -95,6 +95,9 @@ PROGRAMS = {
     "a matrix product": lambda a, b: (np.outer(a, b) @ a, b @ np.outer(a, b)),
     "another type": lambda a, b: (a.astype(np.float32), a > b),
     "part of it": lambda a, b: (a[2:], a[:3] * 2),
+    "gathered": lambda a, b: (a - a[[3, 3, 0, 1, 5, 2]], b),
+    "gathered from both": lambda a, b: (a + b[::-1][[1, 1, 1, 0, 0, 2]], b - a[[1, 1, 1, 0, 0, 2]]),
+    "nothing gathered": lambda a, b: (a[np.zeros(0, int)], a * 2),
     "written in part": lambda a, b: bs.numpy.where(a > 0, a, b[::-1]),
 }
 
@@ -114,6 +117,21 @@ def test_programs_are_right(name, donate):
         for k, x in enumerate((a, b)):
             if k not in given:
                 np.testing.assert_array_equal(x, kept[k])
+
+
+def test_writes_into_a_part_touch_nothing_else():
+    def f(table, rows, i):
+        table = bs.tensor(table) if isinstance(table, np.ndarray) else table
+        table[i] = rows
+        table[0] = 0.0
+        return table
+
+    table, rows, i = np.ones((6, 2)), np.full((2, 2), 5.0), np.array([1, 3])
+    step = bs.jit(f, donate=0)
+    for _ in range(2):
+        assert step(table, rows, i) is table
+        np.testing.assert_array_equal(table[:, 0], [0, 5, 1, 5, 1, 1])
+    assert "for [6, 2]" not in step.lower(table, rows, i).stages["steps"]
 
 
 class TestArgumentsThatCannotBeWritten:

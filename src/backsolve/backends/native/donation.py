@@ -64,30 +64,33 @@ class _Lives:
 
     def in_order(self, out: Buffer, given: Buffer) -> bool:
         """Whether the input is done with before the output is first written."""
-        return self.last.get(given, -1) < self.first[out]
+        return self.last.get(given, -1) < self.first.get(out, len(self.steps))
 
     def entry_for_entry(self, out: Buffer, given: Buffer) -> bool:
         """Whether a kernel, its last reader, reads the input only where it then writes the output."""
-        at = self.first[out]
-        kernel = self.steps[at]
-        if type(kernel) is not Kernel or self.last.get(given, -1) != at:
+        kernel = self.writer(out)
+        if type(kernel) is not Kernel or self.last.get(given, -1) != self.first[out]:
             return False
         stores = [v for _, v in kernel.stores if v.buffer is out]
         loads = [v for v in kernel.loads.values() if v.buffer is given]
-        rest = [v for _, _, v in kernel.reductions if v.buffer is out]
+        touching = [v for v in kernel.views() if v.buffer in (out, given)]
         return (
-            not rest and len(stores) == 1 and all(_places(v) == _places(stores[0]) for v in loads)
+            len(stores) == 1
+            and len(touching) == 1 + len(loads)
+            and all(_places(v) == _places(stores[0]) for v in loads)
         )
 
     def is_copy(self, out: Buffer, given: Buffer) -> bool:
-        kernel = self.steps[self.first[out]]
-        return _copies(kernel) and self.entry_for_entry(out, given)
+        return _copies(self.writer(out)) and self.entry_for_entry(out, given)
+
+    def writer(self, out: Buffer) -> Step | None:
+        return self.steps[self.first[out]] if out in self.first else None
 
 
-def _copies(step: Step) -> bool:
+def _copies(step: Step | None) -> bool:
     return (
         type(step) is Kernel
-        and not (step.statements or step.reductions)
+        and not (step.statements or step.reductions or step.writes)
         and len(step.stores) == len(step.loads) == 1
     )
 

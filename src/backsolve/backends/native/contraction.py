@@ -27,8 +27,6 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     labels, output = split_subscripts(e.params["subscripts"])
     views = [schedule.view_of(a) for a in e.inputs]
     out = e.outputs[0]
-    if out.dtype == np.bool_:
-        raise Unsupported("contract of booleans")
     if len(views) == 1:
         return _rearranged(schedule, labels[0], views[0], output, out)
     if len(views) != 2 or e.params["sizes"] or not set(output) <= set("".join(labels)):
@@ -118,7 +116,8 @@ def _sum(schedule: Schedule, view: View, kept: int) -> View:
     kernel.loads[entry] = view
     kernel.axes = tuple(range(kept, len(view.shape)))
     spread = total.imaginary[(..., *[None] * len(kernel.axes))]
-    kernel.reductions.append(("add", entry, total.with_(np.broadcast_to(spread, view.shape))))
+    how = "or" if view.dtype == np.bool_ else "add"
+    kernel.reductions.append((how, entry, total.with_(np.broadcast_to(spread, view.shape))))
     schedule.steps.append(kernel)
     schedule.ready[total.buffer] = len(schedule.steps) - 1
     return total
@@ -180,7 +179,7 @@ def _as_loops(
     target = view.with_(np.broadcast_to(view.imaginary[(*index, ...)], domain))
     kernel.axes = tuple(k for k, c in enumerate(nest) if c not in order)
     if kernel.axes:
-        kernel.reductions.append(("add", product, target))
+        kernel.reductions.append(("or" if view.dtype == np.bool_ else "add", product, target))
     else:
         kernel.stores.append((product, target))
     schedule.steps.append(kernel)

@@ -13,6 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation
+from .integers import LOGIC, SIGNED
 from .mathematics import EMITTERS
 from .support import compute_dtype
 
@@ -75,7 +76,7 @@ def emit(b: ir.IRBuilder, e: Equation, values: list[tuple[ir.Value, np.dtype[Any
         return b.select(condition, convert(b, *values[1], out), convert(b, *values[2], out))
     dtype = compute_dtype(e)
     args = [convert(b, v, t, dtype) for v, t in values]
-    if name in FUNCTIONS:
+    if name in FUNCTIONS and dtype.kind == "f":
         return FUNCTIONS[name](b, *args)
     kind = "f" if dtype.kind == "f" else "b" if dtype == np.bool_ else "i"
     return _RULES[kind, name](b, *args)
@@ -222,8 +223,8 @@ _LOGIC: dict[str, Callable[..., ir.Value]] = {
 }
 _RULES = (
     {("f", n): r for n, r in _FLOAT.items()}
-    | {("i", n): r for n, r in _INT.items()}
-    | {("b", n): r for n, r in _LOGIC.items()}
+    | {("i", n): r for n, r in (SIGNED | _INT).items()}
+    | {("b", n): r for n, r in (LOGIC | _LOGIC).items()}
 )
 
 # ---- how reductions combine entries, and what they start from

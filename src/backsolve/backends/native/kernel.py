@@ -30,6 +30,7 @@ class Kernel(Step):
     axes: tuple[int, ...] | None = None  # reduced by all reductions alike
     reads: dict[Var, Place] = field(default_factory=dict)  # of the `gather`s among the statements
     writes: list[Write] = field(default_factory=list)
+    refusals: dict[Var, int] = field(default_factory=dict)  # failures of statements (integers.py)
 
     def views(self) -> list[View]:
         stores = [*[v for _, v in self.stores], *[v for _, _, v in self.reductions]]
@@ -42,7 +43,7 @@ class Kernel(Step):
     @property
     def can_fail(self) -> bool:
         places = [*self.reads.values(), *[w.place for w in self.writes]]
-        return any(x.code is not None for p in places for x in p.axes)
+        return bool(self.refusals) or any(x.code is not None for p in places for x in p.axes)
 
     @property
     def flops(self) -> int:  # type: ignore[override]

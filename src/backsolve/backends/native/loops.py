@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from ...ir import Shape, Var
+from ...ir import Equation, Shape, Var
 from .elementwise import (
     BOOL,
     BYTE,
@@ -27,6 +27,7 @@ from .elementwise import (
     start_of,
 )
 from .failure import CODE, FINE, fail_if
+from .integers import REFUSED
 from .mathematics.kernels import interleaved
 from .views import Buffer, View
 
@@ -91,7 +92,7 @@ class _Emitter:
         start = start_of(how, view.dtype)
 
         def body(b: ir.IRBuilder, index: ir.Value) -> None:
-            self._store(b, start, b.gep(self.pointers[view.buffer], [index]), view.dtype)
+            store(b, start, b.gep(self.pointers[view.buffer], [index]), view.dtype)
 
         loop(b, view.buffer.size, body)
 
@@ -108,7 +109,7 @@ class _Emitter:
             values = self._statements(b, place)
             for a, view in kernel.stores:
                 v = convert(b, *self._value(b, a, values, view.dtype), view.dtype)
-                self._store(b, v, self._address(b, view, place), view.dtype)
+                store(b, v, self._address(b, view, place), view.dtype)
             for write in kernel.writes:
                 self._write(b, write, values, place)
             new = list(totals)
@@ -136,8 +137,8 @@ class _Emitter:
 
     def _combine_in_memory(self, b: ir.IRBuilder, how: str, view: View, place: Any, v: Any) -> None:
         address = self._address(b, view, place)
-        old = self._load(b, address, view.dtype)
-        self._store(b, COMBINE[how](b, old, v, view.dtype), address, view.dtype)
+        old = load(b, address, view.dtype)
+        store(b, COMBINE[how](b, old, v, view.dtype), address, view.dtype)
 
     def _statements(self, b: ir.IRBuilder, place: list[ir.Value]) -> dict[Var, Any]:
         values: dict[Var, Any] = {}
@@ -151,6 +152,8 @@ class _Emitter:
                 continue
             inputs = [self._value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
             values[e.outputs[0]] = emit(b, e, inputs)
+            if e.outputs[0] in self.kernel.refusals:
+                self._refuse(b, e, inputs)
         return values
 
     def _write(self, b: ir.IRBuilder, w: Write, values: dict[Var, Any], place: Any) -> None:
@@ -160,8 +163,8 @@ class _Emitter:
             self.pointers[w.place.view.buffer], [self._indexed(b, w.place, values, place)]
         )
         if w.how != "set":
-            v = COMBINE[w.how](b, self._load(b, address, dtype), v, dtype)
-        self._store(b, v, address, dtype)
+            v = COMBINE[w.how](b, load(b, address, dtype), v, dtype)
+        store(b, v, address, dtype)
 
     def _indexed(
         self, b: ir.IRBuilder, target: Place, values: dict[Var, Any], place: list[ir.Value]
@@ -171,6 +174,12 @@ class _Emitter:
             i = convert(b, *self._value(b, axis.index, values, integer), integer)
             at = b.add(at, axis.position(b, i, lambda code: self._flag(b, code)))
         return at
+
+    def _refuse(self, b: ir.IRBuilder, e: Equation, inputs: list[tuple[Any, Any]]) -> None:
+        out = e.outputs[0]
+        args = [convert(b, v, t, out.dtype) for v, t in inputs]
+        slot = self._flag(b, self.kernel.refusals[out])
+        b.store(b.or_(b.load(slot), REFUSED[e.primitive.name][2](b, *args)), slot)
 
     def _flag(self, b: ir.IRBuilder, code: int) -> ir.Value:
         if code not in self.flags:
@@ -196,24 +205,46 @@ class _Emitter:
         if buffer.kind == "ramp":
             t = register_type(buffer.dtype)
             return at if t == INT else b.trunc(at, t)
-        return self._load(b, b.gep(self.pointers[buffer], [at]), buffer.dtype)
+        return load(b, b.gep(self.pointers[buffer], [at]), buffer.dtype)
 
     def _address(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
         return b.gep(self.pointers[view.buffer], [self._offset(b, view, place)])
 
     def _offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
-        at = INT(view.offset)
-        for i, s in zip(place, self.strides[id(view)], strict=True):
-            if s:
-                at = b.add(at, i if s == 1 else b.mul(i, INT(s), flags=("nsw",)), flags=("nsw",))
-        return at
+        return offset(b, view.offset, self.strides[id(view)], place)
 
-    def _load(self, b: ir.IRBuilder, address: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
-        v = b.load(address)
-        return b.icmp_unsigned("!=", v, BYTE(0)) if dtype == np.bool_ else v
 
-    def _store(self, b: ir.IRBuilder, v: ir.Value, address: ir.Value, dtype: np.dtype[Any]) -> None:
-        b.store(b.zext(v, BYTE) if dtype == np.bool_ else v, address)
+def load(b: ir.IRBuilder, address: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
+    """An entry from memory, where a boolean takes a byte."""
+    v = b.load(address)
+    return b.icmp_unsigned("!=", v, BYTE(0)) if dtype == np.bool_ else v
+
+
+def store(b: ir.IRBuilder, v: ir.Value, address: ir.Value, dtype: np.dtype[Any]) -> None:
+    b.store(b.zext(v, BYTE) if dtype == np.bool_ else v, address)
+
+
+def offset(b: ir.IRBuilder, start: int, strides: Sequence[int], place: Sequence[Any]) -> ir.Value:
+    """start + Σ index · stride."""
+    at = INT(start)
+    for i, s in zip(place, strides, strict=True):
+        if s:
+            at = b.add(at, i if s == 1 else b.mul(i, INT(s), flags=("nsw",)), flags=("nsw",))
+    return at
+
+
+def nest(
+    b: ir.IRBuilder, shape: Shape, body: Callable[[ir.IRBuilder, list[ir.Value]], None]
+) -> None:
+    """`body` at every place of `shape`, the last axis innermost."""
+
+    def inner(b: ir.IRBuilder, place: list[ir.Value]) -> None:
+        if len(place) == len(shape):
+            body(b, place)
+        else:
+            loop(b, shape[len(place)], lambda b, i: inner(b, [*place, i]))
+
+    inner(b, [])
 
 
 def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], None]) -> None:

@@ -17,14 +17,16 @@ from ...operators.slice import key_of
 from .contraction import lower_contraction
 from .failure import Failures
 from .indexing import LOWER as INDEXING
+from .integers import REFUSED
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
+from .scans import LOWER as SCANS
 from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
 # Equations that are lowered in a file of their own.
-LOWER = {**INDEXING, **LINEAR}
+LOWER = {**INDEXING, **LINEAR, **SCANS}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 
@@ -238,6 +240,9 @@ class Schedule:
         kernel.statements.append(e)
         kernel.made.add(out)
         self.home[out] = at
+        refused = REFUSED.get(e.primitive.name)
+        if refused is not None and out.dtype.kind == "i" and self.range_of(e.inputs[-1])[0] < 0:
+            kernel.refusals[out] = self.fail(*refused[:2])
 
     def join(
         self, domain: Shape, inputs: Any, axes: tuple[int, ...] | None = None, after: int = -1
@@ -279,8 +284,6 @@ class Schedule:
 
     def _lower_reduction(self, e: Equation) -> None:
         (a,), out = e.inputs, e.outputs[0]
-        if out.dtype == np.bool_ and e.primitive.name not in ("any", "all"):
-            raise Unsupported(f"{e.primitive.name} of booleans")
         axes, keepdims = e.params["axis"], e.params["keepdims"]
         domain = type_of(a).shape
         at = self.join(domain, e.inputs, axes)
@@ -292,7 +295,10 @@ class Schedule:
             else view.reshape(tuple(1 if k in axes else n for k, n in enumerate(domain)))
         )
         assert kept is not None
-        kernel.reductions.append((REDUCTIONS[e.primitive.name], a, kept.broadcast(domain)))
+        how = REDUCTIONS[e.primitive.name]
+        if out.dtype == np.bool_:
+            how = {"max": "or", "min": "and"}.get(how, how)
+        kernel.reductions.append((how, a, kept.broadcast(domain)))
         kernel.axes = axes
         self.views[out] = view
         self.ready[view.buffer] = at

@@ -6,13 +6,15 @@ A kind of step is one class in one file; compile.py knows only this contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from ...ir import Var
+from .elementwise import memory_type
+from .failure import CODE, FINE, call_step
 from .views import Buffer, View
 
 INT = ir.IntType(64)
@@ -36,6 +38,22 @@ class Site:
 
     def address(self, view: View, offset: int = 0) -> ir.Value:
         return self.b.gep(self.base(view.buffer), [INT(view.offset + offset)])
+
+    def in_function(
+        self, buffers: Sequence[Buffer], body: Callable[[ir.IRBuilder, dict[Buffer, Any]], None]
+    ) -> None:
+        """Emit `body` as a function of its own, where the pointers to buffers do not alias."""
+        buffers = list(dict.fromkeys(buffers))
+        pointers = [memory_type(x.dtype).as_pointer() for x in buffers]
+        function = ir.Function(self.module, ir.FunctionType(CODE, pointers), self.name)
+        function.linkage = "internal"
+        for argument in function.args:
+            argument.add_attribute("noalias")
+            argument.add_attribute("nonnull")
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        body(b, dict(zip(buffers, function.args, strict=True)))
+        b.ret(FINE)
+        call_step(self.b, function, [self.base(x) for x in buffers])
 
 
 class Step(ABC):

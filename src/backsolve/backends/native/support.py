@@ -21,8 +21,8 @@ def is_native_elementwise(e: Equation) -> bool:
         return False
     name = e.primitive.name
     dtype = compute_dtype(e)
-    if name in FUNCTIONS:
-        return dtype.kind == "f"
+    if name in FUNCTIONS and dtype.kind == "f":
+        return True
     return supports(name, dtype)
 
 

@@ -1,0 +1,208 @@
+"""Element-wise operations on integers and booleans that take more than one instruction.
+
+As NumPy has them: division rounds down and by 0 gives 0, a shift by all bits or more gives what is
+left of the sign, and arithmetic wraps around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+Rule = Callable[..., ir.Value]
+BOOL = ir.IntType(1)
+
+
+def _divisor(b: ir.IRBuilder, y: ir.Value, signed: bool) -> tuple[ir.Value, list[ir.Value]]:
+    """A divisor that no processor traps on, and where it is 0 and (signed) −1."""
+    one = y.type(1)
+    zero = b.icmp_unsigned("==", y, y.type(0))
+    minus = b.icmp_signed("==", y, y.type(-1)) if signed else BOOL(0)
+    return b.select(b.or_(zero, minus), one, y), [zero, minus]
+
+
+def floor_divide(signed: bool) -> Rule:
+    def rule(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        safe, (zero, minus) = _divisor(b, y, signed)
+        if not signed:
+            return b.select(zero, x.type(0), b.udiv(x, safe))
+        q = b.sdiv(x, safe)
+        r = b.sub(x, b.mul(q, safe))
+        apart = b.icmp_signed("<", b.xor(r, safe), x.type(0))
+        down = b.and_(apart, b.icmp_signed("!=", r, x.type(0)))
+        q = b.sub(q, b.zext(down, x.type))
+        return b.select(zero, x.type(0), b.select(minus, b.neg(x), q))
+
+    return rule
+
+
+def remainder(signed: bool) -> Rule:
+    """Python's: the sign of the divisor."""
+
+    def rule(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        r = fmod(signed)(b, x, y)
+        if not signed:
+            return r
+        apart = b.icmp_signed("<", b.xor(r, y), x.type(0))
+        wrong = b.and_(apart, b.icmp_signed("!=", r, x.type(0)))
+        return b.select(wrong, b.add(r, y), r)
+
+    return rule
+
+
+def fmod(signed: bool) -> Rule:
+    """C's: the sign of the dividend."""
+
+    def rule(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        safe, (zero, minus) = _divisor(b, y, signed)
+        r = b.srem(x, safe) if signed else b.urem(x, safe)
+        return b.select(b.or_(zero, minus), x.type(0), r)  # x mod ±1 is 0, and x mod 0 NumPy's 0
+
+    return rule
+
+
+def power(signed: bool) -> Rule:
+    """By squaring. (A negative exponent is an error, which the kernel raises.)"""
+
+    def rule(b: ir.IRBuilder, x: ir.Value, n: ir.Value) -> ir.Value:
+        one = x.type(1)
+        _, result, _ = while_(
+            b,
+            [n, one, x],
+            lambda b, n, y, x: b.icmp_unsigned("!=", n, n.type(0)),
+            lambda b, n, y, x: [
+                b.lshr(n, n.type(1)),
+                b.select(b.trunc(n, BOOL), b.mul(y, x), y),
+                b.mul(x, x),
+            ],
+        )
+        return result
+
+    return rule
+
+
+def gcd(signed: bool) -> Rule:
+    def rule(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        if signed:
+            x, y = absolute(b, x), absolute(b, y)
+        found, _ = while_(
+            b,
+            [x, y],
+            lambda b, x, y: b.icmp_unsigned("!=", y, y.type(0)),
+            lambda b, x, y: [y, b.urem(x, y)],
+        )
+        return found
+
+    return rule
+
+
+def lcm(signed: bool) -> Rule:
+    def rule(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        if signed:
+            x, y = absolute(b, x), absolute(b, y)
+        common = gcd(False)(b, x, y)
+        nothing = b.icmp_unsigned("==", common, x.type(0))
+        safe = b.select(nothing, x.type(1), common)
+        return b.mul(b.udiv(x, safe), y)
+
+    return rule
+
+
+def while_(
+    b: ir.IRBuilder, start: list[ir.Value], condition: Rule, step: Callable[..., list[ir.Value]]
+) -> list[ir.Value]:
+    """while condition(*state): state = step(*state)."""
+    before = b.block
+    head, body = b.append_basic_block("while"), b.append_basic_block("again")
+    done = b.append_basic_block("enough")
+    b.branch(head)
+    b.position_at_end(head)
+    state = [b.phi(v.type) for v in start]
+    for phi, v in zip(state, start, strict=True):
+        phi.add_incoming(v, before)
+    b.cbranch(condition(b, *state), body, done)
+    b.position_at_end(body)
+    new = step(b, *state)
+    for phi, v in zip(state, new, strict=True):
+        phi.add_incoming(v, b.block)
+    b.branch(head)
+    b.position_at_end(done)
+    return state
+
+
+def absolute(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    return b.select(b.icmp_signed("<", x, x.type(0)), b.neg(x), x)
+
+
+def _sign(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    above = b.zext(b.icmp_signed(">", x, x.type(0)), x.type)
+    return b.sub(above, b.zext(b.icmp_signed("<", x, x.type(0)), x.type))
+
+
+def _shift(left: bool, signed: bool) -> Rule:
+    def rule(b: ir.IRBuilder, x: ir.Value, n: ir.Value) -> ir.Value:
+        last = x.type(x.type.width - 1)
+        fits = b.icmp_unsigned("<=", n, last)
+        safe = b.select(fits, n, last)
+        if left:
+            return b.select(fits, b.shl(x, safe), x.type(0))
+        if signed:
+            return b.ashr(x, safe)  # beyond all bits only the sign is left
+        return b.select(fits, b.lshr(x, safe), x.type(0))
+
+    return rule
+
+
+def _same(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    return x
+
+
+def _always(truth: bool) -> Rule:
+    return lambda b, x: BOOL(int(truth))
+
+
+_WHOLE = {
+    **dict.fromkeys(("floor", "ceil", "trunc", "conjugate", "real"), _same),
+    **dict.fromkeys(("isnan", "isinf"), _always(False)),
+    "isfinite": _always(True),
+}
+
+
+def _integers(signed: bool) -> dict[str, Rule]:
+    return {
+        "floor_divide": floor_divide(signed),
+        "remainder": remainder(signed),
+        "fmod": fmod(signed),
+        "power": power(signed),
+        "gcd": gcd(signed),
+        "lcm": lcm(signed),
+        "left_shift": _shift(True, signed),
+        "right_shift": _shift(False, signed),
+        **_WHOLE,
+    }
+
+
+# What NumPy refuses, told by the inputs; the kernel raises it.
+REFUSED: dict[str, tuple[type[Exception], str, Rule]] = {
+    "power": (
+        ValueError,
+        "Integers to negative integer powers are not allowed.",
+        lambda b, x, n: b.icmp_signed("<", n, n.type(0)),
+    )
+}
+SIGNED: dict[str, Rule] = {**_integers(True), "absolute": absolute, "sign": _sign}
+UNSIGNED: dict[str, Rule] = {**_integers(False), "absolute": _same}
+LOGIC: dict[str, Rule] = {
+    "add": lambda b, x, y: b.or_(x, y),
+    "multiply": lambda b, x, y: b.and_(x, y),
+    "maximum": lambda b, x, y: b.or_(x, y),
+    "minimum": lambda b, x, y: b.and_(x, y),
+    "clip": lambda b, x, low, high: b.and_(b.or_(x, low), high),
+    "less": lambda b, x, y: b.and_(b.not_(x), y),
+    "less_equal": lambda b, x, y: b.or_(b.not_(x), y),
+    "greater": lambda b, x, y: b.and_(x, b.not_(y)),
+    "greater_equal": lambda b, x, y: b.or_(x, b.not_(y)),
+    "absolute": _same,
+    **_WHOLE,
+}

@@ -1,0 +1,140 @@
+"""Running sums and products, and linear recurrences, along an axis.
+
+    cumsum      y_j = y_{j−1} + a_j
+    cumprod     y_j = y_{j−1} · a_j
+    recurrence  y_j = t_j + a_j y_{j−1},   from the other end when reversed
+
+Along the last axis the running value stays in a register; along another, all lines behind it run side
+by side, which vectorises. Sums are taken in order, as NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from ...ir import Equation
+from .elementwise import convert
+from .loops import load, loop_with, merge_axes, nest, offset, store
+from .steps import Site, Step
+from .views import Buffer, View
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+INT = ir.IntType(64)
+Rule = Callable[..., ir.Value]
+# From the running value and the entries at j; the first entry of all starts it.
+_FLOAT: dict[str, Rule] = {
+    "cumsum": lambda b, y, a: b.fadd(y, a),
+    "cumprod": lambda b, y, a: b.fmul(y, a),
+    "recurrence": lambda b, y, t, a: b.fadd(t, b.fmul(a, y, flags=("contract",)), flags=("contract",)),
+}  # fmt: skip
+_INT: dict[str, Rule] = {
+    "cumsum": lambda b, y, a: b.add(y, a),
+    "cumprod": lambda b, y, a: b.mul(y, a),
+    "recurrence": lambda b, y, t, a: b.add(t, b.mul(a, y)),
+}
+
+
+@dataclass(eq=False)
+class Scan(Step):
+    name: str
+    axis: int
+    sources: list[View]
+    out: View
+
+    def buffers(self) -> list[Buffer]:
+        return [v.buffer for v in (*self.sources, self.out)]
+
+    @property
+    def flops(self) -> int:  # type: ignore[override]
+        return 4 * self.out.buffer.size  # one waits for the other
+
+    def describe(self) -> str:
+        return f"{self.name} of {list(self.out.shape)} along {self.axis}"
+
+    def emit(self, site: Site) -> None:
+        if 0 not in self.out.shape:
+            site.in_function(self.buffers(), self._emit)
+
+    def _emit(self, b: ir.IRBuilder, pointers: dict[Buffer, Any]) -> None:
+        k, shape, dtype = self.axis, self.out.shape, self.out.dtype
+        n = shape[k]
+        views = [*self.sources, self.out]
+        outer, before = merge_axes(shape[:k], [v.strides[:k] for v in views])
+        inner, behind = merge_axes(shape[k + 1 :], [v.strides[k + 1 :] for v in views])
+        along = [v.strides[k] for v in views]
+        step = (_FLOAT if dtype.kind == "f" else _INT)[self.name]
+
+        def address(b: ir.IRBuilder, which: int, place: list[Any], j: Any, rest: list[Any]) -> Any:
+            strides = (*before[which], along[which], *behind[which])
+            view = views[which]
+            return b.gep(
+                pointers[view.buffer], [offset(b, view.offset, strides, [*place, j, *rest])]
+            )
+
+        def entries(b: ir.IRBuilder, place: list[Any], j: Any, rest: list[Any]) -> list[ir.Value]:
+            found = [address(b, w, place, j, rest) for w in range(len(self.sources))]
+            return [
+                convert(b, load(b, at, v.dtype), v.dtype, dtype)
+                for at, v in zip(found, self.sources, strict=True)
+            ]
+
+        def write(b: ir.IRBuilder, y: Any, place: list[Any], j: Any, rest: list[Any]) -> None:
+            store(b, y, address(b, -1, place, j, rest), dtype)
+
+        def line(b: ir.IRBuilder, place: list[Any], rest: list[Any]) -> None:
+            first = entries(b, place, INT(0), rest)[0]
+            write(b, first, place, INT(0), rest)
+
+            def body(b: ir.IRBuilder, i: Any, state: list[Any]) -> list[Any]:
+                j = b.add(i, INT(1))
+                y = step(b, state[0], *entries(b, place, j, rest))
+                write(b, y, place, j, rest)
+                return [y]
+
+            loop_with(b, n - 1, [first], body)
+
+        def side_by_side(b: ir.IRBuilder, place: list[Any]) -> None:
+            def start(b: ir.IRBuilder, rest: list[Any]) -> None:
+                write(b, entries(b, place, INT(0), rest)[0], place, INT(0), rest)
+
+            def advance(b: ir.IRBuilder, i: Any, _: list[Any]) -> list[Any]:
+                def one(b: ir.IRBuilder, rest: list[Any]) -> None:
+                    j = b.add(i, INT(1))
+                    y = load(b, address(b, -1, place, i, rest), dtype)
+                    write(b, step(b, y, *entries(b, place, j, rest)), place, j, rest)
+
+                nest(b, inner, one)
+                return []
+
+            nest(b, inner, start)
+            loop_with(b, n - 1, [], advance)
+
+        if prod(inner) == 1:
+            nest(b, outer, lambda b, place: line(b, place, [INT(0)] * len(inner)))
+        else:
+            nest(b, outer, side_by_side)
+
+
+def lower_scan(schedule: Schedule, e: Equation) -> None:
+    out = e.outputs[0]
+    axis = e.params["axis"]
+    # The entry that a running value starts from comes first: t of a recurrence.
+    sources = [schedule.in_memory(a).broadcast(out.shape) for a in reversed(e.inputs)]
+    view = schedule.new_buffer(out.shape, out.dtype)
+    turned = [*sources, view]
+    if e.params.get("reverse"):
+        turned = [v.with_(np.flip(v.imaginary, axis)) for v in turned]
+    schedule.steps.append(Scan(e.primitive.name, axis, turned[:-1], turned[-1]))
+    schedule.views[out] = view
+    schedule.ready[view.buffer] = len(schedule.steps) - 1
+
+
+LOWER = dict.fromkeys(("cumsum", "cumprod", "recurrence"), lower_scan)

@@ -265,6 +265,11 @@ class Unary(Primitive):
 
     def __init__(self, name: str, run: Callable[..., Any], **fields: Any):
         super().__init__(name, run, **fields)
+        self.use(run)
+
+    def use(self, run: Callable[..., Any]) -> None:
+        """Compute by `run` from now on."""
+        self.run = run
         self.call = self._fast_lane()
 
     def __call__(self, a: Any) -> Any:
@@ -324,6 +329,11 @@ class Binary(Primitive):
 
     def __init__(self, name: str, run: Callable[..., Any], **fields: Any):
         super().__init__(name, run, **fields)
+        self.use(run)
+
+    def use(self, run: Callable[..., Any]) -> None:
+        """Compute by `run` from now on."""
+        self.run = run
         self.call = binary_lane(self, run, self._wants or ((), ()))
 
     def __call__(self, a: Any, b: Any) -> Any:

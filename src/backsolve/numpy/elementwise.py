@@ -10,6 +10,7 @@ import numpy as np
 from .. import primitives as _tables  # noqa: F401  (fills PRIMITIVES)
 from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
+from ..primitives.special import NAMES, when_loaded
 from ..tensor import Tensor
 from ._register import array, dtype_of, function, given, named, reject, shape_of
 
@@ -22,6 +23,12 @@ def _expose(name: str, ufunc: np.ufunc | None) -> Any:
             return ufunc(*args)
         return prim(*[array(a) for a in args])
 
+    def receive(found: np.ufunc) -> None:
+        nonlocal ufunc
+        ufunc = found
+
+    if name in NAMES:
+        when_loaded(NAMES[name], receive)
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`{name}`, element by element; differentiable where the mathematics is."
     FUNCTIONS[name] = call

@@ -9,6 +9,7 @@ import numpy as np
 from .. import tree
 from ..errors import DTypeError, UnsupportedError
 from ..primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS
+from ..primitives.special import load_if_imported
 from ..tensor import Staged, Tensor
 from ._register import dtype_of, named, ndim_of, one_axis, shape_of
 from .indexing import take_along_axis
@@ -35,6 +36,8 @@ def _varies(x: Any) -> bool:
 def array_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
+    if ufunc not in UFUNCS:
+        load_if_imported()
     options = {k: v for k, v in kwargs.items() if v is not None and v is not np._NoValue}
     out = options.pop("out", None)
     if out is not None:

@@ -1,70 +1,108 @@
-"""Special functions, through SciPy's ufuncs."""
+"""Special functions, through SciPy's ufuncs.
+
+scipy.special takes longer to import than all else here, so it is loaded when a row first computes: until
+then a row runs a stand-in, which loads it and then is gone. `when_loaded` is how others join in.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..operators import Diagonal
-from ..primitive import UFUNCS
-from .elementwise import binary, elementwise, exp_, unary
+from ..primitive import UFUNCS, Binary, Unary
+from .elementwise import COSTLY, elementwise, exp_
+from .large import large
 
 TWO_OVER_ROOT_PI = float(2 / np.sqrt(np.pi))
 ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
-erf = unary(
-    "erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * exp_(-a * a)), special.erf, ufunc=special.erf
-)
-erfc = unary(
-    "erfc", lambda a: Diagonal(-TWO_OVER_ROOT_PI * exp_(-a * a)), special.erfc, ufunc=special.erfc
-)
-erfinv = unary(
-    "erfinv",
-    lambda y: Diagonal(np.exp(y * y) / TWO_OVER_ROOT_PI),
-    special.erfinv,
-    ufunc=special.erfinv,
-)
-ndtr = unary(
-    "ndtr", lambda a: Diagonal(exp_(-0.5 * a * a) / ROOT_TWO_PI), special.ndtr, ufunc=special.ndtr
-)
-gammaln = unary(
-    "gammaln", lambda a: Diagonal(special.psi(a)), special.gammaln, ufunc=special.gammaln
-)
-gamma = unary(
-    "gamma", lambda y, a: Diagonal(y * special.psi(a)), special.gamma, ufunc=special.gamma
-)
+_lock = threading.RLock()
+_waiting: list[tuple[str, Callable[[Any], None]]] = []
+_loaded: Any = None
+NAMES: dict[str, str] = {}  # of the rows: what SciPy calls them
+
+
+def load() -> Any:
+    """scipy.special, loaded now at the latest."""
+    global _loaded
+    if _loaded is None:
+        with _lock:
+            module = importlib.import_module("scipy.special")
+            while _waiting:
+                name, receive = _waiting.pop()
+                receive(getattr(module, name))
+            _loaded = module
+    return _loaded
+
+
+def load_if_imported() -> None:
+    """Whoever calls one of its ufuncs has imported it."""
+    if _loaded is None and "scipy.special" in sys.modules:
+        load()
+
+
+def when_loaded(name: str, receive: Callable[[Any], None]) -> None:
+    """`receive(scipy.special.<name>)`, as soon as there is such a thing."""
+    with _lock:
+        if _loaded is None:
+            _waiting.append((name, receive))
+            return
+    receive(getattr(_loaded, name))
+
+
+def _row(name: str, kind: Any, blocks: Any, ufunc: str, code: str | None) -> Any:
+    def stand_in(*args: Any) -> Any:
+        load()
+        return row.run(*args)
+
+    row = elementwise(name, stand_in, blocks, kind=kind, ufunc=(), code=code)
+    NAMES[name] = ufunc
+
+    def receive(found: Any) -> None:
+        row.use(large(found, name) if name in COSTLY else found)
+        UFUNCS[found] = row.call
+
+    when_loaded(ufunc, receive)
+    return row
+
+
+def unary(name: str, block: Any, ufunc: str | None = None, *, code: str | None = None) -> Any:
+    return _row(name, Unary, (block,), ufunc or name, code)
+
+
+def binary(name: str, a: Any, b: Any) -> Any:
+    return _row(name, Binary, (a, b), name, None)
+
+
+erf = unary("erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * exp_(-a * a)))
+erfc = unary("erfc", lambda a: Diagonal(-TWO_OVER_ROOT_PI * exp_(-a * a)))
+erfinv = unary("erfinv", lambda y: Diagonal(np.exp(y * y) / TWO_OVER_ROOT_PI))
+ndtr = unary("ndtr", lambda a: Diagonal(exp_(-0.5 * a * a) / ROOT_TWO_PI))
+gammaln = unary("gammaln", lambda a: Diagonal(load().psi(a)))
+gamma = unary("gamma", lambda y, a: Diagonal(y * load().psi(a)))
 digamma = unary(
-    "digamma",
-    lambda a: Diagonal(polygamma(a, n=1)),
-    special.psi,
-    ufunc=special.psi,
-    code="special.digamma({0})",
+    "digamma", lambda a: Diagonal(polygamma(a, n=1)), "psi", code="special.digamma({0})"
 )
-sigmoid = unary(
-    "sigmoid",
-    lambda y: Diagonal(y * (1 - y)),
-    special.expit,
-    ufunc=special.expit,
-    code="sigmoid({0})",
-)
-log_sigmoid = unary(
-    "log_sigmoid", lambda a: Diagonal(special.expit(-a)), special.log_expit, ufunc=special.log_expit
-)
-softplus = unary(
+sigmoid = unary("sigmoid", lambda y: Diagonal(y * (1 - y)), "expit", code="sigmoid({0})")
+log_sigmoid = unary("log_sigmoid", lambda a: Diagonal(load().expit(-a)), "log_expit")
+softplus = elementwise(
     "softplus",
-    lambda a: Diagonal(special.expit(a)),
     lambda a: np.logaddexp(a, 0),
+    (lambda a: Diagonal(load().expit(a)),),
+    kind=Unary,
     code="np.logaddexp({0}, 0)",
 )
-logit = unary(
-    "logit", lambda a: Diagonal(np.divide(1, a * (1 - a))), special.logit, ufunc=special.logit
-)
+logit = unary("logit", lambda a: Diagonal(np.divide(1, a * (1 - a))))
 
 
 def _run_polygamma(a: Any, *, n: int) -> Any:
-    y = special.polygamma(n, a)  # in double precision, whatever it gets
+    y = load().polygamma(n, a)  # in double precision, whatever it gets
     return y.astype(np.float32) if getattr(a, "dtype", None) == np.float32 else y
 
 
@@ -87,18 +125,5 @@ def _over(a: Any, c: Any) -> Any:
     return Diagonal(np.where(both, 0, a / np.where(both, 1, c)))
 
 
-xlogy = binary(
-    "xlogy",
-    lambda a, b: _log(a, b, np.log(b)),
-    lambda a, b: _over(a, b),
-    special.xlogy,
-    ufunc=special.xlogy,
-)
-xlog1py = binary(
-    "xlog1py",
-    lambda a, b: _log(a, 1 + b, np.log1p(b)),
-    lambda a, b: _over(a, 1 + b),
-    special.xlog1py,
-    ufunc=special.xlog1py,
-)
-UFUNCS[special.digamma] = digamma
+xlogy = binary("xlogy", lambda a, b: _log(a, b, np.log(b)), lambda a, b: _over(a, b))
+xlog1py = binary("xlog1py", lambda a, b: _log(a, 1 + b, np.log1p(b)), lambda a, b: _over(a, 1 + b))

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..errors import UnsupportedError
 from ..ir import Type
 from ..operators.nests import split_subscripts
 from ..operators.slice import show_spec
 from ..primitive import PRIMITIVES, UFUNCS, Primitive
+from ..primitives.special import NAMES, load
 
 # How tightly Python's operators bind; what is no operator is an atom.
 BINDS = {"|": 2, "^": 3, "&": 4, "<<": 5, ">>": 5, "+": 6, "-": 6, "*": 7, "@": 7, "/": 7}
@@ -109,13 +109,12 @@ def _library_name(prim: Primitive) -> str | None:
     """The template of a row that NumPy or SciPy has under some name of its own."""
     if not prim.elementwise:
         return None
+    module, prefix = (load(), "special") if prim.name in NAMES else (np, "np")
     mine = (prim, getattr(prim, "call", prim))
-    runs = [prim.run, *[ufunc for ufunc, row in UFUNCS.items() if row in mine]]
-    for module, prefix in ((np, "np"), (special, "special")):
-        for run in runs:
-            name = getattr(run, "__name__", "")
-            if name and getattr(module, name, None) is run:
-                return f"{prefix}.{name}({{args}})"
+    for run in [prim.run, *[ufunc for ufunc, row in UFUNCS.items() if row in mine]]:
+        name = getattr(run, "__name__", "")
+        if name and getattr(module, name, None) is run:
+            return f"{prefix}.{name}({{args}})"
     return None
 
 

@@ -1,0 +1,38 @@
+"""What `import backsolve` loads, and that what it leaves for later comes when it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CASES = {
+    "a row of its own": "bs.grad(bs.numpy.erf)(0.0)",
+    "a plain array": "bs.numpy.expit(np.zeros(2))",
+    "scipy's ufunc": "__import__('scipy.special').special.log_expit(bs.tensor([0.0]))",
+    "its methods": "__import__('scipy.special').special.xlogy.outer(bs.tensor([0.0]), np.ones(1))",
+    "two inputs": "bs.grad(bs.numpy.xlogy, (0, 1))(np.float64(1.0), np.float64(2.0))",
+    "a block alone": "bs.grad(bs.numpy.softplus)(0.5)",
+    "a compiled function": "bs.jit(bs.numpy.erf)(np.zeros(2))",
+    "flat code": "str(bs.source(bs.numpy.gammaln, 2.0))",
+}
+
+
+def run(code: str) -> str:
+    start = "import sys, numpy as np, backsolve as bs\nloaded = lambda: 'scipy' in sys.modules\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", start + code], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_scipy_and_llvm_are_left_for_later() -> None:
+    heavy = "sorted({'scipy', 'llvmlite', 'rich', 'safetensors'} & set(sys.modules))"
+    assert run(f"bs.grad(np.tanh)(0.3); bs.numpy.linalg.norm([1.0])\nprint({heavy})") == "[]\n"
+
+
+@pytest.mark.parametrize("code", CASES.values(), ids=CASES)
+def test_scipy_comes_when_needed(code: str) -> None:
+    assert run(f"print(loaded()); {code}; print(loaded())") == "False\nTrue\n"

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+os.environ["BACKSOLVE_CACHE_DIR"] = ""  # code is built by this run, not by an earlier one
+
 settings.register_profile(
     "backsolve",
     deadline=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,10 +193,12 @@ class Jitted:
             raise TypeError(
                 "this function closes over a value that an enclosing transformation varies"
             )
-        stages = {"program": str(special.recorded), "rewritten": str(special.program)}
-        if special.native is not None:
-            stages.update(special.native.stages, assembly=special.native.assembly())
-        return Lowered(stages, special.reason)
+        stages = {
+            "program": lambda: str(special.recorded),
+            "rewritten": lambda: str(special.program),
+            **(special.native.stages if special.native is not None else {}),
+        }
+        return Lowered(Stages(stages), special.reason)
 
     def stats(self) -> dict[str, Any]:
         """What was compiled so far: one entry per set of types, and how often one was found again."""
@@ -211,14 +213,36 @@ class Jitted:
                 for s in made
             ],
             "cache_hits": self._hits,
+            "disk_cache_hits": sum(
+                s.native is not None and s.native.stats["code"] == "disk" for s in made
+            ),
         }
+
+
+class Stages(Mapping[str, str]):
+    """Texts by name, each made when it is first asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], str]]):
+        self._makers = makers
+        self._made: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 @dataclass(frozen=True)
 class Lowered:
     """Text of each stage: `.stages["program" | "rewritten" | "steps" | "llvm" | "assembly"]`."""
 
-    stages: dict[str, str]
+    stages: Stages
     reason: str = ""
 
     def __str__(self) -> str:

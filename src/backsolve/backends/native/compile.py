@@ -1,23 +1,23 @@
-"""A schedule as one native function: lay out the arena, emit, optimise, link."""
+"""A Program as one native function: schedule it, lay out the arena, emit, and have it built."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 
 from ...ir import Program, type_of
+from . import build
 from .blas import Product
 from .donation import donate
 from .elementwise import memory_type
 from .entry import ALIGNMENT, Frame, emit_entry
 from .failure import CODE, FINE
 from .kernel import Kernel
-from .objects import knows_layout, make_builtin
+from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
 from .slow_entry import slow_entry
 from .steps import Site
@@ -26,7 +26,6 @@ from .views import Buffer
 INT = ir.IntType(64)
 POINTER = ir.IntType(8).as_pointer()
 LONG = 10e-6  # seconds from which a run lets other threads have the GIL
-_lock = threading.Lock()
 
 
 @dataclass(eq=False)
@@ -38,13 +37,7 @@ class Native:
 
     call: Callable[..., Any]
     stats: dict[str, Any]
-    stages: dict[str, str]
-
-    def assembly(self) -> str:
-        """The machine code as text: made on request, for it costs as much as the code itself."""
-        target = machine()
-        with _lock:
-            return str(target.emit_assembly(binding.parse_assembly(self.stages["llvm"])))
+    stages: dict[str, Callable[[], str]]  # texts, made on request
 
 
 def compile_program(program: Program, donated: Sequence[int] = ()) -> Native:
@@ -53,40 +46,57 @@ def compile_program(program: Program, donated: Sequence[int] = ()) -> Native:
     Outputs may take the memory of the inputs at `donated`: they are then those very objects.
     """
     started = time.perf_counter()
-    schedule = Schedule(program)
-    donors = donate(schedule, donated)
-    arena_size = lay_out(schedule)
-    module = ir.Module("backsolve")
-    _emit(module, schedule)
-    frame = Frame(
-        inputs=[v.type for v in program.inputs],
-        outputs=[type_of(a) for a in program.outputs],
-        constants=[c for _, c in schedule.constants],
-        arena_bytes=arena_size,
-        failures=schedule.failures,
-        donors=donors,
-        releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
-    )
-    fast = knows_layout() and all(t.dtype.kind == "f" for t in frame.inputs if t.weak)
-    table = emit_entry(module, frame) if fast else None
-    with _lock:
-        optimised, engine = _build(str(module))
+    emitted = _emit_program(program, donated)
+    schedule, frame = emitted.schedule, emitted.frame
+    engine, origin = build.load(str(emitted.module))
     keep = [frame, engine]
-    if table is not None:
-        call = make_builtin(int(engine.get_function_address("entry")), table, keep)
+    if emitted.table is not None:
+        call = make_builtin(int(engine.get_function_address("entry")), emitted.table, keep)
     else:
         call = slow_entry(int(engine.get_function_address("run")), frame, keep)
     stats = {
         "compile_seconds": time.perf_counter() - started,
+        "code": origin,
         "kernels": sum(isinstance(s, Kernel) for s in schedule.steps),
         "products": sum(isinstance(s, Product) for s in schedule.steps),
-        "arena_bytes": arena_size,
-        "in_place": len(donors),
+        "arena_bytes": frame.arena_bytes,
+        "in_place": len(frame.donors),
         "releases_gil": frame.releases_gil,
         "equations": len(program.equations),
     }
-    stages = {"steps": describe(schedule), "llvm": optimised}
+    again = lambda: _emit_program(program, donated)
+    stages = {
+        "steps": lambda: describe(again().schedule),
+        "llvm": lambda: build.llvm(str(again().module)),
+        "assembly": lambda: build.assembly(str(again().module)),
+    }
     return Native(call, stats, stages)
+
+
+@dataclass(eq=False)
+class _Emitted:
+    schedule: Schedule
+    module: ir.Module
+    frame: Frame
+    table: Table | None  # for the fast entry, if there is one
+
+
+def _emit_program(program: Program, donated: Sequence[int]) -> _Emitted:
+    schedule = Schedule(program)
+    donors = donate(schedule, donated)
+    frame = Frame(
+        inputs=[v.type for v in program.inputs],
+        outputs=[type_of(a) for a in program.outputs],
+        constants=[c for _, c in schedule.constants],
+        arena_bytes=lay_out(schedule),
+        failures=schedule.failures,
+        donors=donors,
+        releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
+    )
+    module = ir.Module("backsolve")
+    _emit(module, schedule)
+    fast = knows_layout() and all(t.dtype.kind == "f" for t in frame.inputs if t.weak)
+    return _Emitted(schedule, module, frame, emit_entry(module, frame) if fast else None)
 
 
 def lay_out(schedule: Schedule) -> int:
@@ -136,35 +146,6 @@ def _emit(module: ir.Module, schedule: Schedule) -> None:
     b.ret(FINE)
     b.position_at_end(entry)
     b.branch(body)
-
-
-def machine() -> Any:
-    """The processor that this runs on; an engine takes its machine with it when it goes."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    return binding.Target.from_default_triple().create_target_machine(
-        opt=3,
-        cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
-        reloc="default",
-        codemodel="jitdefault",
-        jit=True,
-    )
-
-
-def _build(text: str) -> tuple[str, Any]:
-    target = machine()
-    module = binding.parse_assembly(text)
-    module.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = True
-    options.loop_unrolling = False
-    passes = binding.create_pass_builder(target, options)
-    passes.getModulePassManager().run(module, passes)
-    optimised = str(module)
-    engine = binding.create_mcjit_compiler(module, target)
-    engine.finalize_object()
-    return optimised, engine
 
 
 def describe(schedule: Schedule) -> str:

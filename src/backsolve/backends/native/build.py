@@ -1,0 +1,112 @@
+"""Emitted LLVM to machine code in memory: found again in this process, on disk, or built."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import threading
+import weakref
+from importlib import metadata
+from typing import Any
+
+from llvmlite import binding
+
+from .disk import disk
+
+OPTIONS = {
+    "speed_level": 3,
+    "loop_vectorization": True,
+    "slp_vectorization": True,
+    "loop_unrolling": False,
+}
+_lock = threading.Lock()
+_engines: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+
+def load(text: str) -> tuple[Any, str]:
+    """The engine that holds the code, and where it came from: "memory", "disk" or "built".
+
+    The key is taken of the text as it was emitted, so that finding the code spares LLVM's work.
+    """
+    key = hashlib.sha256(f"{_here()}\n{text}".encode()).hexdigest()
+    with _lock:
+        engine = _engines.get(key)
+        if engine is not None:
+            return engine, "memory"
+        files = disk()
+        code = files.read(key) if files is not None else None
+        origin = "disk" if code is not None else "built"
+        if code is None:
+            target = machine()
+            code = target.emit_object(_optimised(text, target))
+            if files is not None:
+                files.write(key, code)
+        engine = _engines[key] = _linked(code)
+        return engine, origin
+
+
+def llvm(text: str) -> str:
+    """What LLVM makes of emitted text."""
+    with _lock:
+        return str(_optimised(text, machine()))
+
+
+def assembly(text: str) -> str:
+    with _lock:
+        target = machine()
+        return str(target.emit_assembly(_optimised(text, target)))
+
+
+@functools.cache
+def _here() -> str:
+    """All that decides whether code of another process fits this one."""
+    return repr(
+        [
+            [_version(name) for name in ("backsolve", "llvmlite", "numpy", "scipy")],
+            sys.version,
+            binding.llvm_version_info,
+            binding.get_default_triple(),
+            binding.get_host_cpu_name(),
+            binding.get_host_cpu_features().flatten(),
+            OPTIONS,
+        ]
+    )
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # run from its source, not installed
+        return ""
+
+
+def machine() -> Any:
+    """The processor that this runs on; an engine takes its machine with it when it goes."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_default_triple().create_target_machine(
+        opt=3,
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        reloc="default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _optimised(text: str, target: Any) -> Any:
+    module = binding.parse_assembly(text)
+    options = binding.create_pipeline_tuning_options()
+    for name, value in OPTIONS.items():
+        setattr(options, name, value)
+    passes = binding.create_pass_builder(target, options)
+    passes.getModulePassManager().run(module, passes)
+    return module
+
+
+def _linked(code: bytes) -> Any:
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine())
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine

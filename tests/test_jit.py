@@ -190,11 +190,11 @@ class TestEntry:
         assert made["kernels"] == 1
 
     def test_what_has_no_native_form_runs_on_numpy(self):
-        f = bs.jit(np.sort)
-        np.testing.assert_array_equal(f(np.array([2.0, 1.0])), [1, 2])
+        f = bs.jit(lambda x, i: x[i])
+        assert f(np.zeros((3, 0)), np.array([1])).shape == (1, 0)
         (made,) = f.stats()["specialisations"]
         assert not made["native"]
-        assert "argsort" in made["reason"]
+        assert "gather" in made["reason"]
 
 
 class TestTraps:

@@ -15,6 +15,7 @@ from ..ir import Equation, Program, Var, type_of
 from ..operators.broadcast import reduced_shape
 from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
+from .expand_order import PLACES, is_place
 
 
 def expand(program: Program) -> Program:
@@ -38,6 +39,8 @@ def _is_expanded(e: Equation) -> bool:
     """The expansions are formulas on real numbers."""
     if e.primitive.name == "contract":
         return needs_splitting(e)
+    if e.primitive.name in PLACES:
+        return is_place(e)
     types = [type_of(a) for a in (*e.inputs, *e.outputs)]
     return e.primitive.name in EXPANSIONS and all(t.weak or t.dtype.kind == "f" for t in types)
 
@@ -113,6 +116,7 @@ def _heaviside(a: Any, b: Any) -> Any:
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {
     **LINEAR,
+    **PLACES,
     "logsumexp": _logsumexp,
     "norm": _norm,
     "hypot": _hypot,

@@ -22,6 +22,7 @@ from .steps import Zero
 from .views import View
 
 if TYPE_CHECKING:
+    from .loops import Emitter
     from .schedule import Schedule
 
 INT = ir.IntType(64)
@@ -56,6 +57,9 @@ class Place:
 
     view: View
     axes: list[Axis]
+
+    def read(self, emitter: Emitter, b: ir.IRBuilder, values: Any, place: list[Any]) -> ir.Value:
+        return emitter.entry(b, self.view.buffer, emitter.indexed(b, self, values, place))
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS
@@ -13,6 +13,9 @@ from .indexing import Place, Write
 from .loops import emit_kernel
 from .steps import FUNCTION_FLOPS, Site, Step
 from .views import Buffer, View
+
+if TYPE_CHECKING:
+    from .sorting import Search
 
 
 @dataclass(eq=False)
@@ -28,7 +31,7 @@ class Kernel(Step):
         default_factory=list
     )  # output spread over domain
     axes: tuple[int, ...] | None = None  # reduced by all reductions alike
-    reads: dict[Var, Place] = field(default_factory=dict)  # of the `gather`s among the statements
+    reads: dict[Var, Place | Search] = field(default_factory=dict)  # statements that read memory
     writes: list[Write] = field(default_factory=list)
     refusals: dict[Var, int] = field(default_factory=dict)  # failures of statements (integers.py)
 

@@ -27,7 +27,7 @@ from .elementwise import (
     start_of,
 )
 from .failure import CODE, FINE, fail_if
-from .integers import REFUSED
+from .integers import REFUSED, while_
 from .mathematics.kernels import interleaved
 from .views import Buffer, View
 
@@ -51,7 +51,7 @@ def emit_kernel(
     for argument in function.args:
         argument.add_attribute("noalias")
         argument.add_attribute("nonnull")
-    emitter = _Emitter(kernel, numbers, dict(zip(buffers, function.args, strict=True)))
+    emitter = Emitter(kernel, numbers, dict(zip(buffers, function.args, strict=True)))
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     emitter.run(builder, views)
     for code, flag in emitter.flags.items():
@@ -63,7 +63,7 @@ def emit_kernel(
     return function, buffers
 
 
-class _Emitter:
+class Emitter:
     def __init__(self, kernel: Kernel, numbers: dict[Var, Any], pointers: dict[Buffer, Any]):
         self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
         self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
@@ -108,13 +108,13 @@ class _Emitter:
             place = index if i is None else [*index, i]
             values = self._statements(b, place)
             for a, view in kernel.stores:
-                v = convert(b, *self._value(b, a, values, view.dtype), view.dtype)
+                v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
                 store(b, v, self._address(b, view, place), view.dtype)
             for write in kernel.writes:
                 self._write(b, write, values, place)
             new = list(totals)
             for k, (how, a, view) in enumerate(kernel.reductions):
-                v = convert(b, *self._value(b, a, values, view.dtype), view.dtype)
+                v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
                 if k in self.in_register:
                     slot = self.in_register.index(k)
                     new[slot] = COMBINE[how](b, new[slot], v, view.dtype)
@@ -143,14 +143,13 @@ class _Emitter:
     def _statements(self, b: ir.IRBuilder, place: list[ir.Value]) -> dict[Var, Any]:
         values: dict[Var, Any] = {}
         for var, view in self.kernel.loads.items():
-            values[var] = self._read(b, view.buffer, self._offset(b, view, place))
+            values[var] = self.entry(b, view.buffer, self.offset(b, view, place))
         for e in self.kernel.statements:
             found = self.kernel.reads.get(e.outputs[0])
             if found is not None:
-                at = self._indexed(b, found, values, place)
-                values[e.outputs[0]] = self._read(b, found.view.buffer, at)
+                values[e.outputs[0]] = found.read(self, b, values, place)
                 continue
-            inputs = [self._value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
+            inputs = [self.value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
             values[e.outputs[0]] = emit(b, e, inputs)
             if e.outputs[0] in self.kernel.refusals:
                 self._refuse(b, e, inputs)
@@ -158,20 +157,20 @@ class _Emitter:
 
     def _write(self, b: ir.IRBuilder, w: Write, values: dict[Var, Any], place: Any) -> None:
         dtype = w.place.view.dtype
-        v = convert(b, *self._value(b, w.value, values, dtype), dtype)
+        v = convert(b, *self.value(b, w.value, values, dtype), dtype)
         address = b.gep(
-            self.pointers[w.place.view.buffer], [self._indexed(b, w.place, values, place)]
+            self.pointers[w.place.view.buffer], [self.indexed(b, w.place, values, place)]
         )
         if w.how != "set":
             v = COMBINE[w.how](b, load(b, address, dtype), v, dtype)
         store(b, v, address, dtype)
 
-    def _indexed(
+    def indexed(
         self, b: ir.IRBuilder, target: Place, values: dict[Var, Any], place: list[ir.Value]
     ) -> ir.Value:
-        at, integer = self._offset(b, target.view, place), np.dtype(np.int64)
+        at, integer = self.offset(b, target.view, place), np.dtype(np.int64)
         for axis in target.axes:
-            i = convert(b, *self._value(b, axis.index, values, integer), integer)
+            i = convert(b, *self.value(b, axis.index, values, integer), integer)
             at = b.add(at, axis.position(b, i, lambda code: self._flag(b, code)))
         return at
 
@@ -188,7 +187,7 @@ class _Emitter:
                 b.store(BOOL(0), self.flags[code])
         return self.flags[code]
 
-    def _value(self, b: ir.IRBuilder, a: Any, values: dict[Var, Any], like: Any) -> tuple[Any, Any]:
+    def value(self, b: ir.IRBuilder, a: Any, values: dict[Var, Any], like: Any) -> tuple[Any, Any]:
         """The register and dtype of an atom; a bare Python number takes the dtype of its company."""
         if type(a) is Var:
             if a in values:
@@ -201,16 +200,16 @@ class _Emitter:
             dtype = np.dtype(float)
         return number(a, dtype), dtype
 
-    def _read(self, b: ir.IRBuilder, buffer: Buffer, at: ir.Value) -> ir.Value:
+    def entry(self, b: ir.IRBuilder, buffer: Buffer, at: ir.Value) -> ir.Value:
         if buffer.kind == "ramp":
             t = register_type(buffer.dtype)
             return at if t == INT else b.trunc(at, t)
         return load(b, b.gep(self.pointers[buffer], [at]), buffer.dtype)
 
     def _address(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
-        return b.gep(self.pointers[view.buffer], [self._offset(b, view, place)])
+        return b.gep(self.pointers[view.buffer], [self.offset(b, view, place)])
 
-    def _offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
+    def offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
         return offset(b, view.offset, self.strides[id(view)], place)
 
 
@@ -253,6 +252,18 @@ def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], N
         return []
 
     loop_with(b, count, [], without_state)
+
+
+def range_loop(
+    b: ir.IRBuilder, start: ir.Value, stop: ir.Value, body: Any, state: Sequence[Any] = ()
+) -> list[ir.Value]:
+    """for i in range(start, stop), of lengths that are not known before: body(b, i, state) if there is one."""
+
+    def step(b: ir.IRBuilder, i: ir.Value, *now: ir.Value) -> list[ir.Value]:
+        new = body(b, i, list(now)) if state else body(b, i) or []
+        return [b.add(i, INT(1), flags=("nsw", "nuw")), *new]
+
+    return while_(b, [start, *state], lambda b, i, *_: b.icmp_signed("<", i, stop), step)[1:]
 
 
 def loop_with(

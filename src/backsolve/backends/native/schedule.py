@@ -21,12 +21,13 @@ from .integers import REFUSED
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
 from .scans import LOWER as SCANS
+from .sorting import LOWER as SORTING
 from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
 # Equations that are lowered in a file of their own.
-LOWER = {**INDEXING, **LINEAR, **SCANS}
+LOWER = {**INDEXING, **LINEAR, **SCANS, **SORTING}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import threading
 
@@ -97,3 +99,20 @@ def test_a_short_program_keeps_the_gil():
     f(np.ones(4))
     (made,) = f.stats()["specialisations"]
     assert not made["releases_gil"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's /proc")
+def test_compilations_leave_no_memory_behind():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def compile_some(numbers):
+        for k in numbers:
+            bs.jit(lambda x, k=k: x * float(k))(np.ones(2))
+        gc.collect()
+
+    compile_some(range(2, 22))
+    before = resident()
+    compile_some(range(22, 72))
+    assert (resident() - before) / 50 < 35_000  # bytes each; LLVM alone once left 75,000

@@ -100,9 +100,18 @@ def _optimised(text: str, target: Any) -> Any:
     options = binding.create_pipeline_tuning_options()
     for name, value in OPTIONS.items():
         setattr(options, name, value)
-    passes = binding.create_pass_builder(target, options)
-    passes.getModulePassManager().run(module, passes)
+    builder = binding.create_pass_builder(target, options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    _dispose(passes)
     return module
+
+
+def _dispose(passes: Any) -> None:
+    """llvmlite's pass managers inherit `_dispose` from the wrong parent, and so are never freed."""
+    if not passes.closed:
+        binding.newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
 
 
 def _linked(code: bytes) -> Any:

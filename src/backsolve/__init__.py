@@ -35,14 +35,18 @@ if TYPE_CHECKING:
     from . import numeric as numeric
     from . import symbolic as symbolic
     from . import testing as testing
+    from .backends.native.threads import get_threads as get_threads
+    from .backends.native.threads import set_threads as set_threads
     from .compiled import jit as jit
 
 __version__ = "0.1.0"
 
 # Loaded when first asked for: the name, the module it lives in, and what to take from there.
 _LATER = {
+    "get_threads": (".backends.native.threads", "get_threads"),
     "jit": (".compiled", "jit"),
     "numeric": (".numeric", None),
+    "set_threads": (".backends.native.threads", "set_threads"),
     "symbolic": (".symbolic", None),
     "testing": (".testing", None),
 }

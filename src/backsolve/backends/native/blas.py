@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from llvmlite import binding, ir
 
+from . import threads
 from .steps import Site, Step
 from .views import Buffer, View
 
@@ -53,6 +54,7 @@ def pointer(name: str) -> int:
     capsule = known[name]
     found = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     assert found is not None
+    threads.limit_blas()
     return int(found)
 
 

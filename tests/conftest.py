@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 os.environ["BACKSOLVE_CACHE_DIR"] = ""  # code is built by this run, not by an earlier one
+os.environ.setdefault("BACKSOLVE_VERIFY", "1")  # compile with the Program checked after every pass
 
 settings.register_profile(
     "backsolve",

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import os
+
 from ..ir import Program
 from .clean import drop_unused, merge_repeated
+from .constants import fold, share_constants
 from .simplify import simplify
 
-PASSES = (simplify, merge_repeated, drop_unused)
+# A pass may open the way for an earlier one: the list runs again until nothing changes.
+PASSES = (share_constants, fold, simplify, merge_repeated, drop_unused)
+MOST_ROUNDS = 8
+VERIFY = bool(os.environ.get("BACKSOLVE_VERIFY"))  # check the Program after every pass
 
 
 def rewrite(program: Program) -> Program:
-    for apply in PASSES:
-        program = apply(program)
+    for _ in range(MOST_ROUNDS):
+        before = program
+        for apply in PASSES:
+            program = apply(program)
+            if VERIFY:
+                program.verify()
+        if _is_same(program, before):
+            break
     return program
+
+
+def _is_same(a: Program, b: Program) -> bool:
+    variables = [v for v, _ in a.constants] == [v for v, _ in b.constants]
+    return variables and a.equations == b.equations and a.outputs == b.outputs

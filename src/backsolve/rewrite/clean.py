@@ -6,6 +6,10 @@ from typing import Any
 
 from ..ir import Equation, Program, Var
 
+# a ∘ b = b ∘ a in every bit. (The larger of +0 and −0 depends on the order.)
+COMMUTE = {"add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"}
+COMMUTE |= {"bitwise_and", "bitwise_or", "bitwise_xor"}
+
 
 def merge_repeated(program: Program) -> Program:
     """Equal primitives on equal inputs with equal metadata are computed once."""
@@ -18,7 +22,10 @@ def merge_repeated(program: Program) -> Program:
     kept = []
     for e in program.equations:
         inputs = tuple(now(a) for a in e.inputs)
-        key = (e.primitive, tuple(_key(a) for a in inputs), tuple(sorted(e.params.items())))
+        atoms = [_key(a) for a in inputs]
+        if e.primitive.name in COMMUTE:
+            atoms.sort()
+        key = (e.primitive, tuple(atoms), tuple(sorted(e.params.items())))
         found = known.get(key)
         if found is not None:
             same.update(zip(e.outputs, found, strict=True))
@@ -29,9 +36,9 @@ def merge_repeated(program: Program) -> Program:
     return Program(program.inputs, program.constants, tuple(kept), outputs)
 
 
-def _key(a: Any) -> Any:
+def _key(a: Any) -> tuple[str, str]:
     """Python scalars of different types or signs of zero are different atoms."""
-    return a if type(a) is Var else (type(a), repr(a))
+    return ("", str(a.serial)) if type(a) is Var else (type(a).__name__, repr(a))
 
 
 def drop_unused(program: Program) -> Program:

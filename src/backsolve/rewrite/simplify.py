@@ -1,151 +1,294 @@
 """Algebraic simplification: what an equation adds nothing to, it passes through.
 
-Only rules that keep every bit of the result, NaN and signed zeros included.
+Rules keep every bit of the result, NaN and signed zeros included; sums may be reordered, as everywhere
+in compiled code. Arithmetic is here, shapes and reductions in shapes.py, products in contractions.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
-from ..ir import Equation, Program, Type, Var, is_uniform, type_of
-from ..operators.nests import split_subscripts
-from ..primitive import P
+import numpy as np
 
-Rule = Callable[["_Simplifier", Equation], Any]
+from ..ir import Equation, Program, Type, Var, type_of
+from ..primitive import P
+from . import contractions, shapes
+from .engine import Rule, Walk, instead, is_real, scalar
 
 
 def simplify(program: Program) -> Program:
-    return _Simplifier(program).run()
+    return Walk(program).run(RULES, _elementwise)
 
 
-class _Simplifier:
-    def __init__(self, program: Program):
-        self.program = program
-        self.same: dict[Var, Any] = {}  # a variable and the atom it equals
-        self.made: dict[Var, Equation] = {}  # the (rewritten) equation that defines a variable
-        self.numbers = {v: c.flat[0] for v, c in program.constants if is_uniform(c)}
-
-    def now(self, a: Any) -> Any:
-        return self.same.get(a, a) if type(a) is Var else a
-
-    def run(self) -> Program:
-        kept = []
-        for e in self.program.equations:
-            e = Equation(e.outputs, e.primitive, tuple(map(self.now, e.inputs)), e.params, e.where)
-            rule = RULES.get(e.primitive.name)
-            result = rule(self, e) if rule is not None else None
-            if isinstance(result, Equation):
-                e = result
-            elif result is not None:
-                self.same[e.outputs[0]] = result
-                continue
-            self.made[e.outputs[0]] = e
-            kept.append(e)
-        outputs = tuple(map(self.now, self.program.outputs))
-        return Program(self.program.inputs, self.program.constants, tuple(kept), outputs)
-
-    def is_number(self, a: Any, value: float) -> bool:
-        if type(a) is Var:
-            a = self.numbers.get(a)
-        return a is not None and bool(a == value)
-
-    def producer(self, a: Any, name: str) -> Equation | None:
-        """The equation of that primitive which defines atom `a`, if one does."""
-        e = self.made.get(a) if type(a) is Var else None
-        return e if e is not None and e.primitive.name == name else None
+# ---- all element-wise equations: numbers for uniform constants, small operands for broadcast ones
 
 
-def _type(a: Any) -> Type:
-    return type_of(a)
+def _elementwise(w: Walk, e: Equation) -> Any:
+    if not e.primitive.elementwise:
+        return None
+    return _with_numbers(w, e) or _before_broadcast(w, e)
 
 
-def _same_type(e: Equation, a: Any) -> bool:
-    out = e.outputs[0].type
-    return (_type(a).shape, _type(a).dtype) == (out.shape, out.dtype)
+def _with_numbers(w: Walk, e: Equation) -> Any:
+    """A uniform constant beside an operand of its dtype and the result's shape is a Python number."""
+    first = 1 if e.primitive.name == "where" else 0
+    types = [type_of(a) for a in e.inputs]
+    strong = [t for t in types[first:] if not t.weak]
+    if len({t.dtype for t in strong}) != 1:
+        return None
+    inputs = list(e.inputs)
+    for k in range(first, len(inputs)):
+        number = scalar(w.numbers[inputs[k]]) if inputs[k] in w.numbers else None
+        others = [t for n, t in enumerate(types) if n != k]
+        rests = any(
+            n >= first and not type_of(a).weak for n, a in enumerate(inputs) if n != k
+        )  # an operand that keeps the dtype
+        if number is not None and rests and _spread(others) == e.outputs[0].shape:
+            inputs[k], types[k] = number, type_of(number)
+    if inputs == list(e.inputs):
+        return None
+    return instead(e, e.primitive, *inputs, **e.params)
 
 
-def _pass_through(s: _Simplifier, e: Equation) -> Any:
-    return e.inputs[0] if _same_type(e, e.inputs[0]) else None
+def _before_broadcast(w: Walk, e: Equation) -> Any:
+    """f(broadcast a, b) is f(a, b); where all are broadcast, f comes first."""
+    inputs = []
+    for a in e.inputs:
+        inner = w.producer(a, "broadcast_to")
+        inputs.append(a if inner is None else inner.inputs[0])
+    if all(a is b for a, b in zip(inputs, e.inputs, strict=True)):
+        return None
+    out = e.outputs[0]
+    if _spread([type_of(a) for a in inputs]) == out.shape:
+        return instead(e, e.primitive, *inputs, **e.params)
+    small = w.emit(e, e.primitive, *inputs, **e.params)
+    return instead(e, P.broadcast_to, small, shape=out.shape)
 
 
-def _multiply(s: _Simplifier, e: Equation) -> Any:
+def _spread(types: list[Type]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*[t.shape for t in types])
+
+
+# ---- arithmetic
+
+
+def _pass_through(w: Walk, e: Equation) -> Any:
+    return e.inputs[0]  # taken if the type is the same
+
+
+def _pass_real(w: Walk, e: Equation) -> Any:
+    return e.inputs[0] if is_real(e.outputs[0].type) else None
+
+
+def _multiply(w: Walk, e: Equation) -> Any:
     a, b = e.inputs
-    if s.is_number(b, 1) and type(a) is Var and _same_type(e, a):
+    for x, y in ((a, b), (b, a)):
+        if type(x) is not Var or type_of(x) != e.outputs[0].type:
+            continue
+        if w.is_number(y, 1):
+            return x
+        if w.is_number(y, -1) and x.dtype.kind in "fi":
+            return instead(e, P.negative, x)
+    minus_a, minus_b = w.sole(a, "negative"), w.sole(b, "negative")
+    if minus_a is not None and minus_b is not None:
+        return instead(e, P.multiply, minus_a.inputs[0], minus_b.inputs[0])
+    minus = minus_a or minus_b
+    if minus is None or not is_real(e.outputs[0].type):
+        return None
+    pair = (minus.inputs[0], b) if minus_a is not None else (a, minus.inputs[0])
+    return instead(e, P.negative, w.emit(e, P.multiply, *pair))
+
+
+def _divide(w: Walk, e: Equation) -> Any:
+    a, b = e.inputs
+    if w.is_number(b, 1):
         return a
-    if s.is_number(a, 1) and type(b) is Var and _same_type(e, b):
-        return b
+    if type(b) in (int, float) and type(a) is Var and a.dtype.kind == "f" and _is_power_of_2(b):
+        return instead(e, P.multiply, a, 1 / b)
+    minus = w.sole(a, "negative")
+    if minus is not None and is_real(e.outputs[0].type):
+        return instead(e, P.negative, w.emit(e, P.divide, minus.inputs[0], b))
     return None
 
 
-def _power(s: _Simplifier, e: Equation) -> Any:
+def _is_power_of_2(b: float) -> bool:
+    mantissa, exponent = math.frexp(b)
+    return abs(mantissa) == 0.5 and abs(exponent) < 100
+
+
+def _add(w: Walk, e: Equation) -> Any:
     a, b = e.inputs
-    if type(b) in (int, float) and type(a) is Var and _same_type(e, a):
+    for x, y in ((a, b), (b, a)):
+        if _is_neutral(w, y, e, minus=True) and type_of(x) == e.outputs[0].type:
+            return x
+    for x, y in ((a, b), (b, a)):
+        minus = w.sole(y, "negative")
+        if minus is not None:
+            return instead(e, P.subtract, x, minus.inputs[0])
+    return None
+
+
+def _subtract(w: Walk, e: Equation) -> Any:
+    a, b = e.inputs
+    if _is_neutral(w, b, e, minus=False) and type_of(a) == e.outputs[0].type:
+        return a
+    minus = w.sole(b, "negative")
+    return None if minus is None else instead(e, P.add, a, minus.inputs[0])
+
+
+def _is_neutral(w: Walk, a: Any, e: Equation, minus: bool) -> bool:
+    """x + (−0) = x and x − (+0) = x for all x; the other way, −0 would become +0."""
+    if not w.is_number(a, 0) or e.outputs[0].dtype.kind == "c":
+        return False
+    return e.outputs[0].dtype.kind != "f" or bool(np.signbit(w.number(a))) == minus
+
+
+def _negative(w: Walk, e: Equation) -> Any:
+    inner = w.producer(e.inputs[0], "negative")
+    if inner is not None:
+        return inner.inputs[0]
+    product = w.sole(e.inputs[0], "multiply")
+    if product is not None and type(product.inputs[1]) is float:
+        return instead(e, P.multiply, product.inputs[0], -product.inputs[1])
+    if product is not None and type(product.inputs[0]) is float:
+        return instead(e, P.multiply, -product.inputs[0], product.inputs[1])
+    return None
+
+
+def _power(w: Walk, e: Equation) -> Any:
+    a, b = e.inputs
+    if type(b) in (int, float) and type(a) is Var and type_of(a) == e.outputs[0].type:
         if b == 1:
             return a
         if b == 2:
-            return Equation(e.outputs, P.square, (a,), {}, e.where)
+            return instead(e, P.square, a)
     return None
 
 
-def _nested(name: str, combine: Callable[[Any, Any], Any]) -> Rule:
-    """f(f(x)) as one f, or as x where that is the identity."""
-
-    def rule(s: _Simplifier, e: Equation) -> Any:
-        inner = s.producer(e.inputs[0], name)
-        if inner is not None:
-            e = Equation(
-                e.outputs, e.primitive, inner.inputs, combine(e.params, inner.params), e.where
-            )
-        if _is_identity(e):
-            return e.inputs[0]
-        return e if inner is not None else None
-
-    return rule
+def _absolute(w: Walk, e: Equation) -> Any:
+    inner = w.producer(e.inputs[0], "negative")
+    if inner is not None:
+        return instead(e, e.primitive, inner.inputs[0])
+    return e.inputs[0] if w.producer(e.inputs[0], "absolute", "square") is not None else None
 
 
-def _is_identity(e: Equation) -> bool:
-    if not _same_type(e, e.inputs[0]):
-        return False
-    return e.primitive is not P.permute or e.params["axes"] == tuple(range(len(e.params["axes"])))
+def _same_operand(w: Walk, e: Equation) -> Any:
+    return e.inputs[0] if e.inputs[0] is e.inputs[1] else None
 
 
-def _contract(s: _Simplifier, e: Equation) -> Any:
-    """A transposed operand is the operand with its labels reordered."""
-    labels, output = split_subscripts(e.params["subscripts"])
-    inputs = list(e.inputs)
-    changed = False
-    for k, a in enumerate(inputs):
-        inner = s.producer(a, "permute")
-        if inner is not None:
-            axes = inner.params["axes"]
-            order = [""] * len(axes)
-            for place, axis in enumerate(axes):
-                order[axis] = labels[k][place]
-            labels[k] = "".join(order)
-            inputs[k] = inner.inputs[0]
-            changed = True
-    if not changed:
+def _cast(w: Walk, e: Equation) -> Any:
+    """A detour through a dtype that holds everything is none."""
+    inner = w.producer(e.inputs[0], "cast", "cast_discrete")
+    if inner is None or not np.can_cast(type_of(inner.inputs[0]).dtype, inner.outputs[0].dtype):
         return None
-    params = {**e.params, "subscripts": f"{','.join(labels)}->{output}"}
-    return Equation(e.outputs, e.primitive, tuple(inputs), params, e.where)
+    start = inner.inputs[0]
+    if type_of(start) == e.outputs[0].type:
+        return start
+    return instead(e, e.primitive, start, **e.params)
 
 
-def _negative(s: _Simplifier, e: Equation) -> Any:
-    inner = s.producer(e.inputs[0], "negative")
+# ---- choices
+
+
+def _where(w: Walk, e: Equation) -> Any:
+    mask, a, b = e.inputs
+    if a is b and type(a) is Var:
+        return a
+    known = w.number(mask)
+    if known is not None:
+        return _chosen(e, a if known else b)
+    opposite = w.producer(mask, "logical_not")
+    if opposite is not None:
+        return instead(e, P.where, opposite.inputs[0], b, a)
+    if _never(w, mask):
+        return _chosen(e, b)
+    inner_a, inner_b = _under(w, a, mask, 1, e), _under(w, b, mask, 2, e)
+    if inner_a is not a or inner_b is not b:
+        return instead(e, P.where, mask, inner_a, inner_b)
+    return None
+
+
+def _chosen(e: Equation, a: Any) -> Any:
+    t, out = type_of(a), e.outputs[0].type
+    if t == out:
+        return a
+    if t.shape != out.shape and t.dtype == out.dtype and not t.weak:
+        return instead(e, P.broadcast_to, a, shape=out.shape)
+    return None
+
+
+def _never(w: Walk, mask: Any) -> bool:
+    """isneginf(log(eᵃ + eᵇ)) with a finite number for a or b: the guard of its derivative."""
+    test = w.producer(mask, "isneginf")
+    total = w.producer(test.inputs[0], "logaddexp") if test is not None else None
+    if total is None:
+        return False
+    numbers = [w.number(a) for a in total.inputs]
+    return any(n is not None and bool(np.isfinite(n)) for n in numbers)
+
+
+def _under(w: Walk, a: Any, mask: Any, branch: int, e: Equation) -> Any:
+    """`a` where only its entries inside the mask count: a choice by the same mask is decided."""
+    inner = w.producer(a, "where")
+    if inner is not None and inner.inputs[0] is mask:
+        return inner.inputs[branch]
+    chain = w.sole(a, "multiply", "negative")
+    if chain is None:
+        return a
+    inputs = [_decided(w, x, mask, branch) for x in chain.inputs]
+    if all(x is y for x, y in zip(inputs, chain.inputs, strict=True)):
+        return a
+    return w.emit(e, chain.primitive, *inputs, **chain.params)
+
+
+def _decided(w: Walk, a: Any, mask: Any, branch: int) -> Any:
+    inner = w.producer(a, "where")
+    if inner is None or inner.inputs[0] is not mask:
+        return a
+    chosen = inner.inputs[branch]
+    return chosen if type_of(chosen) == type_of(a) else a
+
+
+def _logical_not(w: Walk, e: Equation) -> Any:
+    inner = w.producer(e.inputs[0], "logical_not")
     return inner.inputs[0] if inner is not None else None
 
 
-RULES: dict[str, Rule] = {
-    "alias": _pass_through,
-    "cast": _pass_through,
-    "multiply": _multiply,
-    "power": _power,
-    "negative": _negative,
-    "contract": _contract,
-    "reshape": _nested("reshape", lambda outer, inner: outer),
-    "broadcast_to": _nested("broadcast_to", lambda outer, inner: outer),
-    "permute": _nested(
-        "permute", lambda outer, inner: {"axes": tuple(inner["axes"][k] for k in outer["axes"])}
-    ),
+def _sigmoid(w: Walk, e: Equation) -> Any:
+    """exp(x − log(1 + eˣ)), the derivative of log(1 + eˣ)."""
+    gap = w.producer(e.inputs[0], "subtract")
+    total = w.producer(gap.inputs[1], "logaddexp") if gap is not None else None
+    if gap is None or total is None:
+        return None
+    x = gap.inputs[0]
+    for a, b in (total.inputs, total.inputs[::-1]):
+        if a is x and w.is_number(b, 0):
+            return instead(e, P.sigmoid, x)
+    return None
+
+
+RULES: dict[str, list[Rule]] = {
+    "alias": [_pass_through],
+    "cast": [_pass_through, _cast],
+    "cast_discrete": [_pass_through, _cast],
+    "real": [_pass_through],
+    "conjugate": [_pass_real],
+    "multiply": [_multiply],
+    "divide": [_divide],
+    "add": [_add],
+    "subtract": [_subtract],
+    "negative": [_negative],
+    "power": [_power],
+    "absolute": [_absolute],
+    "maximum": [_same_operand],
+    "minimum": [_same_operand],
+    "logical_and": [_same_operand],
+    "logical_or": [_same_operand],
+    "where": [_where],
+    "logical_not": [_logical_not],
+    "exp": [_sigmoid],
+    **shapes.RULES,
+    **contractions.RULES,
+    "permute": [*shapes.RULES["permute"], contractions.PERMUTED],
 }

@@ -1,0 +1,123 @@
+"""Constants: equal ones are one, repeated rows are kept once, what rests on them alone is computed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from ..ir import Equation, Program, Type, Var, is_uniform
+from ..primitive import P
+from .engine import raw
+
+SMALL = 4096  # entries: a folded result may be this large even if its inputs are smaller
+
+
+def share_constants(program: Program) -> Program:
+    """One constant for equal ones; one that repeats along an axis is kept once and broadcast."""
+    first: dict[Any, Var] = {}
+    same: dict[Var, Var] = {}
+    constants: list[tuple[Var, Any]] = []
+    spread: list[Equation] = []
+    for var, value in program.constants:
+        array = raw(value)
+        if not isinstance(array, np.ndarray | np.generic):
+            constants.append((var, value))
+            continue
+        small = array if is_uniform(array) else _without_repeats(array)
+        key = (array.shape, _content(small))
+        if key in first:
+            same[var] = first[key]
+            continue
+        first[key] = var
+        if small.shape == array.shape:
+            constants.append((var, value))
+            continue
+        kept = first.get((small.shape, key[1]))
+        if kept is None:
+            kept = first[small.shape, key[1]] = Var(Type(small.shape, small.dtype))
+            constants.append((kept, small))
+        spread.append(Equation((var,), P.broadcast_to, (kept,), {"shape": array.shape}))
+    if not same and not spread:
+        return program
+
+    def now(a: Any) -> Any:
+        return same.get(a, a) if type(a) is Var else a
+
+    equations = [
+        Equation(e.outputs, e.primitive, tuple(map(now, e.inputs)), e.params, e.where)
+        for e in program.equations
+    ]
+    outputs = tuple(map(now, program.outputs))
+    return Program(program.inputs, tuple(constants), (*spread, *equations), outputs)
+
+
+def _bits(a: Any) -> Any:
+    """Bytes along a last axis: NaNs and zeros of either sign compare as what they are."""
+    a = np.ascontiguousarray(a)
+    return a.view(np.uint8).reshape(*a.shape, a.itemsize) if a.ndim else a.reshape(1).view(np.uint8)
+
+
+def _content(a: Any) -> Any:
+    a = np.asarray(a)
+    if is_uniform(a):
+        return a.shape, a.dtype, a.flat[0].tobytes()
+    return a.shape, a.dtype, hashlib.blake2b(np.ascontiguousarray(a).data).digest()
+
+
+def _without_repeats(a: Any) -> Any:
+    for axis in range(a.ndim):
+        if a.shape[axis] < 2 or not a.size:
+            continue
+        part = a.take([0], axis)
+        other = a.take([1], axis)
+        if np.array_equal(_bits(part), _bits(other)) and bool((_bits(a) == _bits(part)).all()):
+            a = part
+    front = next((k for k, n in enumerate(a.shape) if n != 1), a.ndim)
+    return a.reshape(a.shape[front:])  # broadcasting adds the axes in front by itself
+
+
+def fold(program: Program) -> Program:
+    """What rests on constants and numbers alone is computed here, by NumPy, if it stays small."""
+    known = {v: raw(c) for v, c in program.constants}
+    known = {v: c for v, c in known.items() if isinstance(c, np.ndarray | np.generic)}
+    constants = list(program.constants)
+    kept: list[Equation] = []
+    for e in program.equations:
+        if all(type(a) is not Var or a in known for a in e.inputs):
+            value = _folded(e, [known[a] if type(a) is Var else a for a in e.inputs])
+            if value is not None:
+                known[e.outputs[0]] = value
+                constants.append((e.outputs[0], value))
+                continue
+        kept.append(e)
+    return Program(program.inputs, tuple(constants), tuple(kept), program.outputs)
+
+
+def _folded(e: Equation, values: list[Any]) -> Any:
+    out = e.outputs[0].type
+    arrays = [v for v in values if isinstance(v, np.ndarray | np.generic)]
+    if out.weak or not arrays:
+        return None
+    uniform = all(is_uniform(v) for v in arrays) and (
+        e.primitive.elementwise or e.primitive.name in ("reshape", "broadcast_to", "permute")
+    )
+    if uniform:
+        one = [v.flat[0] if isinstance(v, np.ndarray | np.generic) else v for v in values]
+        y = _run(e, one) if e.primitive.elementwise else one[0]
+        return None if y is None else np.broadcast_to(np.asarray(y, out.dtype), out.shape)
+    if e.primitive.name == "broadcast_to":
+        return None  # a view: it costs nothing as it is
+    if out.size > max(SMALL, *[v.size for v in arrays]):
+        return None
+    y = _run(e, values)
+    return None if y is None else np.asarray(y, out.dtype)
+
+
+def _run(e: Equation, values: list[Any]) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return e.primitive.run(*values, **e.params)
+    except Exception:  # an index out of range, a singular matrix: let it fail where it runs
+        return None

@@ -1,0 +1,182 @@
+"""Rules for views and reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import Equation, Shape, Var, type_of
+from ..operators.broadcast import reduced_shape
+from ..primitive import P
+from .engine import Rule, Walk, instead
+
+# ---- views
+
+
+def _reshape(w: Walk, e: Equation) -> Any:
+    inner = w.producer(e.inputs[0], "reshape")
+    if inner is not None:
+        return instead(e, P.reshape, inner.inputs[0], shape=e.params["shape"])
+    return e.inputs[0]  # taken if the shape is the same
+
+
+def _broadcast_to(w: Walk, e: Equation) -> Any:
+    a, shape = e.inputs[0], e.params["shape"]
+    inner = w.producer(a, "broadcast_to")
+    if inner is not None:
+        return instead(e, P.broadcast_to, inner.inputs[0], shape=shape)
+    inner = w.producer(a, "reshape")
+    if inner is not None and _without_front(inner.outputs[0].shape) == _without_front(
+        type_of(inner.inputs[0]).shape
+    ):
+        found = instead(e, P.broadcast_to, inner.inputs[0], shape=shape)
+        if found is not None:
+            return found
+    if type_of(a).size == e.outputs[0].type.size and type_of(a).shape != shape:
+        return instead(e, P.reshape, a, shape=shape)
+    return a  # taken if the shape is the same
+
+
+def _without_front(shape: Shape) -> Shape:
+    """Broadcasting adds axes of length 1 in front by itself."""
+    k = 0
+    while k < len(shape) and shape[k] == 1:
+        k += 1
+    return shape[k:]
+
+
+def _permute(w: Walk, e: Equation) -> Any:
+    a, axes = e.inputs[0], e.params["axes"]
+    inner = w.producer(a, "permute")
+    if inner is not None:
+        merged = tuple(inner.params["axes"][k] for k in axes)
+        return instead(e, P.permute, inner.inputs[0], axes=merged)
+    return a if axes == tuple(range(len(axes))) else None
+
+
+def _slice(w: Walk, e: Equation) -> Any:
+    a, spec = e.inputs[0], e.params["spec"]
+    inner = w.producer(a, "unslice")
+    if inner is not None and inner.params["spec"] == spec:
+        return inner.inputs[0]
+    forward = all(type(part) is not tuple or part[2] in (None, 1) for part in spec)
+    if forward and type_of(a).size == e.outputs[0].type.size:  # nothing was cut
+        return instead(e, P.reshape, a, shape=e.outputs[0].shape)
+    return None
+
+
+def _concatenate(w: Walk, e: Equation) -> Any:
+    return e.inputs[0] if len(e.inputs) == 1 else None
+
+
+# ---- reductions
+
+
+def _over_ones(w: Walk, e: Equation) -> Any:
+    """Over axes of length 1 there is nothing to combine."""
+    a, axes = e.inputs[0], e.params["axis"]
+    shape = type_of(a).shape
+    if type(a) is not Var or any(shape[k] != 1 for k in axes):
+        return None
+    if type_of(a) == e.outputs[0].type:
+        return a
+    return instead(e, P.reshape, a, shape=e.outputs[0].shape)
+
+
+def _of_broadcast(w: Walk, e: Equation) -> Any:
+    """Along an axis that a broadcast made, all entries are one: a sum is a multiple of it."""
+    a, axes = e.inputs[0], e.params["axis"]
+    inner = w.producer(a, "broadcast_to")
+    if inner is None or e.outputs[0].dtype != type_of(a).dtype:
+        return None
+    source, shape = inner.inputs[0], type_of(a).shape
+    if type(source) is not Var or not type_of(a).size:
+        return None
+    padded = (*(1,) * (len(shape) - len(source.shape)), *source.shape)
+    made = [k for k in axes if padded[k] == 1 and shape[k] > 1]
+    if not made:
+        return None
+    count = 1
+    for k in made:
+        count *= shape[k]
+    small = source
+    if e.primitive.name == "sum":
+        small = w.emit(e, P.multiply, small, float(count) if small.dtype.kind in "fc" else count)
+    rest = tuple(1 if k in made else n for k, n in enumerate(shape))
+    if small.shape != rest:
+        small = w.emit(e, P.broadcast_to, small, shape=rest)
+    return instead(e, e.primitive, small, **e.params)
+
+
+def _sum_of_sum(w: Walk, e: Equation) -> Any:
+    inner = w.sole(e.inputs[0], "sum")
+    if inner is None or e.params["keepdims"] != inner.params["keepdims"]:
+        return None
+    axes, first = e.params["axis"], inner.params["axis"]
+    if not e.params["keepdims"]:  # the axes that the first sum left, by their old numbers
+        left = [k for k in range(type_of(inner.inputs[0]).ndim) if k not in first]
+        axes = tuple(left[k] for k in axes)
+    both = tuple(sorted({*axes, *first}))
+    return instead(e, P.sum, inner.inputs[0], axis=both, keepdims=e.params["keepdims"])
+
+
+def _sum_of_products(w: Walk, e: Equation) -> Any:
+    """Σ_k a[i,k,1] b[1,k,j] is a matrix product: no array of all its terms, and BLAS."""
+    product = w.sole(e.inputs[0], "multiply")
+    if product is None or e.outputs[0].dtype.kind != "f":
+        return None
+    a, b = product.inputs
+    domain, axes = product.outputs[0].shape, e.params["axis"]
+    if type(a) is not Var or type(b) is not Var or a.dtype != b.dtype:
+        return None
+    if not product.outputs[0].type.size or len(domain) > 20:
+        return None
+    labels = "".join(chr(ord("a") + k) for k in range(len(domain)))
+    mine = [_labels(x.shape, domain, labels) for x in (a, b)]
+    summed = {labels[k] for k in axes if domain[k] > 1}
+    own = [set(mine[0]) - set(mine[1]), set(mine[1]) - set(mine[0])]
+    shared = set(mine[0]) & set(mine[1])
+    # Worth it if it is one: each operand has an axis of its own, and a shared one is summed.
+    if not (own[0] - summed and own[1] - summed and shared & summed) or own[0] & summed:
+        return None
+    if own[1] & summed:
+        return None
+    output = "".join(c for k, c in enumerate(labels) if domain[k] > 1 and c not in summed)
+    parts = [
+        x if len(x.shape) == len(m) else w.emit(e, P.reshape, x, shape=_squeezed(x.shape))
+        for x, m in zip((a, b), mine, strict=True)
+    ]
+    y = w.emit(e, P.contract, *parts, subscripts=f"{mine[0]},{mine[1]}->{output}", sizes=())
+    shape = reduced_shape(domain, axes, e.params["keepdims"])
+    return y if y.shape == shape else instead(e, P.reshape, y, shape=shape)
+
+
+def _labels(shape: Shape, domain: Shape, labels: str) -> str:
+    skip = len(domain) - len(shape)
+    return "".join(labels[skip + k] for k, n in enumerate(shape) if n > 1)
+
+
+def _squeezed(shape: Shape) -> Shape:
+    return tuple(n for n in shape if n > 1)
+
+
+def _along_one(w: Walk, e: Equation) -> Any:
+    a = e.inputs[0]
+    return a if type_of(a).shape[e.params["axis"]] == 1 else None
+
+
+_ANY_REDUCTION: list[Rule] = [_over_ones, _of_broadcast]
+RULES: dict[str, list[Rule]] = {
+    "reshape": [_reshape],
+    "broadcast_to": [_broadcast_to],
+    "permute": [_permute],
+    "slice": [_slice],
+    "concatenate": [_concatenate],
+    "sum": [*_ANY_REDUCTION, _sum_of_sum, _sum_of_products],
+    "prod": [_over_ones],
+    "max": _ANY_REDUCTION,
+    "min": _ANY_REDUCTION,
+    "any": _ANY_REDUCTION,
+    "all": _ANY_REDUCTION,
+    "cumsum": [_along_one],
+    "cumprod": [_along_one],
+}

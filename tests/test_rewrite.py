@@ -1,0 +1,255 @@
+"""Passes: what they make of Programs, in golden files, rule by rule, and in every bit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve import errors, rewrite
+from backsolve.ir import Program, type_of
+from backsolve.primitive import P
+from backsolve.trace import evaluate, stage
+
+GOLDEN = Path(__file__).parent / "golden" / "rewrite"
+RNG = np.random.default_rng(0)
+X, W = RNG.normal(size=(32, 16)).astype("f4"), RNG.normal(size=16).astype("f4")
+V, M = np.arange(1.0, 5.0), RNG.normal(size=(4, 3))
+
+
+def staged(f, *args):
+    outputs = lambda *xs: bs.tree.flatten(f(*xs))[0]
+    return stage(outputs, [type_of(a) for a in args])[0]
+
+
+def names(program):
+    return [e.primitive.name for e in program.equations]
+
+
+def rewritten(f, *args):
+    before = staged(f, *args)
+    after = rewrite.rewrite(before)
+    after.verify()
+    for a, b in zip(evaluate(before, args), evaluate(after, args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+        assert type_of(a) == type_of(b)
+    return after
+
+
+# ---- golden files: the Program after every pass of the first round that changes it, and at the end
+
+
+def norm(x):
+    c = x - np.mean(x, axis=-1, keepdims=True)
+    return c / np.sqrt(np.mean(c * c, axis=-1, keepdims=True) + 1e-5)
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def mlp_step(w1, b1, w2):
+    loss = lambda w1, b1, w2: np.mean((np.tanh(X @ w1 + b1) @ w2) ** 2)
+    gradients = bs.grad(loss, argnums=(0, 1, 2))(w1, b1, w2)
+    return [w - 0.1 * g for w, g in zip((w1, b1, w2), gradients, strict=True)]
+
+
+def attention(q, k, v):
+    s = np.matmul(q, np.swapaxes(k, -1, -2)) * 0.25
+    s = np.where(np.tril(np.ones((6, 6), bool)), s, -1e30)
+    return np.sum(np.matmul(softmax(s), v) ** 2)
+
+
+def logistic(w):
+    z = np.asarray(M) @ w
+    return np.mean(np.logaddexp(0.0, z) - V * z)
+
+
+QKV = [RNG.normal(size=(2, 6, 4)).astype("f4") for _ in range(3)]
+WHOLE = {
+    "layer_norm": (bs.grad(lambda x: np.sum(norm(x) * W)), [X]),
+    "softmax": (bs.grad(lambda x: np.sum(softmax(x) * W)), [X]),
+    "mlp": (mlp_step, [np.ones((16, 4), "f4"), np.ones(4, "f4"), np.ones((4, 2), "f4")]),
+    "attention": (bs.grad(attention, argnums=(0, 1, 2)), QKV),
+    "logistic": (bs.grad(logistic), [np.ones(3)]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_golden(name, pytestconfig):
+    f, args = WHOLE[name]
+    program = staged(f, *args)
+    parts = [f"# recorded\n{program}"]
+    for apply in rewrite.PASSES:
+        changed = apply(program)
+        if str(changed) != str(program):
+            parts.append(f"# {apply.__name__}\n{changed}")
+        program = changed.verify()
+    parts.append(f"# at the end\n{rewrite.rewrite(program)}")
+    text = "\n\n".join(parts) + "\n"
+    path = GOLDEN / f"{name}.txt"
+    if pytestconfig.getoption("--update-golden"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, f"run pytest --update-golden, look at {path}"
+
+
+# ---- rule by rule: what is left
+
+RULES = {
+    "x · 1": (lambda x: x * 1.0, [V], []),
+    "ones · x": (lambda x: np.ones(4) * x, [V], []),
+    "x · −1": (lambda x: x * -1.0, [V], ["negative"]),
+    "x / 1": (lambda x: x / 1, [V], []),
+    "x / 4": (lambda x: x / 4, [V], ["multiply"]),
+    "x / 3": (lambda x: x / 3, [V], ["divide"]),
+    "x + −0.0": (lambda x: x + -0.0, [V], []),
+    "x + 0.0 is not x": (lambda x: x + 0.0, [V], ["add"]),
+    "x − 0": (lambda x: x - 0, [V], []),
+    "integers + 0": (lambda x: x + 0, [np.arange(3)], []),
+    "−(−x)": (lambda x: np.negative(-x), [V], []),
+    "a + (−b)": (lambda x: np.sin(x) + (-x), [V], ["sin", "subtract"]),
+    "(−a) · b / c": (lambda x: (-x) * x / (2 + x), [V], ["multiply", "add", "divide", "negative"]),
+    "x ** 2": (lambda x: x**2, [V], ["square"]),
+    "| −x |": (lambda x: np.abs(-x), [V], ["absolute"]),
+    "widened and back": (lambda x: x.astype("f8").astype("f4"), [V.astype("f4")], []),
+    "narrowed and back": (lambda x: x.astype("f4").astype("f8"), [V], ["cast", "cast"]),
+    "where(c, x, x)": (lambda x: np.where(x > 1, x, x), [V], []),
+    "where(True, x, y)": (lambda x: np.where(np.ones(4, bool), x, 0.0), [V], []),
+    "where(not c, x, y)": (
+        lambda x: np.where(np.logical_not(x > 1), x, 0.0),
+        [V],
+        ["greater", "where"],
+    ),
+    "the same mask twice": (
+        lambda x: np.where(x > 1, np.where(x > 1, x, 0.0), 0.0),
+        [V],
+        ["greater", "where"],
+    ),
+    "the same mask through a product": (
+        lambda x: np.where(x > 1, np.where(x > 1, x, 0.0) * 0.5, 0.0),
+        [V],
+        ["greater", "multiply", "where"],
+    ),
+    "transposed twice": (lambda x: np.transpose(np.transpose(x)), [M], []),
+    "reshaped twice": (lambda x: np.reshape(np.reshape(x, (3, 4)), (4, 3)), [M], []),
+    "broadcast operand": (
+        lambda x: np.broadcast_to(x[:, None], (4, 3)) + M,
+        [V],
+        ["reshape", "add"],
+    ),
+    "function of a broadcast": (
+        lambda x: np.sin(np.broadcast_to(x, (3, 4))),
+        [V],
+        ["sin", "broadcast_to"],
+    ),
+    "sum over an axis of 1": (lambda x: np.sum(x[:, None], axis=1), [V], []),
+    "sum of a broadcast": (
+        lambda x: np.sum(np.broadcast_to(x, (3, 4)), axis=0),
+        [V],
+        ["multiply"],
+    ),
+    "sum of a sum": (lambda x: np.sum(np.sum(x, axis=1)), [M], ["sum"]),
+    "sum of an outer product": (
+        lambda x: np.sum(x[:, :, None] * x[:, None, :], axis=0),
+        [M],
+        ["contract"],
+    ),
+    "product with ones": (lambda x: x @ np.ones(3), [M], ["sum"]),
+    "product with a broadcast": (
+        lambda x: M @ np.broadcast_to(x[:3, None], (3, 5)),
+        [V],
+        ["slice", "reshape", "contract", "reshape", "broadcast_to"],
+    ),
+    "transposed product": (lambda x: np.transpose(x @ M), [np.ones((2, 4))], ["contract"]),
+    "what only numbers make": (lambda x: x + np.sin(V), [V], ["add"]),
+    "a large uniform result": (
+        lambda x: x + np.broadcast_to(np.cos(1.0), (9999,)),
+        [V[0]],
+        ["add"],
+    ),
+    "a · b and b · a": (
+        lambda x: np.sin(x) * x - x * np.sin(x),
+        [V],
+        ["sin", "multiply", "subtract"],
+    ),
+    "an unused line": (lambda x: (np.exp(x), x)[1] * 2, [V], ["multiply"]),
+    "a slice of all": (lambda x: x[:], [V], []),
+    "the derivative of log(1 + eˣ)": (bs.grad(lambda x: np.logaddexp(0, x)), [0.3], ["sigmoid"]),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule(name):
+    f, args, expected = RULES[name]
+    assert names(rewritten(f, *args)) == expected
+
+
+def test_constants():
+    program = rewritten(lambda x: X * x + X.copy() - np.broadcast_to(W, (32, 16)), X)
+    assert sorted(c.shape for _, c in program.constants) == [(16,), (32, 16)]
+    uniform = rewritten(lambda x: x * np.full((32, 16), 0.3, "f4"), X)
+    assert uniform.constants == ()
+    assert "multiply(v1, 0.3" in str(uniform)
+
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.5, 5e-324, 1e308])
+EXACT = {
+    "numbers": lambda x: (x * 1, x * -1.0, x / 1, x / 4, x - 0, x + 0, x + -0.0, 0.0 - x),
+    "signs": lambda x: (
+        np.negative(-x),
+        x + -x,
+        (-x) * x,
+        (-x) / 3.0,
+        2.0 - -x,
+        -(x * 0.5),
+        np.abs(-x),
+    ),
+    "choices": lambda x: (
+        np.where(x > 0, np.where(x > 0, x, 1.0) * 2, -x),
+        np.where(x == x, x, x),
+        np.maximum(x, x),
+        np.where(np.logical_not(x < 0), x, 7.0),
+    ),
+    "shapes": lambda x: (
+        np.max(np.broadcast_to(x, (3, 9)), axis=0),
+        np.exp(np.broadcast_to(x, (3, 9))),
+        np.transpose(np.transpose(x[None])),
+    ),
+    "dtypes": lambda x: (x.astype("f4").astype("f8"), (x > 0).astype("f4").astype("f8")),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_every_bit_is_kept(name):
+    with np.errstate(all="ignore"):
+        before = staged(EXACT[name], SPECIAL)
+        after = rewrite.rewrite(before)
+        for a, b in zip(evaluate(before, [SPECIAL]), evaluate(after, [SPECIAL]), strict=True):
+            np.testing.assert_array_equal(a, b)
+            known = ~np.isnan(a)
+            np.testing.assert_array_equal(np.signbit(a)[known], np.signbit(b)[known])
+
+
+def test_conjugates_stay():
+    z = np.array([1 + 2j])
+    assert names(rewritten(lambda z: np.conjugate(z) * z, z)) == ["conjugate", "multiply"]
+
+
+def test_a_pass_that_breaks_the_program_is_caught(monkeypatch):
+    def broken(program):
+        return Program(program.inputs, program.constants, program.equations[1:], program.outputs)
+
+    monkeypatch.setattr(rewrite, "PASSES", (broken,))
+    assert rewrite.VERIFY, "tests/conftest.py asks for it"
+    with pytest.raises(errors.ProgramError, match="no earlier equation defines"):
+        rewrite.rewrite(staged(lambda x: np.sin(x) * 2, V))
+
+
+def test_a_failing_constant_fails_where_it_runs():
+    """An index out of range is the user's error, at the call."""
+    program = staged(P.gather, V, np.array([9]))
+    values = zip(program.inputs, (V, np.array([9])), strict=True)
+    closed = Program((), tuple(values), program.equations, program.outputs)
+    assert names(rewrite.rewrite(closed)) == ["gather"]

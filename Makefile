@@ -7,7 +7,6 @@ JOBS   ?= 2
 N      ?= 100000
 SEED   ?= 0
 
-BENCHES := $(filter-out benchmarks/harness.py,$(sort $(wildcard benchmarks/*.py)))
 comma   := ,
 
 .DEFAULT_GOAL := help
@@ -20,7 +19,7 @@ help:
 	@echo "make test       lint, then tests, doctests, README and docs (JOBS=$(JOBS) workers)"
 	@echo "make fuzz       compiled against eager on N=$(N) random programs, from SEED=$(SEED)"
 	@echo "make lint       ruff, mypy, direction of imports"
-	@echo "make bench      benchmarks/*.py beside PyTorch and autograd, in .venv-bench"
+	@echo "make bench      beside the peers, in .venv-bench, into docs/benchmarks.md; PART=compiled: one"
 	@echo "make docs       API pages in site/"
 	@echo "make clean      remove caches and build outputs; distclean: environments too"
 
@@ -68,10 +67,7 @@ fuzz: .venv/.ready-dev
 	@.venv/bin/python -m backsolve.testing.fuzz $(N) $(SEED)
 
 bench: .venv-bench/.ready
-	@test -n "$(BENCHES)" || { echo "no benchmarks/*.py to run"; exit 1; }
-	@set -e; for script in $(BENCHES); do \
-	  echo "==> $$script"; .venv-bench/bin/python $$script; \
-	done
+	@.venv-bench/bin/python benchmarks/report.py $(PART)
 
 docs: .venv/.ready-docs
 	@echo "==> pdoc"

@@ -1,274 +1,123 @@
-"""Compiled gradients and training steps beside jax.jit and PyTorch eager, in one run, on one thread.
+"""Compiled gradients and training steps beside jax.jit, torch.compile and PyTorch eager.
 
-Every workload is written once in NumPy's words and runs as `bs.jit` and as `jax.jit` (results waited
-for), and by hand in PyTorch. Values are compared before anything is timed.
+    python benchmarks/compiled.py [--threads 1,2] [--without torch.compile] [word in a title …]
+
+Every workload (workloads/) is written once in NumPy's words and runs as `bs.jit` and as `jax.jit`
+(results waited for), and by hand in PyTorch. Values are compared before anything is timed. One process per
+number of threads, peers and limits in the same process, turns interleaved.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
-
-import importlib.metadata as metadata
+import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import torch
-from harness import best_times, machine, show_row
+from harness import (
+    best_times,
+    blas_speed,
+    copy_speed,
+    environment,
+    header,
+    limit,
+    machine,
+    text,
+    versions,
+)
+from libraries import LIBRARIES, Backsolve
+from workloads import WORKLOADS, Workload
 
-import backsolve as bs
-
-torch.set_num_threads(1)
-jax.config.update("jax_enable_x64", True)
-rng = np.random.default_rng(0)
-Workload = tuple[Callable[..., Any], Callable[..., Any], Callable[[], Any], list[np.ndarray]]
-
-
-def gelu_sigmoid(n: int) -> Workload:
-    x = rng.normal(size=n)
-
-    def f_with(np_: Any) -> Callable[..., Any]:
-        def f(x):
-            return np_.sum(
-                0.5
-                * x
-                * (1 + np_.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
-                / (1 + np_.exp(-x))
-            )
-
-        return f
-
-    def run_torch():
-        t = torch.tensor(x, requires_grad=True)
-        y = (
-            0.5
-            * t
-            * (1 + torch.tanh(0.7978845608 * (t + 0.044715 * t * t * t)))
-            / (1 + torch.exp(-t))
-        )
-        y.sum().backward()
-        return t.grad
-
-    return bs.grad(f_with(np)), jax.grad(f_with(jnp)), run_torch, [x]
+NEGLIGIBLE = 2e-6  # a limit below the time of any call says nothing
 
 
-def scalar_expression() -> Workload:
-    def f_with(np_: Any) -> Callable[..., Any]:
-        def f(p):
-            x, y, z = p[0], p[1], p[2]
-            for _ in range(16):
-                x = x * y + np_.sin(z)
-                y = y / (1.0 + x * x) + z
-                z = np_.exp(-z * z) * x - y
-            return x + y * z
-
-        return f
-
-    p = np.array([0.3, 0.5, 0.7])
-
-    def run_torch():
-        t = torch.tensor(p, requires_grad=True)
-        f_with(torch)(t).backward()
-        return t.grad
-
-    return bs.grad(f_with(np)), jax.grad(f_with(jnp)), run_torch, [p]
+def flat(result: Any) -> list[np.ndarray]:
+    parts = result if isinstance(result, tuple | list) else [result]
+    return [np.asarray(x) for x in parts]
 
 
-def mlp(sizes: tuple[int, ...], batch: int, adam: bool) -> Workload:
-    dtype = np.float32
-    X = rng.normal(size=(batch, sizes[0])).astype(dtype)
-    Y = rng.normal(size=(batch, sizes[-1])).astype(dtype)
-    weights = []
-    for n, m in zip(sizes, sizes[1:], strict=False):
-        weights += [(rng.normal(size=(n, m)) / np.sqrt(n)).astype(dtype), np.zeros(m, dtype)]
-    count = len(weights)
-    state = (
-        [np.zeros_like(w) for w in weights] + [np.zeros_like(w) for w in weights] if adam else []
+def prepare(
+    workload: Workload, libraries: list[Any]
+) -> tuple[dict[str, Any], dict[str, float], dict[str, str]]:
+    """Who takes part, the seconds of each first call, and why others do not."""
+    runs, firsts, failed, expected = {}, {}, {}, None
+    for library in libraries:
+        try:
+            run = library.contestant(workload)
+            start = time.perf_counter()
+            got = run()
+            firsts[library.name] = time.perf_counter() - start
+        except Exception as error:
+            if isinstance(library, Backsolve):
+                raise
+            failed[library.name] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            continue
+        runs[library.name] = run
+        if library.name in ("backsolve", "jax"):
+            if expected is not None:
+                for a, b in zip(flat(got), expected, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+            expected = flat(got)
+    return runs, firsts, failed
+
+
+def show(title: str, workload: Workload, times: dict[str, float], firsts: Any, names: Any) -> str:
+    mine = times["backsolve"]
+    peers = [f"{times[n] / mine:.2f}×" if n in times else "fails" for n in names]
+    least, what = limit(workload.flops, workload.nbytes, workload.dtype)
+    reached = f"{least / mine:.0%} of {what}" if least > NEGLIGIBLE else "–"
+    compiling = [f"{firsts[n]:.2f} s" if n in firsts else "–" for n in ("backsolve", "jax")]
+    return f"| {title} | {' | '.join(peers)} | {text(mine)} | {reached} | {', '.join(compiling)} |"
+
+
+def measure(threads: int, only: list[str], without: list[str]) -> None:
+    libraries = [kind(threads) for kind in LIBRARIES if kind.name not in without]
+    names = [lib.name for lib in libraries[1:]]
+    speeds = ", ".join(f"{blas_speed(d) / 1e9:.0f} GFlop/s {d}" for d in ("float32", "float64"))
+    print(
+        f"{'one thread' if threads == 1 else f'{threads} threads'}; BLAS {speeds}, "
+        f"copy {copy_speed() / 1e9:.1f} GB/s\n"
     )
-
-    def step_with(np_: Any, grad: Any) -> Callable[..., Any]:
-        def loss(*params):
-            h = X
-            for k in range(0, count - 2, 2):
-                h = np_.tanh(h @ params[k] + params[k + 1])
-            return np_.mean((h @ params[-2] + params[-1] - Y) ** 2)
-
-        def step(*everything):
-            params = everything[:count]
-            grads = grad(loss, argnums=tuple(range(count)))(*params)
-            if not adam:
-                return tuple(p - 0.01 * g for p, g in zip(params, grads, strict=True))
-            first, second = everything[count : 2 * count], everything[2 * count :]
-            first = [0.9 * m + 0.1 * g for m, g in zip(first, grads, strict=True)]
-            second = [0.999 * v + 0.001 * g * g for v, g in zip(second, grads, strict=True)]
-            new = [
-                p - 0.001 * m / (np_.sqrt(v) + 1e-8)
-                for p, m, v in zip(params, first, second, strict=True)
-            ]
-            return (*new, *first, *second)
-
-        return step
-
-    tensors = [torch.tensor(w, requires_grad=True) for w in weights]
-    optimiser = torch.optim.Adam(tensors, lr=1e-3) if adam else torch.optim.SGD(tensors, lr=0.01)
-    tX, tY = torch.tensor(X), torch.tensor(Y)
-
-    def run_torch():
-        h = tX
-        for k in range(0, count - 2, 2):
-            h = torch.tanh(h @ tensors[k] + tensors[k + 1])
-        loss = ((h @ tensors[-2] + tensors[-1] - tY) ** 2).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-
-    return step_with(np, bs.grad), step_with(jnp, jax.grad), run_torch, [*weights, *state]
+    titles = [lib.title for lib in libraries[1:]]
+    print(header("workload", *titles, "ours", "of the limit", "first call: ours, jax.jit"))
+    warm_up(libraries)
+    notes = []
+    for title, make in WORKLOADS.items():
+        if only and not any(word in title for word in only):
+            continue
+        workload = make()
+        runs, firsts, failed = prepare(workload, libraries)
+        notes += [f"{name} fails on *{title}*: {why}" for name, why in failed.items()]
+        print(show(title, workload, best_times(runs), firsts, names), flush=True)
+    for note in notes:
+        print(f"\n{note}")
 
 
-def logistic(n: int, d: int) -> Workload:
-    X, w = rng.normal(size=(n, d)), rng.normal(size=d)
-    y = (rng.random(n) < 0.5).astype(float)
-
-    def f_with(np_: Any) -> Callable[..., Any]:
-        def f(w):
-            z = X @ w
-            return np_.mean(np_.logaddexp(0.0, z) - y * z)
-
-        return f
-
-    tX, ty = torch.tensor(X), torch.tensor(y)
-
-    def run_torch():
-        t = torch.tensor(w, requires_grad=True)
-        z = tX @ t
-        (torch.logaddexp(torch.zeros((), dtype=torch.float64), z) - ty * z).mean().backward()
-        return t.grad
-
-    return bs.grad(f_with(np)), jax.grad(f_with(jnp)), run_torch, [w]
-
-
-def rows(kind: str, n: int, width: int) -> Workload:
-    x = rng.normal(size=(n // width, width)).astype(np.float32)
-    weight = rng.normal(size=width).astype(np.float32)
-
-    def f_with(np_: Any) -> Callable[..., Any]:
-        def softmax(x):
-            e = np_.exp(x - np_.max(x, axis=-1, keepdims=True))
-            return e / np_.sum(e, axis=-1, keepdims=True)
-
-        def norm(x):
-            c = x - np_.mean(x, axis=-1, keepdims=True)
-            return c / np_.sqrt(np_.mean(c * c, axis=-1, keepdims=True) + 1e-5)
-
-        def gelu(x):
-            return 0.5 * x * (1 + np_.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
-
-        f = {"softmax": softmax, "layer norm": norm, "gelu": gelu}[kind]
-        return lambda x: np_.sum(f(x) * weight)
-
-    function = {
-        "softmax": lambda t: torch.softmax(t, -1),
-        "layer norm": lambda t: torch.nn.functional.layer_norm(t, (width,)),
-        "gelu": lambda t: torch.nn.functional.gelu(t, approximate="tanh"),
-    }[kind]
-    tw = torch.tensor(weight)
-
-    def run_torch():
-        t = torch.tensor(x, requires_grad=True)
-        (function(t) * tw).sum().backward()
-        return t.grad
-
-    return bs.grad(f_with(np)), jax.grad(f_with(jnp)), run_torch, [x]
-
-
-def attention(batch: int, heads: int, length: int, width: int) -> Workload:
-    shape = (batch, heads, length, width)
-    q, k, v = (rng.normal(size=shape).astype(np.float32) for _ in range(3))
-    mask = np.tril(np.ones((length, length), bool))
-
-    def f_with(np_: Any) -> Callable[..., Any]:
-        def f(q, k, v):
-            s = np_.matmul(q, np_.swapaxes(k, -1, -2)) * float(width**-0.5)
-            s = np_.where(mask, s, -1e30)
-            e = np_.exp(s - np_.max(s, axis=-1, keepdims=True))
-            y = np_.matmul(e / np_.sum(e, axis=-1, keepdims=True), v)
-            return np_.sum(y * y)
-
-        return f
-
-    def run_torch():
-        a, b, c = (torch.tensor(x, requires_grad=True) for x in (q, k, v))
-        y = torch.nn.functional.scaled_dot_product_attention(a, b, c, is_causal=True)
-        (y * y).sum().backward()
-        return a.grad
-
-    ours = bs.grad(f_with(np), argnums=(0, 1, 2))
-    return ours, jax.grad(f_with(jnp), argnums=(0, 1, 2)), run_torch, [q, k, v]
-
-
-WORKLOADS: dict[str, Callable[[], Workload]] = {
-    "gelu·sigmoid gradient, 4 numbers": lambda: gelu_sigmoid(4),
-    "gelu·sigmoid gradient, 1,000,000 numbers": lambda: gelu_sigmoid(10**6),
-    "scalar expression of 200 operations, gradient": scalar_expression,
-    "MLP 2-16-16-1, batch 64, SGD step": lambda: mlp((2, 16, 16, 1), 64, False),
-    "MLP 64-128-128-10, batch 32, Adam step": lambda: mlp((64, 128, 128, 10), 32, True),
-    "MLP 784-512-256-10, batch 128, Adam step": lambda: mlp((784, 512, 256, 10), 128, True),
-    "logistic regression 100,000 × 50, gradient": lambda: logistic(100_000, 50),
-    "softmax gradient, 1M": lambda: rows("softmax", 1 << 20, 256),
-    "layer norm gradient, 1M": lambda: rows("layer norm", 1 << 20, 256),
-    "gelu gradient, 1M": lambda: rows("gelu", 1 << 20, 256),
-    "causal attention 4×8×256×64, gradient": lambda: attention(4, 8, 256, 64),
-}
-
-
-def prepare(workload: Workload) -> tuple[dict[str, Callable[[], Any]], float, float]:
-    """The contestants, after a check of our values against JAX's, and both compile times."""
-    ours, theirs, run_torch, args = workload
-    mine, other = bs.jit(ours), jax.jit(theirs)
-    start = time.perf_counter()
-    got = mine(*args)
-    middle = time.perf_counter()
-    expected = jax.block_until_ready(other(*args))
-    end = time.perf_counter()
-    (made,) = mine.stats()["specialisations"]
-    assert made["native"], made["reason"]
-    pairs = zip(
-        got if isinstance(got, tuple) else [got],
-        expected if isinstance(expected, tuple) else [expected],
-        strict=True,
-    )
-    for a, b in pairs:
-        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
-    contestants = {
-        "backsolve": lambda: mine(*args),
-        "jax": lambda: jax.block_until_ready(other(*args)),
-        "torch": run_torch,
-    }
-    return contestants, middle - start, end - middle
+def warm_up(libraries: list[Any]) -> None:
+    """What a library loads when it first compiles is not the workload's."""
+    tiny = WORKLOADS["gelu·sigmoid gradient, 4 numbers"]()
+    prepare(Workload(tiny.args, lambda lib: lambda x: lib.np.cos(x), tiny.torch), libraries)
 
 
 def main() -> None:
-    versions = ", ".join(f"{n} {metadata.version(n)}" for n in ("numpy", "jax", "torch"))
-    print(f"{machine()}, one thread; {versions}\n")
-    print(
-        "| workload | backsolve | jax.jit | PyTorch eager | first call: ours, jax.jit |\n|---|---|---|---|---|"
-    )
-    only = sys.argv[1:]
-    for title, make in WORKLOADS.items():
-        if not only or any(word in title for word in only):
-            contestants, ours, theirs = prepare(make())
-            row = show_row(title, best_times(contestants))
-            print(f"{row} {ours:.2f} s, {theirs:.2f} s |", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="*")
+    parser.add_argument("--threads", default=f"1,{os.cpu_count()}")
+    parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--worker", action="store_true", help="internal: measure in this process")
+    options = parser.parse_args()
+    if options.worker:
+        measure(int(options.threads), options.only, options.without)
+        return
+    print(f"{machine()}; {versions(('numpy', 'scipy', 'llvmlite', 'jax', 'torch'))}\n", flush=True)
+    for threads in dict.fromkeys(int(n) for n in options.threads.split(",")):
+        flags = [f"--without={name}" for name in options.without]
+        command = [sys.executable, __file__, "--worker", f"--threads={threads}", *flags]
+        subprocess.run([*command, *options.only], env=environment(threads), check=True)
+        print(flush=True)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,40 @@
-"""Timing side by side: contestants take turns, the best of several turns counts, ratios are shown."""
+"""Timing side by side: contestants take turns, the best of several turns counts, ratios are shown.
+
+Also what the machine itself can do, measured in the same run: the speed of BLAS and of copying.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata as metadata
+import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+Run = Callable[[], object]
 
 
 def best_times(
-    contestants: dict[str, Callable[[], object]], turns: int = 15, target: float = 0.03
+    contestants: dict[str, Run], turns: int = 15, target: float = 0.03, budget: float = 10.0
 ) -> dict[str, float]:
-    """Seconds a call, each contestant's best turn; the turns are interleaved on a noisy machine."""
-    counts = {}
+    """Seconds a call, each contestant's best turn; the turns are interleaved on a noisy machine.
+
+    A turn is as many calls as fit into `target` seconds. Slow contestants get fewer turns: about as many
+    as fit into `budget` seconds, of which the first call after a warm one is the first.
+    """
+    counts, best = {}, {}
     for name, run in contestants.items():
-        run()
         start = time.perf_counter()
         run()
-        once = max(time.perf_counter() - start, 1e-7)
-        counts[name] = max(1, int(target / once))
-    best = dict.fromkeys(contestants, float("inf"))
-    for _ in range(turns):
+        if time.perf_counter() - start < 1:
+            start = time.perf_counter()
+            run()
+        best[name] = max(time.perf_counter() - start, 1e-7)
+        counts[name] = max(1, int(target / best[name]))
+    round_takes = sum(best[name] * counts[name] for name in contestants)
+    for _ in range(min(turns, max(1, int(budget / round_takes)))):
         for name, run in contestants.items():
             start = time.perf_counter()
             for _ in range(counts[name]):
@@ -30,13 +45,67 @@ def best_times(
 
 def show_row(title: str, times: dict[str, float], ours: str = "backsolve") -> str:
     """One table row: our time, and every peer's time as a multiple of it."""
-    peers = [f"{t / times[ours]:.2f}× ({_text(t)})" for name, t in times.items() if name != ours]
-    return f"| {title} | {_text(times[ours])} | {' | '.join(peers)} |"
+    peers = [f"{t / times[ours]:.2f}× ({text(t)})" for name, t in times.items() if name != ours]
+    return f"| {title} | {text(times[ours])} | {' | '.join(peers)} |"
 
 
-def _text(seconds: float) -> str:
-    return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+def text(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} µs"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def header(*columns: str) -> str:
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
 
 def machine() -> str:
     return f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+
+
+def versions(names: Iterable[str]) -> str:
+    return ", ".join(f"{n} {metadata.version(n)}" for n in names)
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The environment of a process in which every library may use so many threads."""
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    if threads == 1:
+        env["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    return env
+
+
+# ---- what the machine can do, in this process and with its threads
+
+
+_best: dict[str, float] = {}
+
+
+def _fastest(what: str, work: float, run: Run) -> float:
+    """Work a second; the best of all measurements of this process, for a machine that others share."""
+    seconds = best_times({what: run}, turns=5)[what]
+    _best[what] = max(_best.get(what, 0.0), work / seconds)
+    return _best[what]
+
+
+def blas_speed(dtype: str) -> float:
+    """Multiplications and additions a second, in a product of 1024 × 1024 matrices."""
+    n = 1024
+    a, b = np.random.default_rng(0).normal(size=(2, n, n)).astype(dtype)
+    out = np.empty_like(a)
+    return _fastest(dtype, 2 * n**3, lambda: np.matmul(a, b, out=out))
+
+
+def copy_speed() -> float:
+    """Bytes read and written a second, in a copy of an array that no cache holds."""
+    a = np.ones(1 << 23)
+    out = np.empty_like(a)
+    return _fastest("copy", 2 * a.nbytes, lambda: np.copyto(out, a))
+
+
+def limit(flops: float, nbytes: float, dtype: str) -> tuple[float, str]:
+    """No faster than this: the products at the speed of BLAS, or the arrays at that of copying."""
+    limits = [(nbytes / copy_speed(), "copy")]
+    if flops:
+        limits.append((flops / blas_speed(dtype), "BLAS"))
+    return max(limits)

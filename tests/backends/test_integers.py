@@ -10,7 +10,7 @@ from backsolve.testing.backends import check_compiled
 
 INTEGERS = [np.int64, np.int32]
 PAIRS = ["floor_divide", "remainder", "fmod", "gcd", "lcm", "left_shift", "right_shift"]
-PAIRS += ["add", "subtract", "multiply", "maximum", "minimum", "less", "equal"]
+PAIRS += ["fmax", "fmin", "add", "subtract", "multiply", "maximum", "minimum", "less", "equal"]
 
 
 def edges(dtype):
@@ -72,6 +72,8 @@ def test_division_by_zero_is_numpys():
 
 
 BOOLEANS = [
+    "fmax",
+    "fmin",
     *[
         "add",
         "multiply",

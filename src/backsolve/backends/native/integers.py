@@ -140,6 +140,14 @@ def _sign(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return b.sub(above, b.zext(b.icmp_signed("<", x, x.type(0)), x.type))
 
 
+def _chosen(test: str, signed: bool) -> Rule:
+    def rule(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+        compare = b.icmp_signed if signed else b.icmp_unsigned
+        return b.select(compare(test, x, y), x, y)
+
+    return rule
+
+
 def _shift(left: bool, signed: bool) -> Rule:
     def rule(b: ir.IRBuilder, x: ir.Value, n: ir.Value) -> ir.Value:
         last = x.type(x.type.width - 1)
@@ -164,7 +172,7 @@ def _always(truth: bool) -> Rule:
 
 _WHOLE = {
     **dict.fromkeys(("floor", "ceil", "trunc", "conjugate", "real"), _same),
-    **dict.fromkeys(("isnan", "isinf"), _always(False)),
+    **dict.fromkeys(("isnan", "isinf", "isposinf", "isneginf"), _always(False)),
     "isfinite": _always(True),
 }
 
@@ -179,6 +187,8 @@ def _integers(signed: bool) -> dict[str, Rule]:
         "lcm": lcm(signed),
         "left_shift": _shift(True, signed),
         "right_shift": _shift(False, signed),
+        "fmax": _chosen(">", signed),
+        "fmin": _chosen("<", signed),
         **_WHOLE,
     }
 
@@ -196,8 +206,8 @@ UNSIGNED: dict[str, Rule] = {**_integers(False), "absolute": _same}
 LOGIC: dict[str, Rule] = {
     "add": lambda b, x, y: b.or_(x, y),
     "multiply": lambda b, x, y: b.and_(x, y),
-    "maximum": lambda b, x, y: b.or_(x, y),
-    "minimum": lambda b, x, y: b.and_(x, y),
+    **dict.fromkeys(("maximum", "fmax"), lambda b, x, y: b.or_(x, y)),
+    **dict.fromkeys(("minimum", "fmin"), lambda b, x, y: b.and_(x, y)),
     "clip": lambda b, x, low, high: b.and_(b.or_(x, low), high),
     "less": lambda b, x, y: b.and_(b.not_(x), y),
     "less_equal": lambda b, x, y: b.or_(b.not_(x), y),

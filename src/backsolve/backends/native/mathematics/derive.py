@@ -115,7 +115,17 @@ def approximations() -> Iterator[Approximation]:
     yield Approximation(
         "EXP", "(exp r − 1 − r)/r², |r| ≤ ln 2 / 2",
         series(lambda r: (mp.exp(r) - 1 - r) / r**2), -HALF_LN2, HALF_LN2,
-        lambda r: r**2 / abs(mp.expm1(r)), both(-57, -28),
+        lambda r: r**2 / abs(mp.expm1(r)), both(-55.5, -26),
+    )  # fmt: skip
+    yield Approximation(
+        "EXP_WIDE", "(exp r − 1 − r)/r², |r| ≤ ln 2",
+        series(lambda r: (mp.exp(r) - 1 - r) / r**2), -2 * HALF_LN2, 2 * HALF_LN2,
+        lambda r: r**2 / mp.exp(r), both(-56, -26),
+    )  # fmt: skip
+    yield Approximation(
+        "COTH", "(h coth h − 1)/h² in u = h², |h| ≤ ln 2 / 2",
+        on_square(lambda h: (h * mp.coth(h) - 1) / h**2), mp.mpf(0), HALF_LN2**2,
+        lambda u: u, both(-56, -26),
     )  # fmt: skip
     yield Approximation(
         "EXP2", "(2^r − 1)/r − ln 2, over r, |r| ≤ 1/2",

@@ -6,16 +6,18 @@ from . import coefficients as table
 from .lanes import (
     Bits,
     Real,
-    at_least,
     at_most,
     fma,
     polynomial,
     power_of_two,
+    round_to_exponent,
     round_to_integer,
     scale,
     select,
+    times_power,
+    within,
 )
-from .pairs import Pair, fast_two_sum, quotient, two_sum
+from .pairs import Pair, fast_two_sum
 
 # Where exp has long been 0 or ∞, and n still stands for an exponent.
 LOWEST = {"float64": -746.0, "float32": -104.0}
@@ -44,7 +46,17 @@ def exp_parts(x: Real) -> tuple[Real, Bits]:
 
 
 def exp(x: Real) -> Real:
-    return scale(*exp_parts(at_least(at_most(x, HIGHEST[x.format.name]), LOWEST[x.format.name])))
+    """x = 2 m ln 2 + r with |r| ≤ ln 2: exp x = (exp r 2ᵐ) 2ᵐ, where 2ᵐ is a normal number, and only the
+    last product rounds where the result is none. That costs two coefficients, and saves making two
+    powers of two out of an odd exponent."""
+    name = x.format.name
+    x = within(x, LOWEST[name], HIGHEST[name])
+    L1, L2 = table.LN2[name]
+    m, m_bits = round_to_exponent(x, table.LOG2_E[name][0] / 2)
+    r = fma(m, -2 * L2, fma(m, -2 * L1, x))
+    y = fma(r * r, polynomial(r, table.EXP_WIDE[name]), r) + 1.0
+    power = times_power(1.0, m_bits)
+    return y * power * power
 
 
 def exp_pair(x: Real, low: Real | None = None) -> tuple[Pair, Bits]:
@@ -60,38 +72,42 @@ def exp_pair(x: Real, low: Real | None = None) -> tuple[Pair, Bits]:
 
 def exp2(x: Real) -> Real:
     lowest, highest = (-1080.0, 1025.0) if x.format.width == 64 else (-155.0, 129.0)
-    x = at_least(at_most(x, highest), lowest)
+    x = within(x, lowest, highest)
     n, n_bits = round_to_integer(x)
     r = x - n
     ln2 = x.format.round(sum(table.LN2[x.format.name]))
     return scale(fma(r, fma(r, polynomial(r, table.EXP2[x.format.name]), ln2), 1.0), n_bits)
 
 
-def expm1_pair(x: Real, half: bool = False) -> Pair:
-    """exp x − 1 (half of it, where 2ⁿ may overflow), for x > −60: 2ⁿ − 1 and 2ⁿ (exp r − 1), added."""
-    n, r = reduce(x)
-    p = fast_two_sum(r.high, curve(r.high))
-    p_low = p.low + fma(r.low, r.high, r.low)
-    unit = 0.5 if half else 1.0
-    power = power_of_two(n - 1 if half else n)
-    base = power - unit
-    lost = (power - base) - unit  # what the rounding of 2ⁿ − 1 dropped
-    s = two_sum(base, power * p.high)
-    return fast_two_sum(s.high, s.low + fma(power, p_low, lost))
-
-
 def expm1(x: Real) -> Real:
-    y = expm1_pair(at_least(at_most(x, HIGHEST[x.format.name]), -50.0), half=True).value()
+    """(2ⁿ − 1 + 2ⁿ r) + 2ⁿ (exp r − 1 − r); half of it, for 2ⁿ may overflow."""
+    name = x.format.name
+    a = within(x, -50.0, HIGHEST[name])
+    L1, L2 = table.LN2[name]
+    n, n_bits = round_to_exponent(a, table.LOG2_E[name][0])
+    r = fma(n, -L2, fma(n, -L1, a))
+    power = times_power(0.5, n_bits)
+    y = fma(r * r * power, polynomial(r, table.EXP[name]), fma(power, r, power - 0.5))
     # Halving would cost a subnormal number its last bit; −0 stays −0.
     return select(x.fabs() < 2.0**-60, x, y + y)
 
 
 def tanh(x: Real) -> Real:
-    """E/(E + 2) with E = exp(2|x|) − 1."""
+    """|x| = k ln 2 / 2 + h with 0 ≤ h ≤ ln 2 / 2, and exp 2h = (w + h)/(w − h) with w = h coth h, so
+
+        tanh|x| = (z + h)/(z + w),   z = (2ᵏ − 1)/2 · (w + h).
+
+    k = 0 gives h/w, where w alone is rounded; far out the numerator's rounding must not count, and so it
+    is a part of the denominator, z + w = (z + h) + (w − h)."""
+    name = x.format.name
     a = at_most(x.fabs(), 20.0 if x.format.width == 64 else 10.0)
-    E = expm1_pair(a + a)
-    d = two_sum(E.high, x.constant(2.0))
-    return quotient(E, Pair(d.high, d.low + E.low)).value().flip(x.sign())
+    k, k_bits = round_to_exponent(a, 2 * table.LOG2_E[name][0], offset=-0.5)
+    # One part of ln 2 is enough: k is small where the result's last bits still depend on h.
+    h = fma(k, -table.LN2_PAIR[name][0] / 2, a)
+    u = h * h
+    w = fma(u, polynomial(u, table.COTH[name]), 1.0)
+    n = (times_power(0.5, k_bits) - 0.5) * (w + h) + h
+    return (n / (n + (w - h))).signed_as(x)
 
 
 def quarter_exps(x: Real) -> tuple[Pair, Real]:
@@ -120,7 +136,18 @@ def cosh(x: Real) -> Real:
 
 
 def sigmoid(x: Real) -> Real:
-    """1/(1 + t) for x ≥ 0 and t/(1 + t) below, t = exp(−|x|)."""
-    t = exp(-x.fabs())
-    numerator = Pair(select(x < 0.0, t, 1.0), x.constant(0.0))
-    return quotient(numerator, fast_two_sum(x.constant(1.0), t)).value()
+    """c/(c + c exp(−x)), where c is so small that c exp(−x) does not overflow before the quotient is 0.
+
+    c is no power of two: quotients near 1 round best by a denominator in the upper half of its binade."""
+    name, format = x.format.name, x.format
+    x = within(x, LOWEST[name], 40.0 if format.width == 64 else 20.0)
+    c = format.round(1.6 * (2.0**-60 if format.width == 64 else 2.0**-30))
+    L1, L2 = table.LN2[name]
+    n, n_bits = round_to_exponent(x, table.LOG2_E[name][0])
+    r = fma(n, -L2, fma(n, -L1, x))
+    # −expm1(−r), of alternating coefficients
+    p = fma(
+        r * r, polynomial(r, [-v if k % 2 == 0 else v for k, v in enumerate(table.EXP[name])]), r
+    )
+    a = times_power(c, n_bits, sign=-1)
+    return c / (fma(-a, p, c) + a)

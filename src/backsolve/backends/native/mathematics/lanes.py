@@ -109,6 +109,9 @@ class Bits(Lane):
         """A logical shift: zeros come in."""
         return self._new(self.b.lshr, other)
 
+    def __rsub__(self, other: int) -> Bits:
+        return Bits(self.b, self.b.sub(self.lift(other), self.value), self.format)
+
     def __neg__(self) -> Bits:
         return Bits(self.b, self.b.neg(self.value), self.format)
 
@@ -181,9 +184,11 @@ class Real(Lane):
     def bits(self) -> Bits:
         return Bits(self.b, self.b.bitcast(self.value, self.format.bits), self.format)
 
-    def _intrinsic(self, name: str) -> Real:
-        f = self.b.module.declare_intrinsic(name, [self.format.real])
-        return self._new(self.b.call(f, [self.value]))
+    def _intrinsic(self, name: str, *others: Real | float) -> Real:
+        t = self.format.real
+        type = ir.FunctionType(t, [t] * (1 + len(others)))
+        f = self.b.module.declare_intrinsic(name, [t], type)
+        return self._new(self.b.call(f, [self.value, *(self.lift(v) for v in others)]))
 
     def sqrt(self) -> Real:
         return self._intrinsic("llvm.sqrt")
@@ -201,6 +206,10 @@ class Real(Lane):
     def sign(self) -> Bits:
         """The sign bit alone."""
         return self.bits() & (1 << (self.format.width - 1))
+
+    def signed_as(self, x: Real) -> Real:
+        """|self| with the sign of x."""
+        return self._intrinsic("llvm.copysign", x)
 
     def flip(self, sign: Bits) -> Real:
         """±self: negated where the sign bit is set."""
@@ -230,14 +239,18 @@ def select_bits(mask: Mask, a: Bits | int, b: Bits | int) -> Bits:
     return Bits(mask.b, mask.b.select(mask.value, like.lift(a), like.lift(b)), format)
 
 
-def at_most(x: Real, high: Real | float) -> Real:
-    """min(x, high); NaN stays NaN."""
-    return select(x > high, high, x)
+def at_most(x: Real, high: float) -> Real:
+    """min(x, high); NaN stays NaN. One instruction, since `high` is a constant and not 0."""
+    return x._intrinsic("llvm.minimum", high)
 
 
-def at_least(x: Real, low: Real | float) -> Real:
+def at_least(x: Real, low: float) -> Real:
     """max(x, low); NaN stays NaN."""
-    return select(x < low, low, x)
+    return x._intrinsic("llvm.maximum", low)
+
+
+def within(x: Real, low: float, high: float) -> Real:
+    return at_least(at_most(x, high), low)
 
 
 def round_to_integer(x: Real, factor: Real | float = 1.0) -> tuple[Real, Bits]:
@@ -263,6 +276,21 @@ def power_of_two(n: Bits) -> Real:
     return ((n + n.format.bias) << (n.format.digits - 1)).real()
 
 
+def round_to_exponent(x: Real, factor: float, offset: float | None = None) -> tuple[Real, Bits]:
+    """n = the integer nearest to factor · x + offset, as a Real, and as what `times_power` takes.
+
+    The magic number's lowest bits are 0: shifted to the exponent's place, n alone is left."""
+    magic = x.format.magic
+    shifted = fma(x, factor, magic) if offset is None else fma(x, factor, offset) + magic
+    return shifted - magic, shifted.bits() << (x.format.digits - 1)
+
+
+def times_power(c: float, n: Bits, sign: int = 1) -> Real:
+    """c · 2^n (2^−n for sign −1) by one integer addition; c and the result are normal numbers."""
+    bits = integer_bits(n.format, c)
+    return (n + bits if sign > 0 else bits - n).real()
+
+
 def scale(x: Real, n: Bits) -> Real:
     """x 2^n rounded once, where 2^n itself may be no normal number: in two steps, n = m + (n − m)."""
     biased = n + 2 * n.format.bias  # positive, so that the logical shift halves it
@@ -272,16 +300,17 @@ def scale(x: Real, n: Bits) -> Real:
 
 
 def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
-    """c₀ + c₁ x + c₂ x² + … by Estrin's scheme: pairs, pairs of pairs, …: a short chain of fma."""
-    terms: list[Real | float] = list(coefficients)
-    while len(terms) > 1:
-        odd = len(terms) % 2
-        # (c₀ + c₁ x) + (c₂ + c₃ x) x² + …
-        paired: list[Real | float] = [
-            fma(x, high, low) for low, high in zip(terms[::2], terms[1::2], strict=False)
-        ]
-        terms = paired + (terms[-1:] if odd else [])
-        if len(terms) > 1:
-            x = x * x
-    first = terms[0]
-    return first if isinstance(first, Real) else x.constant(first)
+    """c₀ + c₁ x + c₂ x² + …: pairs c₀ + c₁ x, c₂ + c₃ x, …, and these by Horner's rule in x².
+
+    Half the depth of Horner's rule, and with one multiplication more it is cheaper: the sum with a
+    constant needs a copy of it on arm64, whose fma overwrites the addend; a pair may be overwritten.
+    """
+    pairs = [
+        fma(x, pair[1], pair[0]) if len(pair) == 2 else x.constant(pair[0])
+        for pair in (coefficients[k : k + 2] for k in range(0, len(coefficients), 2))
+    ]
+    total = pairs.pop()
+    square = x * x
+    while pairs:
+        total = fma(square, total, pairs.pop())
+    return total

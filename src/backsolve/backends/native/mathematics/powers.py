@@ -10,8 +10,6 @@ from .lanes import (
     FLOAT64,
     Real,
     as_real,
-    at_least,
-    at_most,
     fma,
     polynomial,
     power_of_two,
@@ -19,6 +17,7 @@ from .lanes import (
     scale,
     select,
     select_bits,
+    within,
 )
 from .logarithms import add_exponent, decompose, decompose_any, times
 from .pairs import Pair, fast_two_sum, quotient, two_product
@@ -89,7 +88,7 @@ def power_long(a: Real, y: Real) -> Real:
     """a^y = 2^(y log2 a) for finite a > 0, in float64."""
     e = product(log2_long(a), Pair(y, y.constant(0.0)))
     inside = e.high.fabs() < 1100.0
-    high = at_least(at_most(e.high, 1100.0), -1100.0)
+    high = within(e.high, -1100.0, 1100.0)
     low = select(inside, e.low, 0.0)
     n, n_bits = round_to_integer(high)
     r = high - n
@@ -109,7 +108,7 @@ def power_short(a: Real, y: Real) -> Real:
     u = s * s
     part = s * fma(u, polynomial(u, table.LOG_SHORT["float64"]), 2.0)
     e = y * fma(part, table.LOG2_E["float64"][0], as_real(k))
-    e = at_least(at_most(e, 300.0), -300.0)
+    e = within(e, -300.0, 300.0)
     n, n_bits = round_to_integer(e)
     return polynomial(e - n, table.EXP2_SHORT["float64"]) * power_of_two(n_bits)
 
@@ -118,7 +117,7 @@ def power(x: Real, y: Real) -> Real:
     """|x|^|y| by logarithms; then signs and the special cases of IEEE 754, as C's pow has them."""
     a = x.fabs()
     # Far beyond what any a ≠ 1 needs to overflow, and not ∞, which times log2 1 = 0 is NaN.
-    finite = at_least(at_most(y, 2.0**70), -(2.0**70))
+    finite = within(y, -(2.0**70), 2.0**70)
     if x.format is FLOAT32:
         plain = power_short(a.to(FLOAT64), finite.to(FLOAT64)).to(FLOAT32)
     else:

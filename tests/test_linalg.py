@@ -263,3 +263,19 @@ def test_source_writes_systems() -> None:
     )
     assert "np.linalg.solve(" in text
     assert "np.linalg.cholesky(" in text
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_compiled_products_with_a_factor(turned: bool, left: bool) -> None:
+    A, B = definite(20, 20), matrices(20, 20)
+
+    def f(A: Any, B: Any) -> Any:
+        L = np.linalg.cholesky(A)
+        L = L.T if turned else L
+        return (L @ B[:, :16] if left else B[:16] @ L), L + 1, np.sum(L)
+
+    compiled = bs.jit(f)
+    for x, y in zip(compiled(A, B), f(A, B), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+    assert "triangular product" in compiled.lower(A, B).stages["steps"]

@@ -22,6 +22,7 @@ SMALL = 1 << 12  # multiplications below which a call of BLAS costs more than th
 
 
 def lower_contraction(schedule: Schedule, e: Equation) -> View:
+    from .lapack import product_with_factor
     from .schedule import Unsupported
 
     labels, output = split_subscripts(e.params["subscripts"])
@@ -58,6 +59,8 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
         y = _matrix(schedule, views[1], b, batch, inner, right)
         c = view.reshape((*[sizes[k] for k in batch], _size(left, sizes), _size(right, sizes)))
         assert c is not None
+        if product_with_factor(schedule, e, x, y, c):
+            return view.permute(tuple(order.index(k) for k in output))
         schedule.steps.append(Product(x, y, c))
         schedule.ready[view.buffer] = len(schedule.steps) - 1
     return view.permute(tuple(order.index(c) for c in output))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from ...ir import Equation, Var
+from ...ir import Equation, Var, type_of
 from .blas import fortran, layout
 from .contraction import has_unit_stride, same_dtype
 from .failure import CODE, FINE, call_step, fail_if
@@ -114,7 +114,11 @@ def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
     out = e.outputs[0]
     lower, unit = e.params["lower"], e.params["unit"]
     T = _stack_of(schedule, schedule.in_memory(e.inputs[0]), out.dtype)
-    view, x = _copied(schedule, schedule.view_of(e.inputs[1]), out.dtype)
+    if type_of(e.inputs[1]).dtype == out.dtype:
+        view = schedule.own(e.inputs[1], (e.inputs[0],))
+        x = _as_stack(view)
+    else:
+        view, x = _copied(schedule, schedule.view_of(e.inputs[1]), out.dtype)
     n, k = out.shape[-2:]
     by_columns, leading = layout(T)
     triangle = "L" if lower == by_columns else "U"
@@ -234,6 +238,38 @@ def _origin(schedule: Schedule, a: Any) -> tuple[Any, bool]:
     return (maker.inputs[0], True) if tuple(maker.params["axes"]) == swap else (a, False)
 
 
+def product_with_factor(schedule: Schedule, e: Equation, a: View, b: View, c: View) -> bool:
+    """C = A B for half the work where A or B is a Cholesky factor; False, and nothing, where none is."""
+    for k, (T, other) in enumerate([(a, b), (b, a)]):
+        factor, _ = _origin(schedule, e.inputs[k])
+        maker = schedule.makers.get(factor) if type(factor) is Var else None
+        stack = T.reshape((prod(T.shape[:-2]), *T.shape[-2:]))
+        if maker is None or maker.primitive.name != "cholesky" or stack is None:
+            continue
+        known = schedule.views[factor]
+        if T.buffer is not known.buffer or c.shape[-1 - k] == 1:
+            continue
+        schedule.copy(other, c)
+        lower = T.strides == known.strides
+        _append(schedule, _triangular_product(stack, _as_stack(c), lower, left=k == 0), c)
+        return True
+    return False
+
+
+def _triangular_product(T: View, c: View, lower: bool, left: bool) -> Stacked:
+    """C := T C, or C := C T."""
+    by_columns, leading = layout(T)
+    m, n = c.shape[-2:]
+    turned = "T" if by_columns else "N"
+    sides = ("R" if left else "L", "L" if lower == by_columns else "U", turned, "N")
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:  # Cᵀ := Cᵀ Tᵀ, or Tᵀ Cᵀ
+        matrix, product = pointers
+        fortran(b, c.dtype, "trmm", *sides, n, m, 1.0, matrix, leading, product, n)
+
+    return Stacked("triangular product", [T, c], m * n * T.shape[-1], body)
+
+
 # ---- pieces
 
 
@@ -284,6 +320,10 @@ def _refuse_zeros(b: ir.IRBuilder, matrix: ir.Value, n: int, step: int, code: in
 
 def _lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule, Equation], None]:
     def run(schedule: Schedule, e: Equation) -> None:
+        from .schedule import Unsupported
+
+        if e.outputs[0].dtype.kind != "f":
+            raise Unsupported(f"{e.primitive.name} of {e.outputs[0].dtype}")
         schedule.views[e.outputs[0]] = lower(schedule, e)
 
     return run

@@ -18,7 +18,7 @@ platform, need no linking and no GIL.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
@@ -85,6 +85,22 @@ def emit_pool() -> ir.Module:
     emit.spin()
     emit.try_lock()
     return module
+
+
+@contextmanager
+def loop(b: ir.IRBuilder, start: ir.Value, stop: ir.Value) -> Iterator[ir.Value]:
+    """for i in range(start, stop)"""
+    before = b.block
+    body, after = b.append_basic_block("body"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed("<", start, stop), body, after)
+    b.position_at_end(body)
+    i = b.phi(INT)
+    i.add_incoming(start, before)
+    yield i
+    following = b.add(i, INT(1))
+    i.add_incoming(following, b.block)
+    b.cbranch(b.icmp_signed("<", following, stop), body, after)
+    b.position_at_end(after)
 
 
 class Emitter:
@@ -170,22 +186,6 @@ class Emitter:
         result.add_incoming(ir.IntType(1)(0), wait)
         return result
 
-    @contextmanager
-    def loop(self, start: ir.Value, stop: ir.Value) -> Any:
-        """for i in range(start, stop)"""
-        b = self.b
-        before = b.block
-        body, after = b.append_basic_block("body"), b.append_basic_block("after")
-        b.cbranch(b.icmp_signed("<", start, stop), body, after)
-        b.position_at_end(body)
-        i = b.phi(INT)
-        i.add_incoming(start, before)
-        yield i
-        following = b.add(i, INT(1))
-        i.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, stop), body, after)
-        b.position_at_end(after)
-
     def workers(self) -> Any:
         """i64 backsolve_workers(i64 n, i64 most): how many ranges backsolve_parallel makes of n."""
         function = self.open("backsolve_workers", INT, [INT, INT])
@@ -218,7 +218,7 @@ class Emitter:
         b = self.b
         first = b.add(b.shl(function.args[0], INT(1)), INT(1))
         stop = self.minimum(b.add(first, INT(2)), b.load(self.word(Word.RANGES)))
-        with self.loop(first, stop) as k:
+        with loop(b, first, stop) as k:
             before = b.atomic_rmw("xchg", self.own(k, Own.STATE), CALLED, "seq_cst")
             with b.if_then(b.icmp_signed("==", before, ASLEEP)):
                 self.open_lock(b.load(self.own(k, Own.LOCK)))
@@ -266,7 +266,7 @@ class Emitter:
         function.linkage = "internal"
         b = self.b
         living = b.load(self.word(Word.STARTED))
-        with self.loop(b.add(living, INT(1)), function.args[0]) as k:
+        with loop(b, b.add(living, INT(1)), function.args[0]) as k:
             lock = self.call_python("PyThread_allocate_lock", INT, [])
             with b.if_then(b.icmp_signed("==", lock, INT(0)), likely=False):
                 b.ret(ir.IntType(1)(0))
@@ -297,7 +297,7 @@ class Emitter:
                 b.ret(code)
             self.store(INT(0), self.word(Word.BUSY))
         # The pool is busy (maybe with the body that calls): the same ranges, one by one.
-        with self.loop(INT(0), ranges) as k:
+        with loop(b, INT(0), ranges) as k:
             code = b.call(work, [body, context, n, ranges, k])
             with b.if_then(b.icmp_signed("!=", code, FINE), likely=False):
                 b.ret(code)
@@ -324,7 +324,7 @@ class Emitter:
             code = b.alloca(CODE)
         b.store(b.call(work, [body, context, n, ranges, INT(0)]), code)
         with (
-            self.loop(INT(1), ranges) as k,
+            loop(b, INT(1), ranges) as k,
             b.if_then(self.swap(self.own(k, Own.STATE), CALLED, IDLE)),
         ):
             b.call(wake, [k])
@@ -336,7 +336,7 @@ class Emitter:
             before = b.atomic_rmw("add", pending, INT(ASLEEP_CALLER), "seq_cst")
             with b.if_then(b.icmp_signed("!=", before, INT(0))):
                 self.wait_for_lock(b.load(self.word(Word.CALLER)))
-        with self.loop(INT(1), ranges) as k:
+        with loop(b, INT(1), ranges) as k:
             first = b.load(code)
             theirs = b.trunc(b.load(self.own(k, Own.CODE)), CODE)
             b.store(b.select(b.icmp_signed("==", first, FINE), theirs, first), code)
@@ -348,7 +348,7 @@ class Emitter:
     def spin(self) -> None:
         """void spin(turns): to measure a turn."""
         function = self.open("spin", VOID, [INT])
-        with self.loop(INT(0), function.args[0]):
+        with loop(self.b, INT(0), function.args[0]):
             self.pause()
             self.load(self.word(Word.PENDING))
         self.b.ret_void()

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special
 
 import backsolve as bs
 from backsolve import errors, rewrite
 from backsolve.ir import Program, type_of
 from backsolve.primitive import P
+from backsolve.rewrite.stable import recognise
 from backsolve.trace import evaluate, stage
 
 GOLDEN = Path(__file__).parent / "golden" / "rewrite"
@@ -17,9 +19,9 @@ X, W = RNG.normal(size=(32, 16)).astype("f4"), RNG.normal(size=16).astype("f4")
 V, M = np.arange(1.0, 5.0), RNG.normal(size=(4, 3))
 
 
-def staged(f, *args):
+def staged(f, *args, recognise=None):
     outputs = lambda *xs: bs.tree.flatten(f(*xs))[0]
-    return stage(outputs, [type_of(a) for a in args])[0]
+    return stage(outputs, [type_of(a) for a in args], recognise=recognise)[0]
 
 
 def names(program):
@@ -79,7 +81,7 @@ WHOLE = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_golden(name, pytestconfig):
     f, args = WHOLE[name]
-    program = staged(f, *args)
+    program = staged(f, *args, recognise=recognise)
     parts = [f"# recorded\n{program}"]
     for apply in rewrite.PASSES:
         changed = apply(program)
@@ -93,6 +95,120 @@ def test_golden(name, pytestconfig):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text, f"run pytest --update-golden, look at {path}"
+
+
+# ---- stable forms, in the users' spellings
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def cross_entropy(x):
+    y = np.linspace(0, 1, 6)
+    return -y * np.log(sigmoid(x)) - (1 - y) * np.log(1 - sigmoid(x))
+
+
+def softmax_plain(x):
+    return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+def logsumexp_by_hand(x):
+    top = x.max(-1, keepdims=True)
+    return np.log(np.sum(np.exp(x - top), -1)) + top[..., 0]
+
+
+def softmax_without_keepdims(x):
+    e = np.exp(x)
+    return e / np.sum(e, axis=-1)[..., None]
+
+
+STABLE = {  # the naive form, and what it shall be
+    "log Σ eˣ": (lambda x: np.log(np.sum(np.exp(x), axis=-1)), special.logsumexp),
+    "logsumexp by hand": (logsumexp_by_hand, special.logsumexp),
+    "softmax": (softmax_plain, special.softmax),
+    "softmax, shifted": (softmax, special.softmax),
+    "softmax without keepdims": (softmax_without_keepdims, special.softmax),
+    "log softmax": (lambda x: np.log(softmax_plain(x)), special.log_softmax),
+    "log softmax, shifted": (lambda x: np.log(softmax(x)), special.log_softmax),
+    "x − log Σ eˣ": (
+        lambda x: x - np.log(np.sum(np.exp(x), -1, keepdims=True)),
+        special.log_softmax,
+    ),
+    "e^(x − log Σ eˣ)": (
+        lambda x: np.exp(x - np.log(np.sum(np.exp(x), -1, keepdims=True))),
+        special.softmax,
+    ),
+    "log(1 + eˣ)": (lambda x: np.log(1 + np.exp(x)), lambda x: np.logaddexp(0, x)),
+    "log1p(eˣ)": (lambda x: np.log1p(np.exp(x)), lambda x: np.logaddexp(0, x)),
+    "sigmoid": (sigmoid, special.expit),
+    "eˣ / (1 + eˣ)": (lambda x: np.exp(x) / (1 + np.exp(x)), special.expit),
+    "1 − sigmoid": (lambda x: 1 - sigmoid(x), lambda x: special.expit(-x)),
+    "log sigmoid": (lambda x: np.log(sigmoid(x)), special.log_expit),
+    "log(1 − sigmoid)": (lambda x: np.log(1 - sigmoid(x)), lambda x: special.log_expit(-x)),
+    "cross-entropy": (
+        cross_entropy,
+        lambda x: np.logaddexp(0, x) - np.linspace(0, 1, 6) * x,
+    ),
+}
+HARD = np.array([-1000.0, -40.0, 0.3, 2.0, 40.0, 1000.0])
+
+
+@pytest.mark.parametrize("name", STABLE)
+def test_stable_form(name):
+    """At numbers where the naive form overflows or cancels, so do not its compiled value and gradient."""
+    naive, right = STABLE[name]
+    np.testing.assert_allclose(bs.jit(naive)(HARD), right(HARD), rtol=1e-13, atol=1e-300)
+    got = bs.jit(bs.jacobian(naive))(HARD)
+    assert np.isfinite(got).all()
+    with np.errstate(all="ignore"):
+        tame = np.array([-2.0, -0.5, 0.3, 0.4, 1.0, 2.5])
+        np.testing.assert_allclose(
+            bs.jit(bs.grad(lambda x: np.sum(naive(x) ** 2)))(tame),
+            bs.grad(lambda x: np.sum(naive(x) ** 2))(tame),
+            rtol=1e-12,
+            atol=1e-13,
+        )
+    step = 1e-6 * np.abs(HARD[3])
+    near = HARD + step * (np.arange(6) == 3)
+    slope = (right(near) - right(HARD)) / step
+    np.testing.assert_allclose(got[..., 3], slope, rtol=1e-5, atol=1e-8)
+
+
+def test_log1p():
+    x = np.array([1e-18, -1e-12, 0.5])
+    np.testing.assert_array_equal(bs.jit(lambda x: np.log(1 + x))(x), np.log1p(x))
+
+
+def test_a_value_that_varies_by_itself_is_not_looked_through():
+    def f(x):
+        e = np.exp(x)
+        inner = bs.grad(lambda s: np.log(s).sum())(np.sum(e, keepdims=True))  # 1 / Σ eˣ
+        fixed = np.log(bs.stop_gradient(np.sum(np.exp(x))))
+        return np.sum(inner) + fixed * x[0]
+
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(bs.jit(f)(V), f(V))
+        np.testing.assert_allclose(bs.jit(bs.grad(f))(V), bs.grad(f)(V))
+
+
+def test_a_value_written_into_is_not_what_it_was():
+    def f(x):
+        e = np.exp(x)
+        total = np.sum(e)
+        e[0] = 5.0
+        x = x * 1.0
+        x[1] = 7.0
+        return np.log(total), np.log(np.sum(e)), e / np.sum(e)
+
+    for a, b in zip(bs.jit(f)(V), f(V.copy()), strict=True):
+        np.testing.assert_allclose(a, b)
+
+
+def test_second_derivatives_of_stable_forms():
+    f = lambda x: np.sum(np.log(softmax(x))[..., 0]) + np.sum(softmax_plain(x)[..., 1] ** 2)
+    x = RNG.normal(size=4)
+    np.testing.assert_allclose(bs.jit(bs.hessian(f))(x), bs.hessian(f)(x), atol=1e-12)
 
 
 # ---- rule by rule: what is left

@@ -21,6 +21,7 @@ from .operators import Custom
 from .primitive import coerce, wrap
 from .rewrite import rewrite
 from .rewrite.expand import expand
+from .rewrite.stable import recognise
 from .tensor import Staged, Tensor
 from .trace import evaluate, stage
 
@@ -313,7 +314,7 @@ def _build(
         structures.append(structure)
         return outputs
 
-    recorded, _ = stage(flat, types)
+    recorded, _ = stage(flat, types, recognise=recognise)
     if any(
         isinstance(c, Tensor) and (c.row is not None or isinstance(c, Staged))
         for _, c in recorded.constants

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,23 @@ from .primitive import Primitive, coerce, hooks, own, wrap
 _level = itertools.count().__next__
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What made a recorded value: to be looked through by `Recorder.recognise`."""
+
+    primitive: Primitive
+    args: tuple[Any, ...]
+    params: dict[str, Any]
+    row: Any
+
+
 class Recorder:
-    def __init__(self) -> None:
+    """`recognise(recorder, primitive, args, params)` may give another way to compute a call, or None."""
+
+    def __init__(self, recognise: Callable[..., Any] | None = None) -> None:
         self.level = _level()
+        self.recognise = recognise
+        self.calls: dict[Var, Call] = {}
         self.equations: list[Equation] = []
         self.constants: dict[tuple[int, Any], tuple[Any, ...]] = {}  # what was captured last, by id
         self.order: list[tuple[Var, Any]] = []
@@ -49,14 +64,16 @@ class Recorder:
         self.order.append((var, value))
         return var
 
+    def call_of(self, a: Any) -> Call | None:
+        """The call that made `a`, unless `a` varies by itself since (it carries another row)."""
+        call = self.calls.get(a._v) if isinstance(a, hooks.Tensor) else None
+        return call if call is not None and call.row is a.row else None
+
     def program(self, inputs: Sequence[Var], outputs: Sequence[Any]) -> Program:
         atoms = tuple(self.atom(y) for y in outputs)
         made = Program(tuple(inputs), tuple(self.order), tuple(self.equations), atoms)
-        self.equations, self.constants, self.order = (
-            [],
-            {},
-            [],
-        )  # the variables refer to us: leave no cycle
+        # The variables refer to us: leave no cycle.
+        self.equations, self.constants, self.order, self.calls = [], {}, [], {}
         return made
 
 
@@ -73,6 +90,10 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
         a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a)
         for a in args
     ]
+    if recorder.recognise is not None:
+        better = recorder.recognise(recorder, prim, args, params)
+        if better is not None:
+            return better
     atoms = tuple(recorder.atom(a) for a in args)
     types = [type_of(a) for a in atoms]
     try:
@@ -85,17 +106,24 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     recorder.equations.append(Equation((var,), prim, atoms, params, location(2)))
     values = [a._v if isinstance(a, hooks.Tensor) else a for a in args]
     rows = [a.row if isinstance(a, hooks.Tensor) else None for a in args]
-    return wrap(var, prim.record(var, rows, values, params))
+    row = prim.record(var, rows, values, params)
+    if recorder.recognise is not None:  # as they are now: a Tensor may be written into later
+        now = [wrap(a._v, a.row) if isinstance(a, hooks.Tensor) else a for a in args]
+        recorder.calls[var] = Call(prim, tuple(now), params, row)
+    return wrap(var, row)
 
 
 hooks.stage = stage_call
 
 
 def stage(
-    f: Callable[..., Any], types: Sequence[Type], names: Sequence[str | None] = ()
+    f: Callable[..., Any],
+    types: Sequence[Type],
+    names: Sequence[str | None] = (),
+    recognise: Callable[..., Any] | None = None,
 ) -> tuple[Program, Any]:
     """Record `f` on values of the given types; also give back what it returned, staged."""
-    recorder = Recorder()
+    recorder = Recorder(recognise)
     padded = [*names, *[None] * (len(types) - len(names))]
     inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
     result = f(*[wrap(v, None) for v in inputs])

@@ -10,6 +10,7 @@ from . import order as order
 from . import reduce as reduce
 from . import scan as scan
 from . import shape as shape
+from . import softmax as softmax
 from . import special as special
 
 install_operators()

@@ -92,9 +92,17 @@ multiply = binary(
     code="{0} * {1}",
     latex=r"{0} \cdot {1}",
 )
+
+
+def _inverse(b: Any) -> Any:
+    """1 / b; of a Python number a Python number, which leaves float32 what it is."""
+    y = np.divide(1, b)
+    return float(y) if type(b) in (int, float) else y
+
+
 divide = binary(
     "divide",
-    lambda b: Diagonal(np.divide(1, b)),
+    lambda b: Diagonal(_inverse(b)),
     lambda y, b: Diagonal(-y / b),
     np.divide,
     text="{0} / {1}",

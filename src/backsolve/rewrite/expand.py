@@ -62,6 +62,20 @@ def _logsumexp(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     return _dropped(y, a, axis, keepdims)
 
 
+def _softmax(a: Any, *, axis: tuple[int, ...]) -> Any:
+    if not a.size:
+        return a
+    e = np.exp(a - np.max(a, axis=axis, keepdims=True))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def _log_softmax(a: Any, *, axis: tuple[int, ...]) -> Any:
+    if not a.size:
+        return a
+    z = a - np.max(a, axis=axis, keepdims=True)
+    return z - np.log(np.sum(np.exp(z), axis=axis, keepdims=True))
+
+
 def _norm(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     if not a.size:
         return np.zeros(reduced_shape(a.shape, axis, keepdims), a.dtype)
@@ -118,6 +132,8 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     **LINEAR,
     **PLACES,
     "logsumexp": _logsumexp,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
     "norm": _norm,
     "hypot": _hypot,
     "xlogy": _xlogy,

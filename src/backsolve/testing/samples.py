@@ -223,6 +223,7 @@ CALLS: dict[str, list[Call]] = {
     ],
     "inv": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "log_abs_det": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
+    "log_softmax": [Call([s], {"axis": k}, ("float32", "float64")) for s, k in AXES + EMPTY],
     "logsumexp": _over(AXES, FLOATS) + _over(EMPTY, ("float32", "float64")),
     "max": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
     "min": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
@@ -261,6 +262,7 @@ CALLS: dict[str, list[Call]] = {
         for s in [(), (3,), (2, 2), (0,)]
         for side in ("left", "right")
     ],
+    "softmax": [Call([s], {"axis": k}, ("float32", "float64")) for s, k in AXES + EMPTY],
     "slice": [Call([s], {"spec": spec}, NUMBERS) for s, spec in SPECS],
     "slice_update": [
         Call([s, v], {"spec": spec}, (*NUMBERS, "float32+float64", "complex128+float64"))

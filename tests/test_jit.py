@@ -260,6 +260,21 @@ def test_rows_against_numpy(name):
         check_backend(case)
 
 
+STRUCTURAL = [
+    *["gather", "scatter_add", "scatter_set", "slice", "slice_update", "unslice", "concatenate"],
+    *["cumsum", "cumprod", "recurrence", "argmax", "argmin", "argsort", "searchsorted", "contract"],
+    *["sum", "prod", "max", "min", "any", "all", "reshape", "permute", "broadcast_to"],
+]
+
+
+@pytest.mark.parametrize("name", STRUCTURAL)
+def test_structural_rows_are_native(name):
+    """On real numbers, also of no entries and of no axes."""
+    found = [c for c in cases(name) if "complex" not in c.dtype]
+    for case in found[:: max(1, len(found) // 20)]:
+        assert check_backend(case), str(case)
+
+
 PROGRAMS = {
     "softmax": lambda x: (
         np.exp(x - x.max(-1, keepdims=True))

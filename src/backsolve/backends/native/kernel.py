@@ -32,7 +32,7 @@ class Kernel(Step):
     )  # output spread over domain
     axes: tuple[int, ...] | None = None  # reduced by all reductions alike
     reads: dict[Var, Place | Search] = field(default_factory=dict)  # statements that read memory
-    writes: list[Write] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)  # in the order of the domain: of two the last
     refusals: dict[Var, int] = field(default_factory=dict)  # failures of statements (integers.py)
 
     def views(self) -> list[View]:

@@ -139,8 +139,9 @@ class Schedule:
             return self.views[a]
         if type(a) is not Var or a in self.numbers:
             t = type_of(a)
-            view = self.new_buffer(t.shape, t.dtype)
+            view = self.new_buffer((), t.dtype)  # one entry, wherever it is read
             self.copy(a, view)
+            view = view.broadcast(t.shape)
         else:
             at = self.home[a]
             kernel = self.kernel(at)

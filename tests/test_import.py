@@ -36,3 +36,16 @@ def test_scipy_and_llvm_are_left_for_later() -> None:
 @pytest.mark.parametrize("code", CASES.values(), ids=CASES)
 def test_scipy_comes_when_needed(code: str) -> None:
     assert run(f"print(loaded()); {code}; print(loaded())") == "False\nTrue\n"
+
+
+def test_products_need_only_the_part_of_scipy_that_exports_them() -> None:
+    """And a later import of the whole package is none the worse for it."""
+    lines = [
+        "a = np.ones((40, 40))",
+        "y = bs.jit(lambda a: np.linalg.solve(a @ a + np.eye(40), a))(a)",
+        "print('scipy.linalg' in sys.modules)",
+        "import scipy.linalg",
+        "print(callable(scipy.linalg.cython_blas.__pyx_capi__.get))",
+        "print(np.allclose(y, scipy.linalg.solve(a @ a + np.eye(40), a)))",
+    ]
+    assert run("\n".join(lines)).split() == ["False", "True", "True"]

@@ -19,12 +19,15 @@ from .builtin import CINT, INT, POINTER, Builtin
 def emit_array_entry(module: ir.Module, loop: ir.Function, dtype: np.dtype[Any]) -> objects.Table:
     """`entry(self, args, nargs)` around `loop`; the table that `self` must be."""
     f = Builtin(module, "entry")
-    b, source = f.b, f.argument(0)
-    f.require_array(source, dtype, objects.CONTIGUOUS | objects.ALIGNED)
+    b, source = f.b, f.argument(INT(0))
+    behaved = CINT(objects.CONTIGUOUS | objects.ALIGNED)
+    f.require_equal(f.read(source, objects.TYPE, INT), f.word("ndarray", id(np.ndarray)))
+    f.require_equal(f.read(source, objects.DESCR, INT), f.word("dtype", id(dtype)))
+    f.require_equal(b.and_(f.read(source, objects.FLAGS, CINT), behaved), behaved)
     rank, shape = f.read(source, objects.NDIM, CINT), f.read(source, objects.DIMENSIONS, POINTER)
     f.require(b.icmp_signed(">", rank, CINT(0)))
     size = _product(b, b.bitcast(shape, INT.as_pointer()), b.sext(rank, INT))
-    result = f.new_array(dtype, rank, shape)
+    result = f.new_array(CINT(dtype.num), rank, shape)
     data = [f.read(x, objects.DATA, POINTER) for x in (source, result)]
     b.call(loop, [*[b.bitcast(p, loop.args[0].type) for p in data], size])
     return f.finish(result)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader, PathFinder
+from importlib.util import module_from_spec
 from math import prod
 from typing import Any
 
@@ -43,19 +48,41 @@ class Product(Step):
 @cache
 def pointer(name: str) -> int:
     """The address of a routine of BLAS or LAPACK, e.g. dgemm."""
-    from scipy.linalg import cython_blas, cython_lapack
-
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    known = {**cython_lapack.__pyx_capi__, **cython_blas.__pyx_capi__}
-    capsule = known[name]
-    found = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    assert found is not None
-    threads.limit_blas()
-    return int(found)
+    for part in ("cython_blas", "cython_lapack"):
+        known = _exports(part)
+        if name in known:
+            capsule = known[name]
+            threads.limit_blas()
+            return int(api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
+    raise LookupError(f"SciPy exports no {name}")
+
+
+@cache
+def _exports(part: str) -> dict[str, Any]:
+    """The capsules of an extension module of scipy.linalg.
+
+    It is loaded by itself where that works: the package around it takes ten times as long.
+    """
+    name = f"scipy.linalg.{part}"
+    if "scipy.linalg" not in sys.modules:
+        import scipy  # sets up the search for its libraries
+
+        spec = PathFinder.find_spec(name, [os.path.join(p, "linalg") for p in scipy.__path__])
+        if spec is not None and isinstance(spec.loader, ExtensionFileLoader):
+            try:
+                module = module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return dict(module.__pyx_capi__)
+            except (ImportError, AttributeError):
+                pass
+            finally:  # a later import of the package finds it by itself, and makes it known there
+                sys.modules.pop(name, None)
+    return dict(import_module(name).__pyx_capi__)
 
 
 def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> None:

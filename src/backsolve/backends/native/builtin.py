@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ class Builtin:
         signature = ir.FunctionType(POINTER, [POINTER, POINTER.as_pointer(), INT])
         self.function = ir.Function(module, signature, name)
         self.table = objects.Table()
-        self.made: list[ir.Value] = []  # objects to be released if something fails
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.refused = self.function.append_basic_block("refused")
+        self.failed = self.function.append_basic_block("failed")  # an error is set
         words = self.read(self.function.args[0], objects.DATA, POINTER)
         self.words = self.b.bitcast(words, INT.as_pointer())
 
@@ -35,12 +35,21 @@ class Builtin:
         refusal = self.object("NotImplemented", NotImplemented)
         self.call("Py_IncRef", ir.VoidType(), [refusal])
         self.b.ret(refusal)
+        self.b.position_at_end(self.failed)
+        self.release()
+        self.b.ret(NULL)
         return self.table
+
+    def release(self) -> None:
+        """Give up the objects made so far; they will not be returned."""
 
     # ---- words of the table
 
     def word(self, name: str, value: int) -> ir.Value:
-        return self.b.load(self.b.gep(self.words, [INT(self.table.place(name, value))]))
+        return self.word_at(INT(self.table.place(name, value)))
+
+    def word_at(self, place: ir.Value) -> ir.Value:
+        return self.b.load(self.b.gep(self.words, [place]))
 
     def pointer(self, name: str, address: int) -> ir.Value:
         return self.b.inttoptr(self.word(name, address), POINTER)
@@ -59,8 +68,8 @@ class Builtin:
     def read(self, obj: ir.Value, offset: int, t: ir.Type) -> ir.Value:
         return self.b.load(self.b.bitcast(self.b.gep(obj, [INT(offset)]), t.as_pointer()))
 
-    def argument(self, k: int) -> ir.Value:
-        return self.b.load(self.b.gep(self.function.args[1], [INT(k)]))
+    def argument(self, k: ir.Value) -> ir.Value:
+        return self.b.load(self.b.gep(self.function.args[1], [k]))
 
     def require(self, condition: ir.Value) -> None:
         following = self.function.append_basic_block()
@@ -70,24 +79,39 @@ class Builtin:
     def require_equal(self, x: ir.Value, y: ir.Value) -> None:
         self.require(self.b.icmp_unsigned("==", x, y))
 
-    def require_array(self, obj: ir.Value, dtype: np.dtype[Any], flags: int) -> None:
-        self.require_equal(self.read(obj, objects.TYPE, INT), self.word("ndarray", id(np.ndarray)))
-        descr = self.word(f"dtype {dtype.str}", id(dtype))
-        self.require_equal(self.read(obj, objects.DESCR, INT), descr)
-        found = self.b.and_(self.read(obj, objects.FLAGS, CINT), CINT(flags))
-        self.require_equal(found, CINT(flags))
+    def fail_if_null(self, obj: ir.Value) -> None:
+        following = self.function.append_basic_block()
+        null = self.b.icmp_unsigned("==", obj, NULL)
+        self.b.cbranch(null, self.failed, following).set_weights([1, 99])
+        self.b.position_at_end(following)
 
-    def new_array(self, dtype: np.dtype[Any], ndim: ir.Value, shape: ir.Value) -> ir.Value:
-        b, zero = self.b, CINT(0)
-        kind, number = self.object("ndarray", np.ndarray), CINT(dtype.num)
-        arguments = [kind, ndim, b.bitcast(shape, POINTER), number, NULL, NULL, zero, zero, NULL]
-        array = self.call("PyArray_New", POINTER, arguments)
-        with b.if_then(b.icmp_unsigned("==", array, NULL), likely=False):
-            self.release()  # no memory: NumPy has set the error
-            b.ret(NULL)
-        self.made.append(array)
+    def new_array(self, number: ir.Value, ndim: ir.Value, shape: ir.Value) -> ir.Value:
+        """An array of the dtype with that number in NumPy's list."""
+        zero, kind = CINT(0), self.object("ndarray", np.ndarray)
+        arguments = [kind, ndim, self.b.bitcast(shape, POINTER), number, NULL, NULL, zero, zero]
+        array = self.call("PyArray_New", POINTER, [*arguments, NULL])
+        self.fail_if_null(array)
         return array
 
-    def release(self) -> None:
-        for array in self.made:
-            self.call("Py_DecRef", ir.VoidType(), [array])
+    def numbers(self, name: str, values: Sequence[int]) -> ir.Value:
+        """A constant array of the code, as a pointer to its first entry."""
+        t = ir.ArrayType(INT, max(len(values), 1))
+        made = ir.GlobalVariable(self.b.module, t, name)
+        made.initializer, made.global_constant = ir.Constant(t, list(values) or [0]), True
+        made.linkage = "internal"
+        return self.b.gep(made, [INT(0), INT(0)])
+
+    def repeat(self, count: ir.Value, body: Callable[[ir.Value], None]) -> None:
+        """for k in range(count): body(k)"""
+        b, before = self.b, self.b.block
+        head, inside, after = (self.function.append_basic_block() for _ in range(3))
+        b.branch(head)
+        b.position_at_end(head)
+        k = b.phi(INT)
+        k.add_incoming(INT(0), before)
+        b.cbranch(b.icmp_unsigned("<", k, count), inside, after)
+        b.position_at_end(inside)
+        body(k)
+        k.add_incoming(b.add(k, INT(1)), b.block)
+        b.branch(head)
+        b.position_at_end(after)

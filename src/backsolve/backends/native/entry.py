@@ -65,40 +65,74 @@ class _Entry(Builtin):
         self.frame = frame
 
     def emit(self, run: ir.Function) -> objects.Table:
+        """Arguments, results and constants are walked in loops: there may be hundreds of them."""
         b, frame = self.b, self.frame
-        size = len(frame.inputs) + len(frame.outputs) + len(frame.constants)
-        pointers = b.alloca(POINTER, size=max(size, 1))
-        self.require_equal(self.function.args[2], INT(len(frame.inputs)))
-        for k in range(len(frame.inputs)):
-            b.store(self.checked(k), b.gep(pointers, [INT(k)]))
+        n, m = len(frame.inputs), len(frame.outputs)
+        pointers = b.alloca(POINTER, size=n + m + len(frame.constants) + 1)
+        self.results = b.alloca(POINTER, size=m + 1)
+        self.repeat(INT(m), lambda k: b.store(NULL, b.gep(self.results, [k])))
+        self.require_equal(self.function.args[2], INT(n))
+        self.check_inputs(pointers)
         if frame.donors:
             self.require_apart(pointers)
-        results = [self.new_output(k) for k in range(len(frame.outputs))]
-        data = [place for _, place in results]
-        for k, c in enumerate(frame.constants):
-            data.append(self.pointer(f"constant {k}", c.ctypes.data))
-        for k, place in enumerate(data):
-            b.store(place, b.gep(pointers, [INT(len(frame.inputs) + k)]))
+        self.make_outputs(b.gep(pointers, [INT(n)]))
+        self.find_constants(b.gep(pointers, [INT(n + m)]))
         code = self.run_program(run, pointers)
         if frame.failures.known:
             with b.if_then(b.icmp_unsigned("!=", code, FINE), likely=False):
                 self.raise_failure(code)
-        boxed = [self.boxed(t, r) for t, r in zip(frame.outputs, results, strict=True)]
-        return self.finish(self.packed(boxed))
+        for k, t in enumerate(frame.outputs):
+            if not t.shape:
+                boxed = self.boxed(t, b.load(b.gep(pointers, [INT(n + k)])))
+                self.fail_if_null(boxed)
+                b.store(boxed, b.gep(self.results, [INT(k)]))
+        return self.finish(self.packed())
 
-    def checked(self, k: int) -> ir.Value:
-        """The data of an argument, after all that it must be was looked at."""
-        obj, t = self.argument(k), self.frame.inputs[k]
-        if t.weak:
-            self.require_equal(self.read(obj, objects.TYPE, INT), self.word("float", id(float)))
-            return self.b.gep(obj, [INT(objects.FLOAT_VALUE)])
-        writeable = objects.WRITEABLE if k in self.frame.donors.values() else 0
-        self.require_array(obj, t.dtype, objects.CONTIGUOUS | objects.ALIGNED | writeable)
-        self.require_equal(self.read(obj, objects.NDIM, CINT), CINT(t.ndim))
-        shape = self.read(obj, objects.DIMENSIONS, POINTER)
-        for axis, n in enumerate(t.shape):
-            self.require_equal(self.read(shape, 8 * axis, INT), INT(n))
-        return self.read(obj, objects.DATA, POINTER)
+    def check_inputs(self, pointers: ir.Value) -> None:
+        """Look at all that the arguments must be, and collect where their data lie."""
+        b, inputs, giving = self.b, self.frame.inputs, self.frame.donors.values()
+        dims: list[int] = []
+        rows = []
+        for k, t in enumerate(inputs):
+            kind = float if t.weak else np.ndarray
+            flags = objects.CONTIGUOUS | objects.ALIGNED | (objects.WRITEABLE if k in giving else 0)
+            place = self.table.place
+            types = place(kind.__name__, id(kind)), place(f"dtype {t.dtype.str}", id(t.dtype))
+            rows += [*types, flags, -1 if t.weak else t.ndim, len(dims)]
+            dims += t.shape
+        table, dimensions = self.numbers("inputs", rows), self.numbers("dimensions", dims)
+
+        def look(k: ir.Value) -> None:
+            obj = self.argument(k)
+            row = [b.load(b.gep(table, [b.add(b.mul(k, INT(5)), INT(j))])) for j in range(5)]
+            kind, dtype, flags, ndim, first = row
+            self.require_equal(self.read(obj, objects.TYPE, INT), self.word_at(kind))
+            place = b.gep(pointers, [k])
+
+            def look_at_array() -> None:
+                self.require_equal(self.read(obj, objects.DESCR, INT), self.word_at(dtype))
+                found = b.zext(self.read(obj, objects.FLAGS, CINT), INT)
+                self.require_equal(b.and_(found, flags), flags)
+                self.require_equal(b.sext(self.read(obj, objects.NDIM, CINT), INT), ndim)
+                shape = b.bitcast(self.read(obj, objects.DIMENSIONS, POINTER), INT.as_pointer())
+
+                def look_at_axis(axis: ir.Value) -> None:
+                    wanted = b.load(b.gep(dimensions, [b.add(first, axis)]))
+                    self.require_equal(b.load(b.gep(shape, [axis])), wanted)
+
+                self.repeat(ndim, look_at_axis)
+                b.store(self.read(obj, objects.DATA, POINTER), place)
+
+            if not any(t.weak for t in inputs):
+                look_at_array()
+                return
+            with b.if_else(b.icmp_signed("<", ndim, INT(0))) as (number, array):
+                with number:
+                    b.store(b.gep(obj, [INT(objects.FLOAT_VALUE)]), place)
+                with array:
+                    look_at_array()
+
+        self.repeat(INT(len(inputs)), look)
 
     def require_apart(self, pointers: ir.Value) -> None:
         """Refuse inputs of which one is to be written and shares memory with another."""
@@ -108,10 +142,10 @@ class _Entry(Builtin):
 
         def span(k: ir.Value) -> tuple[ir.Value, ir.Value]:
             start = b.ptrtoint(b.load(b.gep(pointers, [k])), INT)
-            return start, b.add(start, b.load(b.gep(sizes, [INT(0), k])))
+            return start, b.add(start, b.load(b.gep(sizes, [k])))
 
         def with_others(b: ir.IRBuilder, n: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-            i = b.load(b.gep(givers, [INT(0), n]))
+            i = b.load(b.gep(givers, [n]))
             start, end = span(i)
 
             def with_one(b: ir.IRBuilder, k: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
@@ -125,13 +159,6 @@ class _Entry(Builtin):
 
         (found,) = loop_with(b, len(self.frame.donors), [ir.IntType(1)(0)], with_others)
         self.require(b.not_(found))
-
-    def numbers(self, name: str, values: list[int]) -> ir.Value:
-        t = ir.ArrayType(INT, len(values))
-        made = ir.GlobalVariable(self.b.module, t, name)
-        made.initializer, made.global_constant = ir.Constant(t, values), True
-        made.linkage = "internal"
-        return made
 
     # ---- the run
 
@@ -158,8 +185,8 @@ class _Entry(Builtin):
         with b.if_then(b.not_(free), likely=False):
             fresh = self.call("PyMem_RawMalloc", POINTER, [INT(frame.arena_bytes + ALIGNMENT)])
             with b.if_then(b.icmp_unsigned("==", fresh, NULL), likely=False):
-                self.release()
-                b.ret(self.call("PyErr_NoMemory", POINTER, []))
+                self.call("PyErr_NoMemory", POINTER, [])
+                b.branch(self.failed)
             up = b.and_(b.add(b.ptrtoint(fresh, INT), INT(ALIGNMENT - 1)), INT(-ALIGNMENT))
             start, behind = b.inttoptr(up, POINTER), b.block
         arena, memory = b.phi(POINTER), b.phi(POINTER)
@@ -177,13 +204,11 @@ class _Entry(Builtin):
         return arena, give_back
 
     def raise_failure(self, code: ir.Value) -> None:
-        """Release the outputs, set the exception of a code, and return NULL."""
+        """Set the exception of a code, and leave."""
         b = self.b
-        self.release()
-        leave = b.append_basic_block("leave")
-        choice = b.switch(code, leave)
+        choice = b.switch(code, self.failed)
         for k, (kind, message) in enumerate(self.frame.failures.known):
-            case = b.append_basic_block("failed")
+            case = b.append_basic_block("raise")
             choice.add_case(k + 1, case)
             b.position_at_end(case)
             raw = bytearray(message.encode() + b"\0")
@@ -192,43 +217,84 @@ class _Entry(Builtin):
             text.linkage = "internal"
             arguments = [self.object(f"exception {k}", kind), b.bitcast(text, POINTER)]
             self.call("PyErr_SetString", ir.VoidType(), arguments)
-            b.branch(leave)
-        b.position_at_end(leave)
-        b.ret(NULL)
+            b.branch(self.failed)
 
     # ---- results
 
-    def new_output(self, k: int) -> tuple[ir.Value | None, ir.Value]:
-        """(array, its data), or for a rank-0 result (None, a place on the stack), boxed afterwards."""
-        b, t = self.b, self.frame.outputs[k]
-        if k in self.frame.donors:
-            array = self.argument(self.frame.donors[k])
-            self.call("Py_IncRef", ir.VoidType(), [array])
-            self.made.append(array)
-            return array, NULL  # the program writes it as an input
-        if not t.shape:
-            return None, b.bitcast(b.alloca(INT), POINTER)
-        shape = b.alloca(INT, size=t.ndim)
-        for axis, n in enumerate(t.shape):
-            b.store(INT(n), b.gep(shape, [INT(axis)]))
-        array = self.new_array(t.dtype, CINT(t.ndim), shape)
-        return array, self.read(array, objects.DATA, POINTER)
+    def make_outputs(self, pointers: ir.Value) -> None:
+        """New arrays, donated ones, and for rank 0 places on the stack that are boxed afterwards."""
+        b, frame = self.b, self.frame
+        fresh = [k for k, t in enumerate(frame.outputs) if t.shape and k not in frame.donors]
+        dims: list[int] = []
+        rows: list[int] = []
+        for k in fresh:
+            t = frame.outputs[k]
+            rows += [k, t.dtype.num, t.ndim, len(dims)]
+            dims += t.shape
+        table, dimensions = self.numbers("outputs", rows), self.numbers("shapes", dims)
 
-    def boxed(self, t: Type, result: tuple[ir.Value | None, ir.Value]) -> ir.Value:
-        array, data = result
-        if array is not None:
-            return array
+        def make(at: ir.Value) -> None:
+            row = [b.load(b.gep(table, [b.add(b.mul(at, INT(4)), INT(j))])) for j in range(4)]
+            k, number, ndim, first = row
+            shape = b.gep(dimensions, [first])  # NumPy copies it
+            array = self.new_array(b.trunc(number, CINT), b.trunc(ndim, CINT), shape)
+            b.store(array, b.gep(self.results, [k]))
+            b.store(self.read(array, objects.DATA, POINTER), b.gep(pointers, [k]))
+
+        self.repeat(INT(len(fresh)), make)
+        pairs = [x for pair in frame.donors.items() for x in pair]
+        donors = self.numbers("donors", pairs)
+
+        def take(at: ir.Value) -> None:
+            place = b.mul(at, INT(2))
+            k, i = (b.load(b.gep(donors, [b.add(place, INT(j))])) for j in range(2))
+            array = self.argument(i)  # the program writes it as an input
+            self.call("Py_IncRef", ir.VoidType(), [array])
+            b.store(array, b.gep(self.results, [k]))
+
+        if frame.donors:
+            self.repeat(INT(len(frame.donors)), take)
+        for k, t in enumerate(frame.outputs):
+            if not t.shape:
+                b.store(b.bitcast(b.alloca(INT), POINTER), b.gep(pointers, [INT(k)]))
+
+    def find_constants(self, pointers: ir.Value) -> None:
+        places = [
+            self.table.place(f"constant {k}", c.ctypes.data)
+            for k, c in enumerate(self.frame.constants)
+        ]
+        if places:
+            words, b = self.b.gep(self.words, [INT(places[0])]), self.b
+            target = b.bitcast(pointers, INT.as_pointer())
+            self.repeat(
+                INT(len(places)),
+                lambda k: b.store(b.load(b.gep(words, [k])), b.gep(target, [k])),
+            )
+
+    def boxed(self, t: Type, data: ir.Value) -> ir.Value:
         if t.weak:
             value = self.b.load(self.b.bitcast(data, ir.DoubleType().as_pointer()))
             return self.call("PyFloat_FromDouble", POINTER, [value])
         descr = self.object(f"dtype {t.dtype.str}", t.dtype)
         return self.call("PyArray_Scalar", POINTER, [data, descr, NULL])
 
-    def packed(self, values: list[ir.Value]) -> ir.Value:
+    def packed(self) -> ir.Value:
         """One object, or a tuple of them."""
-        if len(values) == 1:
-            return values[0]
-        made = self.call("PyTuple_New", POINTER, [INT(len(values))])
-        for k, obj in enumerate(values):
-            self.call("PyTuple_SetItem", CINT, [made, INT(k), obj])
+        b, m = self.b, len(self.frame.outputs)
+        if m == 1:
+            return b.load(self.results)
+        made = self.call("PyTuple_New", POINTER, [INT(m)])
+        self.fail_if_null(made)
+
+        def put(k: ir.Value) -> None:
+            self.call("PyTuple_SetItem", CINT, [made, k, b.load(b.gep(self.results, [k]))])
+
+        self.repeat(INT(m), put)
         return made
+
+    def release(self) -> None:
+        def drop(k: ir.Value) -> None:
+            arguments = [self.b.load(self.b.gep(self.results, [k]))]
+            self.call("Py_DecRef", ir.VoidType(), arguments)  # which lets NULL be
+
+        self.repeat(INT(len(self.frame.outputs)), drop)

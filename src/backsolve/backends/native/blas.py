@@ -54,17 +54,17 @@ def pointer(name: str) -> int:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     for part in ("cython_blas", "cython_lapack"):
-        known = _exports(part)
-        if name in known:
-            capsule = known[name]
-            threads.limit_blas()
+        module = _part_of_scipy(part)
+        if name in module.__pyx_capi__:
+            capsule = module.__pyx_capi__[name]
+            threads.limit_blas(module.__file__)
             return int(api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
     raise LookupError(f"SciPy exports no {name}")
 
 
 @cache
-def _exports(part: str) -> dict[str, Any]:
-    """The capsules of an extension module of scipy.linalg.
+def _part_of_scipy(part: str) -> Any:
+    """An extension module of scipy.linalg, which exports functions.
 
     It is loaded by itself where that works: the package around it takes ten times as long.
     """
@@ -77,12 +77,13 @@ def _exports(part: str) -> dict[str, Any]:
             try:
                 module = module_from_spec(spec)
                 spec.loader.exec_module(module)
-                return dict(module.__pyx_capi__)
-            except (ImportError, AttributeError):
+                if hasattr(module, "__pyx_capi__"):
+                    return module
+            except ImportError:
                 pass
             finally:  # a later import of the package finds it by itself, and makes it known there
                 sys.modules.pop(name, None)
-    return dict(import_module(name).__pyx_capi__)
+    return import_module(name)
 
 
 def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> None:

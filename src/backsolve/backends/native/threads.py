@@ -34,6 +34,7 @@ VARIABLE = "BACKSOLVE_NUM_THREADS"
 _lock = threading.Lock()
 _chosen: int | None = None  # by set_threads or the environment
 _pool: Pool | None = None
+_wrapper: str | None = None  # the file of the module through which BLAS was loaded
 
 
 def set_threads(n: int) -> None:
@@ -80,9 +81,11 @@ def pool() -> Pool:
         return _pool
 
 
-def limit_blas() -> None:
-    """Bring SciPy's BLAS, now loaded, under the number of threads and under the pool."""
+def limit_blas(wrapper: str | None = None) -> None:
+    """Bring SciPy's BLAS, loaded with that file, under the number of threads and under the pool."""
+    global _wrapper
     with _lock:
+        _wrapper = wrapper or _wrapper
         _apply()
 
 
@@ -144,7 +147,8 @@ Blas = tuple[Callable[[], int], Callable[[int], None]]
 def _blas() -> Blas | None:
     """How to get and set the threads of SciPy's BLAS; None as long as nobody has loaded it."""
     module = sys.modules.get("scipy.linalg.cython_blas")
-    return _find_blas(module.__file__) if module and module.__file__ else None
+    wrapper = _wrapper or (module.__file__ if module else None)
+    return _find_blas(wrapper) if wrapper else None
 
 
 @cache

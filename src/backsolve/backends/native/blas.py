@@ -17,10 +17,15 @@ import numpy as np
 from llvmlite import binding, ir
 
 from . import threads
+from ...ir import Shape
+from .cutting import Put, slice_view
+from .loops import nest, offset
 from .steps import Site, Step
 from .views import Buffer, View
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
+THIN = 32  # rows or columns of a product that memory decides on, not arithmetic
+SUMMED = 1 << 12  # entries of a product summed up slice by slice
 
 
 @dataclass(eq=False)
@@ -30,6 +35,7 @@ class Product(Step):
     a: View
     b: View
     c: View
+    adds: bool = False  # into C
 
     def buffers(self) -> list[Buffer]:
         return [self.a.buffer, self.b.buffer, self.c.buffer]
@@ -37,6 +43,31 @@ class Product(Step):
     @property
     def flops(self) -> int:  # type: ignore[override]
         return 2 * prod(self.c.shape) * self.a.shape[-1]
+
+    def leads(self) -> list[Shape]:
+        """The axes of the stack; or, for thin products, the rows or the inner axis."""
+        *batch, m, n = self.c.shape
+        if batch:
+            return [tuple(batch[:d]) for d in range(1, len(batch) + 1)]
+        k = self.a.shape[-1]
+        if m == k or min(m, n) > THIN:
+            return []
+        thin: list[Shape] = [(m,)] if n <= THIN else []
+        return [*thin, (k,)] if m * n <= SUMMED else thin
+
+    def cut(self, lead: Shape, chunk: int, put: Put) -> Product:
+        views = (self.a, self.b, self.c)
+        depth = len(lead)
+        if len(self.c.shape) > 2:
+            x, y, z = (slice_view(v, depth, chunk) for v in views)
+            return Product(put(*x, "read"), put(*y, "read"), put(*z, "write"))
+        if lead == self.c.shape[:1]:  # rows of A and C
+            x, z = (slice_view(v, 1, chunk) for v in (self.a, self.c))
+            return Product(put(*x, "read"), put(self.b, (0,), "read"), put(*z, "write"))
+        turned, moves = slice_view(self.a.permute((1, 0)), 1, chunk)
+        a = put(turned.permute((1, 0)), moves, "read")
+        b = put(*slice_view(self.b, 1, chunk), "read")
+        return Product(a, b, put(self.c, (0,), "add"), adds=True)
 
     def emit(self, site: Site) -> None:
         emit_product(site.b, self, site.address)
@@ -112,7 +143,7 @@ def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> Non
 
 
 def emit_product(b: ir.IRBuilder, step: Product, address: Any) -> None:
-    """C = A B for every matrix of the stack. `address(view, offset)` gives a typed pointer.
+    """C = A B (or C += A B) for every matrix of the stack. `address(view)` gives a typed pointer.
 
     BLAS counts columns first; in its eyes our row-major C = A B is Cᵀ = Bᵀ Aᵀ.
     """
@@ -121,13 +152,19 @@ def emit_product(b: ir.IRBuilder, step: Product, address: Any) -> None:
     flip_a, lda = layout(step.a)
     flip_b, ldb = layout(step.b)
     flips = ["T" if flip else "N" for flip in (flip_b, flip_a)]
-    for place in np.ndindex(*step.c.shape[:-2]):
+    views = (step.a, step.b, step.c)
+    starts = [address(v) for v in views]
+    start = 1.0 if step.adds else 0.0
+
+    def each(b: ir.IRBuilder, place: list[ir.Value]) -> None:
         a, x, y = (
-            address(v, int(np.dot(place, v.strides[:-2])) if place else 0)
-            for v in (step.a, step.b, step.c)
+            b.gep(p, [offset(b, 0, v.strides[:-2], place)])
+            for p, v in zip(starts, views, strict=True)
         )
         sizes = (n, m, k)
-        fortran(b, step.c.dtype, "gemm", *flips, *sizes, 1.0, x, ldb, a, lda, 0.0, y, max(n, 1))
+        fortran(b, step.c.dtype, "gemm", *flips, *sizes, 1.0, x, ldb, a, lda, start, y, max(n, 1))
+
+    nest(b, step.c.shape[:-2], each)
 
 
 def layout(view: View) -> tuple[bool, int]:

@@ -11,17 +11,17 @@ from llvmlite import ir
 
 from ...ir import Program, type_of
 from . import build
+from .arena import lay_out
 from .blas import Product
 from .donation import donate
-from .elementwise import memory_type
-from .entry import ALIGNMENT, Frame, emit_entry
+from .entry import Frame, emit_entry
 from .failure import CODE, FINE
 from .kernel import Kernel
 from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
 from .slow_entry import slow_entry
-from .steps import Site
-from .views import Buffer
+from .steps import Pointers, Site
+from .sweep import Sweep, flat, with_sweeps
 
 INT = ir.IntType(64)
 POINTER = ir.IntType(8).as_pointer()
@@ -57,8 +57,9 @@ def compile_program(program: Program, donated: Sequence[int] = ()) -> Native:
     stats = {
         "compile_seconds": time.perf_counter() - started,
         "code": origin,
-        "kernels": sum(isinstance(s, Kernel) for s in schedule.steps),
-        "products": sum(isinstance(s, Product) for s in schedule.steps),
+        "kernels": sum(isinstance(s, Kernel) for s in flat(schedule.steps)),
+        "products": sum(isinstance(s, Product) for s in flat(schedule.steps)),
+        "sweeps": sum(isinstance(s, Sweep) for s in schedule.steps),
         "arena_bytes": frame.arena_bytes,
         "in_place": len(frame.donors),
         "releases_gil": frame.releases_gil,
@@ -84,11 +85,14 @@ class _Emitted:
 def _emit_program(program: Program, donated: Sequence[int]) -> _Emitted:
     schedule = Schedule(program)
     donors = donate(schedule, donated)
+    schedule.steps = with_sweeps(schedule.steps)
+    rooms = [x.room for x in schedule.steps if isinstance(x, Sweep)]
+    temporary = [x for x in (*schedule.arena, *rooms) if x.kind == "arena"]
     frame = Frame(
         inputs=[v.type for v in program.inputs],
         outputs=[type_of(a) for a in program.outputs],
         constants=[c for _, c in schedule.constants],
-        arena_bytes=lay_out(schedule),
+        arena_bytes=lay_out(schedule.steps, temporary),
         failures=schedule.failures,
         donors=donors,
         releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
@@ -99,50 +103,18 @@ def _emit_program(program: Program, donated: Sequence[int]) -> _Emitted:
     return _Emitted(schedule, module, frame, emit_entry(module, frame) if fast else None)
 
 
-def lay_out(schedule: Schedule) -> int:
-    """Places in the arena, reused once nobody reads a buffer any more; returns the size."""
-    for at, step in enumerate(schedule.steps):
-        for buffer in step.buffers():
-            buffer.first = at if buffer.first < 0 else buffer.first
-            buffer.last = at
-    live: list[Buffer] = []
-    size = 0
-    for buffer in sorted((x for x in schedule.arena if x.kind == "arena"), key=lambda x: x.first):
-        live = [x for x in live if x.last >= buffer.first]
-        offset = 0
-        for other in sorted(live, key=lambda x: x.offset):
-            if offset + buffer.nbytes <= other.offset:
-                break
-            offset = max(offset, -(-(other.offset + other.nbytes) // ALIGNMENT) * ALIGNMENT)
-        buffer.offset = offset
-        live.append(buffer)
-        size = max(size, offset + buffer.nbytes)
-    return size
-
-
 def _emit(module: ir.Module, schedule: Schedule) -> None:
     function = ir.Function(module, ir.FunctionType(CODE, [POINTER.as_pointer(), POINTER]), "run")
     table, arena = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     n_inputs, n_outputs = len(schedule.program.inputs), len(schedule.outputs)
     first = {"input": 0, "output": n_inputs, "constant": n_inputs + n_outputs}
-    bases: dict[Buffer, ir.Value] = {}
-
-    def base(buffer: Buffer) -> ir.Value:
-        if buffer not in bases:
-            with b.goto_entry_block():
-                if buffer.kind == "arena":
-                    raw = b.gep(arena, [INT(buffer.offset)])
-                else:
-                    raw = b.load(b.gep(table, [INT(first[buffer.kind] + buffer.index)]))
-                bases[buffer] = b.bitcast(raw, memory_type(buffer.dtype).as_pointer())
-        return bases[buffer]
-
+    pointers = Pointers(b, table, arena, first)
     body = function.append_basic_block("body")
     entry = b.block
     b.position_at_end(body)
     for k, step in enumerate(schedule.steps):
-        step.emit(Site(b, f"step{k}", schedule.numbers, base))
+        step.emit(Site(b, f"step{k}", schedule.numbers, pointers.base, pointers))
     b.ret(FINE)
     b.position_at_end(entry)
     b.branch(body)

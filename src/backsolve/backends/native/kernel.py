@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Equation, Shape, Var
+from .cutting import Put, slice_view
 from .elementwise import FUNCTIONS
 from .failure import call_step
 from .indexing import Place, Write
@@ -34,6 +35,7 @@ class Kernel(Step):
     reads: dict[Var, Place | Search] = field(default_factory=dict)  # statements that read memory
     writes: list[Write] = field(default_factory=list)  # in the order of the domain: of two the last
     refusals: dict[Var, int] = field(default_factory=dict)  # failures of statements (integers.py)
+    adds: bool = False  # into reductions that somebody else has set up
 
     def views(self) -> list[View]:
         stores = [*[v for _, v in self.stores], *[v for _, _, v in self.reductions]]
@@ -52,6 +54,36 @@ class Kernel(Step):
     def flops(self) -> int:  # type: ignore[override]
         each = [FUNCTION_FLOPS if e.primitive.name in FUNCTIONS else 1 for e in self.statements]
         return prod(self.domain) * (sum(each) + len(self.reductions))
+
+    def leads(self) -> list[Shape]:
+        if (
+            self.reads
+            or self.writes
+            or self.refusals
+            or any(v.buffer.kind == "ramp" for v in self.views())
+        ):
+            return []
+        return [self.domain[:d] for d in range(1, len(self.domain) + 1)]
+
+    def cut(self, lead: Shape, chunk: int, put: Put) -> Kernel:
+        depth = len(lead)
+
+        def part(view: View, role: str) -> View:
+            return put(*slice_view(view, depth, chunk), role)
+
+        spread = [all(s == 0 for s in v.strides[:depth]) for _, _, v in self.reductions]
+        summed = bool(spread) and all(spread) and prod(lead) > 1
+        axes = self.axes and tuple(k - depth + 1 for k in self.axes if k >= depth - 1)
+        return Kernel(
+            (chunk, *self.domain[depth:]),
+            self.statements,
+            self.made,
+            {a: part(v, "read") for a, v in self.loads.items()},
+            [(a, part(v, "write")) for a, v in self.stores],
+            [(how, a, part(v, how if summed else "write")) for how, a, v in self.reductions],
+            axes,
+            adds=summed,
+        )
 
     def emit(self, site: Site) -> None:
         function, buffers = emit_kernel(site.module, site.name, self, site.numbers)

@@ -72,7 +72,7 @@ class Emitter:
         kernel = self.kernel
         domain, strides = merge_axes(kernel.domain, [v.strides for v in views])
         self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
-        for how, _, view in kernel.reductions:
+        for how, _, view in () if kernel.adds else kernel.reductions:
             self._initialise(b, how, view)
         for write in kernel.writes:
             if write.fresh:
@@ -89,12 +89,7 @@ class Emitter:
 
     def _initialise(self, b: ir.IRBuilder, how: str, view: View) -> None:
         """Set the whole output of a reduction to what it starts from."""
-        start = start_of(how, view.dtype)
-
-        def body(b: ir.IRBuilder, index: ir.Value) -> None:
-            store(b, start, b.gep(self.pointers[view.buffer], [index]), view.dtype)
-
-        loop(b, view.buffer.size, body)
+        fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
 
     def _nest(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
         if axis < len(domain) - 1:
@@ -246,6 +241,11 @@ def nest(
     inner(b, [])
 
 
+def fill(b: ir.IRBuilder, pointer: ir.Value, buffer: Buffer, value: ir.Value) -> None:
+    """The same number into every entry."""
+    loop(b, buffer.size, lambda b, i: store(b, value, b.gep(pointer, [i]), buffer.dtype))
+
+
 def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], None]) -> None:
     def without_state(b: ir.IRBuilder, i: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         body(b, i)
@@ -297,6 +297,26 @@ def loop_with(
         branch.set_metadata("llvm.loop", interleaved(b.module, side_by_side))
     b.position_at_end(done)
     return after
+
+
+def loop_between(
+    b: ir.IRBuilder,
+    low: ir.Value,
+    high: ir.Value,
+    body: Callable[[ir.IRBuilder, ir.Value], None],
+) -> None:
+    """for i in range(low, high), both known only when it runs."""
+    before = b.block
+    head, done = b.append_basic_block("slices"), b.append_basic_block("swept")
+    b.cbranch(b.icmp_signed("<", low, high), head, done)
+    b.position_at_end(head)
+    i = b.phi(INT)
+    i.add_incoming(low, before)
+    body(b, i)
+    following = b.add(i, INT(1), flags=("nsw",))
+    i.add_incoming(following, b.block)
+    b.cbranch(b.icmp_signed("<", following, high), head, done)
+    b.position_at_end(done)
 
 
 def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:

@@ -23,14 +23,36 @@ FLOPS, BYTES = 4e9, 1e10  # per second, of a slow core
 FUNCTION_FLOPS = 20
 
 
+class Pointers:
+    """Where buffers lie, inside one function: what the caller gave in a table, the rest in the arena."""
+
+    def __init__(self, b: ir.IRBuilder, table: ir.Value, arena: ir.Value, first: dict[str, int]):
+        self.b, self.table, self.arena = b, table, arena
+        self.first = first  # by kind of buffer: its first place in the table
+        self._known: dict[Buffer, ir.Value] = {}
+
+    def base(self, buffer: Buffer) -> ir.Value:
+        """The typed pointer to a buffer, made where the function begins."""
+        if buffer not in self._known:
+            with self.b.goto_entry_block():
+                if buffer.kind == "arena":
+                    raw = self.b.gep(self.arena, [INT(buffer.offset)])
+                else:
+                    place = INT(self.first[buffer.kind] + buffer.index)
+                    raw = self.b.load(self.b.gep(self.table, [place]))
+                self._known[buffer] = self.b.bitcast(raw, memory_type(buffer.dtype).as_pointer())
+        return self._known[buffer]
+
+
 @dataclass(frozen=True)
 class Site:
-    """Where a step is emitted: the body of `run`."""
+    """Where a step is emitted: the body of `run`, or of a sweep."""
 
     b: ir.IRBuilder
     name: str  # a name for the step's own function, unique in the module
     numbers: dict[Var, Any]
     base: Callable[[Buffer], ir.Value]  # the typed pointer to a buffer
+    pointers: Pointers
 
     @property
     def module(self) -> ir.Module:

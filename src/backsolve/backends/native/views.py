@@ -16,7 +16,7 @@ import numpy as np
 from ...ir import Shape
 
 _BASE = np.zeros(1, np.int8)
-_ORIGIN = _BASE.__array_interface__["data"][0]
+ORIGIN = _BASE.__array_interface__["data"][0]
 
 
 @dataclass(eq=False, slots=True)
@@ -26,7 +26,7 @@ class Buffer:
     A "ramp" has no memory: the value of an entry is its own address, offset + Σ index · stride.
     """
 
-    kind: str  # "input", "output", "constant", "arena", "ramp"
+    kind: str  # "input", "output", "constant", "arena"; in a sweep "local" and "part", "ramp"
     size: int
     dtype: np.dtype[Any]
     index: int = -1  # among its kind
@@ -94,7 +94,7 @@ class View:
     def offset(self) -> int:
         if not self.imaginary.size:
             return 0
-        return int(self.imaginary.__array_interface__["data"][0]) - _ORIGIN
+        return int(self.imaginary.__array_interface__["data"][0]) - ORIGIN
 
     @property
     def dtype(self) -> np.dtype[Any]:

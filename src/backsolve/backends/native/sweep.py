@@ -1,0 +1,197 @@
+"""A sweep: one loop over slices, with all its steps done on each (see cutting.py for which and why).
+
+It is emitted as a function of its own, `body(context, low, high, worker)`, over a range of slices: so
+several workers can share them. Arrays that live only inside have one slice of memory per worker; sums
+over the slices are gathered there, and put together in the order of the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from .arena import lay_out
+from .cutting import Plan, find_plan
+from .elementwise import memory_type, start_of
+from .entry import ALIGNMENT
+from .failure import CODE, FINE, call_step
+from .loops import fill, load, loop, loop_between, store
+from .steps import INT, POINTER, Pointers, Site, Step
+from .views import Buffer, View
+
+WORKERS = 1
+
+
+def with_sweeps(steps: Sequence[Step]) -> list[Step]:
+    """The same steps, with runs of them made into sweeps where that keeps arrays in the cache."""
+    users: dict[Buffer, list[int]] = {}
+    for k, step in enumerate(steps):
+        for buffer in step.buffers():
+            users.setdefault(buffer, []).append(k)
+    out: list[Step] = []
+    at = 0
+    while at < len(steps):
+        plan = find_plan(steps, at, users)
+        out.append(Sweep(plan) if plan is not None else steps[at])
+        at += len(plan.steps) if plan is not None else 1
+    return out
+
+
+def flat(steps: Sequence[Step]) -> Iterator[Step]:
+    """All steps, those inside sweeps too."""
+    for step in steps:
+        if isinstance(step, Sweep):
+            yield from flat(step.steps)
+        else:
+            yield step
+
+
+class Sweep(Step):
+    def __init__(self, plan: Plan):
+        self.counts = plan.counts
+        self.count = prod(plan.counts)
+        self.parts: dict[Buffer, tuple[Buffer, tuple[int, ...]]] = {}  # (of what, its moves)
+        self.sums: list[tuple[str, Buffer, Buffer]] = []  # how, the worker's own, the whole
+        self.locals = plan.locals()
+        self._known: dict[Any, Buffer] = {}
+        for buffer in self.locals:
+            buffer.kind, buffer.size = "local", buffer.size // self.count
+        self.steps = [step.cut(plan.lead, plan.chunk, self._put) for step in plan.steps]
+        mine = [*self.locals, *[own for _, own, _ in self.sums]]
+        once = _Once([own for _, own, _ in self.sums])  # sums live from the first slice to the last
+        size = lay_out([once, *self.steps, once], mine)
+        self.local_bytes = -(-size // ALIGNMENT) * ALIGNMENT
+        self.room = Buffer("arena", WORKERS * self.local_bytes, np.dtype(np.uint8))
+
+    def _put(self, view: View, moves: tuple[int, ...], role: str) -> View:
+        """A view of the first slice as a view of any slice."""
+        buffer = view.buffer
+        if buffer in self.locals:
+            return view
+        if role not in ("read", "write"):
+            own = Buffer("local", buffer.size, buffer.dtype)
+            self.sums.append((role, own, buffer))
+            return View(own, view.imaginary)
+        if not any(moves):
+            return view
+        key = (buffer, moves)
+        if key not in self._known:
+            size = buffer.size // self.count if role == "write" else buffer.size
+            self._known[key] = Buffer("part", size, buffer.dtype)
+            self.parts[self._known[key]] = key
+        return View(self._known[key], view.imaginary)
+
+    def buffers(self) -> list[Buffer]:
+        found = dict.fromkeys([self.room, *[whole for _, _, whole in self.sums]])
+        for step in self.steps:
+            for buffer in step.buffers():
+                whole = self.parts[buffer][0] if buffer in self.parts else buffer
+                if whole.kind != "local":
+                    found[whole] = None
+        return list(found)
+
+    @property
+    def flops(self) -> int:  # type: ignore[override]
+        return self.count * sum(step.flops for step in self.steps)
+
+    def describe(self) -> str:
+        inner = "\n".join(f"     {step.describe()}" for step in self.steps)
+        return f"sweep over {list(self.counts)} slices:\n{inner}"
+
+    # ---- emission
+
+    def emit(self, site: Site) -> None:
+        b = site.b
+        body = self._emit_body(site)
+        with b.goto_entry_block():
+            context = b.alloca(POINTER, size=2)
+        b.store(b.bitcast(site.pointers.table, POINTER), context)
+        b.store(site.pointers.arena, b.gep(context, [INT(1)]))
+        call_step(b, body, [b.bitcast(context, POINTER), INT(0), INT(self.count), INT(0)])
+        for how, own, whole in self.sums:
+            self._gather(site, how, own, whole)
+
+    def _gather(self, site: Site, how: str, own: Buffer, whole: Buffer) -> None:
+        """The whole sum, from the workers' own."""
+        b, dtype = site.b, whole.dtype
+        target = site.base(whole)
+        start = b.gep(site.pointers.arena, [INT(self.room.offset + own.offset)])
+        source = b.bitcast(start, memory_type(dtype).as_pointer())
+
+        def entry(b: ir.IRBuilder, i: ir.Value) -> None:
+            store(b, load(b, b.gep(source, [i]), dtype), b.gep(target, [i]), dtype)
+
+        loop(b, whole.size, entry)
+
+    def _emit_body(self, site: Site) -> ir.Function:
+        kind = ir.FunctionType(CODE, [POINTER, INT, INT, INT])
+        function = ir.Function(site.module, kind, f"{site.name}_sweep")
+        function.linkage = "internal"
+        context, low, high, worker = function.args
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        given = b.bitcast(context, POINTER.as_pointer())
+        table = b.bitcast(b.load(given), POINTER.as_pointer())
+        arena = b.load(b.gep(given, [INT(1)]))
+        mine = b.gep(arena, [b.add(INT(self.room.offset), b.mul(worker, INT(self.local_bytes)))])
+        pointers = Pointers(b, table, arena, site.pointers.first)
+        places = {
+            x: b.bitcast(b.gep(mine, [INT(x.offset)]), memory_type(x.dtype).as_pointer())
+            for x in [*self.locals, *[own for _, own, _ in self.sums]]
+        }
+        entry = b.block
+        b.position_at_end(function.append_basic_block("body"))
+        first = b.block
+        for how, own, _ in self.sums:
+            fill(b, places[own], own, start_of(how, own.dtype))
+        loop_between(b, low, high, lambda b, t: self._emit_slice(b, t, pointers, places, site))
+        b.ret(FINE)
+        b.position_at_end(entry)
+        b.branch(first)
+        return function
+
+    def _emit_slice(
+        self,
+        b: ir.IRBuilder,
+        t: ir.Value,
+        pointers: Pointers,
+        places: dict[Buffer, ir.Value],
+        site: Site,
+    ) -> None:
+        index: list[ir.Value] = []
+        rest = t
+        for n in reversed(self.counts[1:]):
+            index.insert(0, b.urem(rest, INT(n)))
+            rest = b.udiv(rest, INT(n))
+        index.insert(0, rest)
+        here = dict(places)
+        for part, (whole, moves) in self.parts.items():
+            at: ir.Value = INT(0)
+            for i, m in zip(index, moves, strict=True):
+                at = b.add(at, b.mul(i, INT(m))) if m else at
+            here[part] = b.gep(pointers.base(whole), [at])
+
+        def base(buffer: Buffer) -> ir.Value:
+            return here[buffer] if buffer in here else pointers.base(buffer)
+
+        for k, step in enumerate(self.steps):
+            step.emit(Site(b, f"{site.name}_{k}", site.numbers, base, pointers))
+
+
+class _Once(Step):
+    """Stands before and after the slices in the layout: what must live through all of them."""
+
+    def __init__(self, buffers: list[Buffer]):
+        self._buffers = buffers
+
+    def buffers(self) -> list[Buffer]:
+        return self._buffers
+
+    def emit(self, site: Site) -> None:
+        """Nothing: it is never emitted."""
+
+    def describe(self) -> str:
+        return ""

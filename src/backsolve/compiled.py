@@ -19,8 +19,7 @@ from .ir import Program, Type, type_of
 from .joint import record_joint
 from .operators import Custom
 from .primitive import coerce, wrap
-from .rewrite import rewrite
-from .rewrite.expand import expand
+from .rewrite import rewrite, rewrite_for_machines
 from .rewrite.stable import recognise
 from .tensor import Staged, Tensor
 from .trace import evaluate, stage
@@ -324,7 +323,7 @@ def _build(
     native, reason = None, 'backend="numpy"'
     if backend == "native":
         try:
-            native, reason = compile_program(rewrite(expand(program)), donated), ""
+            native, reason = compile_program(rewrite_for_machines(program), donated), ""
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
     return Specialised(recorded, program, structures[0], native, reason, donated)

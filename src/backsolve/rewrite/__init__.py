@@ -7,6 +7,8 @@ import os
 from ..ir import Program
 from .clean import drop_unused, merge_repeated
 from .constants import fold, share_constants
+from .division import share_division
+from .expand import expand
 from .simplify import simplify
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
@@ -30,3 +32,8 @@ def rewrite(program: Program) -> Program:
 def _is_same(a: Program, b: Program) -> bool:
     variables = [v for v, _ in a.constants] == [v for v, _ in b.constants]
     return variables and a.equations == b.equations and a.outputs == b.outputs
+
+
+def rewrite_for_machines(program: Program) -> Program:
+    """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
+    return rewrite(share_division(rewrite(expand(program))))

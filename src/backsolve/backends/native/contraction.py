@@ -50,10 +50,14 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     work = prod(sizes.values())
     shape = tuple(sizes[c] for c in order)
     view = schedule.new_buffer(shape, out.dtype)
-    if lonely or not inner or work <= SMALL or out.dtype.kind != "f":
-        _as_loops(
-            schedule, e, labels, views, batch + left + inner + lonely + right, order, sizes, view
-        )
+    is_vector = 1 in (_size(left, sizes), _size(right, sizes))  # memory decides: BLAS gains nothing
+    if lonely or not inner or work <= SMALL or is_vector or out.dtype.kind != "f":
+        nest = batch + left + inner + lonely + right
+        if is_vector:  # along the matrix as it lies in memory
+            matrix = 0 if len(a) >= len(b) else 1
+            far = dict(zip(labels[matrix], views[matrix].strides, strict=True))
+            nest.sort(key=lambda c: -far.get(c, 0))
+        _as_loops(schedule, e, labels, views, nest, order, sizes, view)
     else:
         x = _matrix(schedule, views[0], a, batch, left, inner)
         y = _matrix(schedule, views[1], b, batch, inner, right)
@@ -179,7 +183,8 @@ def _as_loops(
     kernel.statements.append(Equation((product,), P.multiply, tuple(stand_ins), {}))
     kernel.made.add(product)
     index = tuple(slice(None) if c in order else None for c in nest)
-    target = view.with_(np.broadcast_to(view.imaginary[(*index, ...)], domain))
+    lined_up = view.imaginary.transpose(tuple(order.index(c) for c in nest if c in order))
+    target = view.with_(np.broadcast_to(lined_up[(*index, ...)], domain))
     kernel.axes = tuple(k for k, c in enumerate(nest) if c not in order)
     if kernel.axes:
         kernel.reductions.append(("or" if view.dtype == np.bool_ else "add", product, target))

@@ -231,7 +231,9 @@ _RULES = (
 
 COMBINE: dict[str, Callable[[ir.IRBuilder, ir.Value, ir.Value, np.dtype[Any]], ir.Value]] = {
     # Sums and products may be taken in any order: that is what lets them run in vector registers.
-    "add": lambda b, x, y, t: b.fadd(x, y, flags=("reassoc",)) if t.kind == "f" else b.add(x, y),
+    "add": lambda b, x, y, t: (
+        b.fadd(x, y, flags=("reassoc", "contract")) if t.kind == "f" else b.add(x, y)
+    ),
     "mul": lambda b, x, y, t: b.fmul(x, y, flags=("reassoc",)) if t.kind == "f" else b.mul(x, y),
     "max": lambda b, x, y, t: _maximum(b, x, y) if t.kind == "f" else _int_maximum(b, x, y),
     "min": lambda b, x, y, t: _minimum(b, x, y) if t.kind == "f" else _int_minimum(b, x, y),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 INTERLEAVE = 4
+TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
 
 def emit_kernel(
@@ -92,43 +93,89 @@ class Emitter:
         fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
 
     def _nest(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
-        if axis < len(domain) - 1:
-            loop(b, domain[axis], lambda b, i: self._nest(b, domain, axis + 1, [*index, i]))
+        if axis >= len(domain) - 1:
+            self._innermost(b, domain, [index])
             return
+        count, together = domain[axis], 1
+        if axis == len(domain) - 2 and self._shares_loads(domain):
+            together = TOGETHER
+
+            def several(b: ir.IRBuilder, i: ir.Value) -> None:
+                first = b.mul(i, INT(together), flags=("nsw",))
+                rows = [b.add(first, INT(k), flags=("nsw",)) for k in range(together)]
+                self._innermost(b, domain, [[*index, row] for row in rows])
+
+            loop(b, count // together, several)
+        done = count - count % together if together > 1 else 0
+
+        def single(b: ir.IRBuilder, i: ir.Value) -> None:
+            self._nest(b, domain, axis + 1, [*index, b.add(i, INT(done)) if done else i])
+
+        loop(b, count - done, single)
+
+    def _shares_loads(self, domain: Shape) -> bool:
+        """Whether the last loop but one reads or sums up the same entries again and again.
+
+        Doing several of its rounds together then loads them once: so for sums of products.
+        """
         kernel = self.kernel
-        carried = [kernel.reductions[k] for k in self.in_register]
+        if domain[-2] < 2 * TOGETHER or len(kernel.statements) > 4 or not kernel.reductions:
+            return False
+        if kernel.writes or kernel.stores or kernel.can_fail:
+            return False
+        strides = [self.strides[id(v)] for v in kernel.views()]
+        return any(s[-2] == 0 and s[-1] != 0 for s in strides) and not any(
+            e.primitive.name in FUNCTIONS for e in kernel.statements
+        )
+
+    def _innermost(self, b: ir.IRBuilder, domain: Shape, rows: list[list[ir.Value]]) -> None:
+        """The last loop, over several rows of it together."""
+        kernel = self.kernel
+        # One running total a row, or one for all of them where they are summed up as well.
+        slots = [
+            (k, r)
+            for k in self.in_register
+            for r in range(1 if domain[1:] and self._strides(k)[-2] == 0 else len(rows))
+        ]
+        carried = [kernel.reductions[k] for k, _ in slots]
         starts = [start_of(how, v.dtype) for how, _, v in carried]
 
         def body(b: ir.IRBuilder, i: ir.Value | None, totals: list[ir.Value]) -> list[ir.Value]:
-            place = index if i is None else [*index, i]
-            values = self._statements(b, place)
-            for a, view in kernel.stores:
-                v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
-                store(b, v, self._address(b, view, place), view.dtype)
-            for write in kernel.writes:
-                self._write(b, write, values, place)
-            new = list(totals)
-            for k, (how, a, view) in enumerate(kernel.reductions):
-                v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
-                if k in self.in_register:
-                    slot = self.in_register.index(k)
-                    new[slot] = COMBINE[how](b, new[slot], v, view.dtype)
-                else:
-                    self._combine_in_memory(b, how, view, place, v)
-            return new
+            new = dict(zip(slots, totals, strict=True))
+            for r, row in enumerate(rows):
+                place = row if i is None else [*row, i]
+                values = self._statements(b, place)
+                for a, view in kernel.stores:
+                    v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
+                    store(b, v, self._address(b, view, place), view.dtype)
+                for write in kernel.writes:
+                    self._write(b, write, values, place)
+                for k, (how, a, view) in enumerate(kernel.reductions):
+                    v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
+                    if k in self.in_register:
+                        slot = (k, r) if (k, r) in new else (k, 0)
+                        new[slot] = COMBINE[how](b, new[slot], v, view.dtype)
+                    else:
+                        self._combine_in_memory(b, how, view, place, v)
+            return list(new.values())
 
         # A transcendental function is one long chain of operations, and so is a running total: keep
         # several vectors under way.
         deep = bool(carried) or any(e.primitive.name in FUNCTIONS for e in kernel.statements)
         side_by_side = INTERLEAVE if deep and domain and domain[-1] >= 64 else 0
+        if len(rows) > 1:
+            side_by_side = 1
         totals = (
             loop_with(b, domain[-1], starts, body, side_by_side)
             if domain
             else body(b, None, starts)
         )
-        last = [*index, INT(0)] if domain else index
-        for (how, _, view), total in zip(carried, totals, strict=True):
+        for (_, r), (how, _, view), total in zip(slots, carried, totals, strict=True):
+            last = [*rows[r], INT(0)] if domain else rows[r]
             self._combine_in_memory(b, how, view, last, total)
+
+    def _strides(self, k: int) -> tuple[int, ...]:
+        return self.strides[id(self.kernel.reductions[k][2])]
 
     def _combine_in_memory(self, b: ir.IRBuilder, how: str, view: View, place: Any, v: Any) -> None:
         address = self._address(b, view, place)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
+from .constants import same_bits, without_copies
 from .contraction import lower_contraction
 from .failure import Failures
 from .indexing import LOWER as INDEXING
@@ -98,10 +99,17 @@ class Schedule:
                 self.ready[ramp.buffer] = -1
                 self.views[var] = ramp
                 continue
-            buffer = Buffer("constant", raw.size, raw.dtype, len(self.constants))
-            self.constants.append((buffer, raw))
-            self.ready[buffer] = -1
-            self.views[var] = View.whole(buffer, var.shape)
+            self.views[var] = self._constant(raw)
+
+    def _constant(self, raw: Any) -> View:
+        kept = without_copies(raw)
+        for buffer, known in self.constants:
+            if same_bits(known, kept):
+                return View.whole(buffer, kept.shape).broadcast(raw.shape)
+        buffer = Buffer("constant", kept.size, kept.dtype, len(self.constants))
+        self.constants.append((buffer, kept))
+        self.ready[buffer] = -1
+        return View.whole(buffer, kept.shape).broadcast(raw.shape)
 
     def new_buffer(self, shape: Shape, dtype: np.dtype[Any]) -> View:
         buffer = Buffer("arena", size_of(shape), dtype, len(self.arena))

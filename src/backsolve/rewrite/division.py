@@ -1,0 +1,70 @@
+"""Division of a whole row by one number: multiplication by its reciprocal.
+
+A division costs as much as ten multiplications. x / c becomes (x · 1/(c s)) · s with a power of two s, 1
+unless c is so small or so large that its reciprocal would overflow or lose digits: so zeros, infinities
+and NaN come out as by division, and everything else within 1.5 units in the last place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import Equation, Program, Type, Var, type_of
+from ..primitive import P
+
+SHARED = 8  # entries of the result per entry of the divisor
+# dtype: (c below which it is small, c above which it is large, the powers of two for them)
+_RANGES = {
+    np.dtype(np.float32): (2.0**-100, 2.0**100, 2.0**64, 2.0**-64),
+    np.dtype(np.float64): (2.0**-900, 2.0**900, 2.0**512, 2.0**-512),
+}
+
+
+def share_division(program: Program) -> Program:
+    equations: list[Equation] = []
+    spread: dict[Any, Any] = {}  # a variable that broadcast_to made, and from what
+    known: dict[Any, tuple[Var, Var]] = {}
+    for e in program.equations:
+        if e.primitive is P.broadcast_to:
+            spread[e.outputs[0]] = e.inputs[0]
+        divisor = _divisor(e, spread)
+        if divisor is None:
+            equations.append(e)
+            continue
+        if divisor not in known:
+            known[divisor] = _reciprocal(divisor, e, equations)
+        inverse, power = known[divisor]
+        scaled = Var(e.outputs[0].type)
+        equations.append(Equation((scaled,), P.multiply, (e.inputs[0], inverse), {}, e.where))
+        equations.append(Equation(e.outputs, P.multiply, (scaled, power), {}, e.where))
+    return Program(program.inputs, program.constants, tuple(equations), program.outputs)
+
+
+def _divisor(e: Equation, spread: dict[Any, Any]) -> Var | None:
+    """What the equation divides by, if many entries share it."""
+    if e.primitive is not P.divide:
+        return None
+    a, b = e.inputs
+    out = e.outputs[0].type
+    b = spread.get(b, b) if type(b) is Var else b
+    if type(b) is not Var or out.dtype not in _RANGES or b.type.ndim > out.ndim:
+        return None
+    same = all(type_of(x).dtype == out.dtype or type_of(x).weak for x in (a, b))
+    return b if same and not b.type.weak and b.type.size * SHARED <= out.size else None
+
+
+def _reciprocal(c: Var, e: Equation, equations: list[Equation]) -> tuple[Var, Var]:
+    """(1/(c s), s)."""
+    low, high, up, down = _RANGES[c.dtype]
+
+    def add(primitive: Any, *inputs: Any, dtype: Any = c.dtype) -> Var:
+        out = Var(Type(c.shape, np.dtype(dtype)))
+        equations.append(Equation((out,), primitive, inputs, {}, e.where))
+        return out
+
+    size = add(P.absolute, c)
+    one = add(P.where, add(P.greater, size, high, dtype=bool), down, 1.0)
+    power = add(P.where, add(P.less, size, low, dtype=bool), up, one)
+    return add(P.divide, 1.0, add(P.multiply, c, power)), power

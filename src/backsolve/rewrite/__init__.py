@@ -36,4 +36,4 @@ def _is_same(a: Program, b: Program) -> bool:
 
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
-    return rewrite(share_division(rewrite(expand(program))))
+    return rewrite(share_division(expand(program)))

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from llvmlite import binding, ir
 
-from . import threads
 from ...ir import Shape
+from . import threads
 from .cutting import Put, slice_view
 from .loops import nest, offset
 from .steps import Site, Step

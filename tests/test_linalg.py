@@ -279,3 +279,26 @@ def test_compiled_products_with_a_factor(turned: bool, left: bool) -> None:
     for x, y in zip(compiled(A, B), f(A, B), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
     assert "triangular product" in compiled.lower(A, B).stages["steps"]
+
+
+IN_PLACE = {
+    "triangular": lambda a, b: linalg.solve_triangular(a, b, lower=True),
+    "twice": lambda a, b: linalg.solve_triangular(a, linalg.solve_triangular(a, b), trans=1) + b,
+    "one for both": lambda a, b: linalg.solve_triangular(b @ b + 9 * np.eye(5), b @ b + a),
+    "factor": lambda a, b: (np.linalg.cholesky(a), a @ b),
+    "eliminated once": lambda a, b: (np.linalg.solve(a, b), np.linalg.solve(a.T, b)),
+    "inverse": lambda a, b: (np.linalg.inv(a), b + a),
+    "diagonal": lambda a, b: (np.diagonal(a) * 2, np.einsum("ii,ij->ij", b, a)),
+}
+
+
+@pytest.mark.parametrize("donate", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("f", IN_PLACE.values(), ids=IN_PLACE)
+def test_what_is_solved_in_place_harms_nobody(f: Any, donate: tuple[int, ...]) -> None:
+    A, B = definite(5, 5), matrices(5, 5)
+    compiled = bs.jit(f, donate=donate)
+    got, expected = compiled(A.copy(), B.copy()), f(A, B)
+    pairs = zip(got, expected, strict=True) if isinstance(got, tuple) else [(got, expected)]
+    for x, y in pairs:
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-10)
+    assert compiled.stats()["specialisations"][0]["native"]

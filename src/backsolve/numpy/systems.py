@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
-from ._register import array, dtype_of, named, ndim_of, shape_of
+from ._register import array, dtype_of, named, ndim_of, one_axis, shape_of
 from .elementwise import astype
 
 _Slogdet: Any = type(np.linalg.slogdet(np.eye(1)))
@@ -93,6 +94,32 @@ def cho_solve(
     first, second = (0, 2) if lower else (2, 0)
     y = solve_triangular(c, b, first, lower)
     return solve_triangular(c, y, second, lower)
+
+
+@named("linalg.tensorinv")
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    a = _floating(a)
+    rows, columns = shape_of(a)[:ind], shape_of(a)[ind:]
+    if ind <= 0 or prod(rows) != prod(columns):
+        raise ShapeError(f"`tensorinv` needs a square map, got {columns} → {rows} (ind={ind})")
+    matrix = P.reshape(a, shape=(prod(rows), prod(columns)))
+    return P.reshape(P.inv(matrix), shape=(*columns, *rows))
+
+
+@named("linalg.tensorsolve")
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """x with tensordot(a, x, x.ndim) = b; `axes` of a are moved to its end first."""
+    a, b = _floating(a), _floating(b)
+    if axes is not None:
+        n = ndim_of(a)
+        last = [one_axis(k, n) for k in axes]
+        a = FUNCTIONS["transpose"](a, [k for k in range(n) if k not in last] + last)
+    columns = shape_of(a)[ndim_of(b) :]
+    if prod(columns) ** 2 != prod(shape_of(a)) or prod(columns) != prod(shape_of(b)):
+        raise ShapeError(f"`tensorsolve` got {shape_of(a)} for b of shape {shape_of(b)}")
+    matrix = P.reshape(a, shape=(prod(columns), prod(columns)))
+    x = P.solve(matrix, P.reshape(b, shape=(prod(columns), 1)))
+    return P.reshape(x, shape=columns)
 
 
 def _solved(run: Any, a: Any, b: Any) -> Any:

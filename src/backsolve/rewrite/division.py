@@ -59,12 +59,16 @@ def _reciprocal(c: Var, e: Equation, equations: list[Equation]) -> tuple[Var, Va
     """(1/(c s), s)."""
     low, high, up, down = _RANGES[c.dtype]
 
-    def add(primitive: Any, *inputs: Any, dtype: Any = c.dtype) -> Var:
-        out = Var(Type(c.shape, np.dtype(dtype)))
-        equations.append(Equation((out,), primitive, inputs, {}, e.where))
+    def add(
+        primitive: Any, *inputs: Any, made: Any = c.dtype, params: dict[str, Any] | None = None
+    ) -> Var:
+        out = Var(Type(c.shape, np.dtype(made)))
+        equations.append(Equation((out,), primitive, inputs, params or {}, e.where))
         return out
 
     size = add(P.absolute, c)
-    one = add(P.where, add(P.greater, size, high, dtype=bool), down, 1.0)
-    power = add(P.where, add(P.less, size, low, dtype=bool), up, one)
+    one = add(P.where, add(P.greater, size, high, made=bool), down, 1.0, made=float)
+    power = add(P.where, add(P.less, size, low, made=bool), up, one, made=float)
+    if c.dtype != power.dtype:
+        power = add(P.cast, power, params={"dtype": c.dtype})
     return add(P.divide, 1.0, add(P.multiply, c, power)), power

@@ -13,6 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation
+from . import functions
 from .integers import LOGIC, SIGNED
 from .mathematics import EMITTERS
 from .support import compute_dtype
@@ -66,7 +67,12 @@ def convert(b: ir.IRBuilder, v: ir.Value, source: np.dtype[Any], target: np.dtyp
     return b.sext(v, t) if target.itemsize > source.itemsize else b.trunc(v, t)
 
 
-def emit(b: ir.IRBuilder, e: Equation, values: list[tuple[ir.Value, np.dtype[Any]]]) -> ir.Value:
+def emit(
+    b: ir.IRBuilder,
+    e: Equation,
+    values: list[tuple[ir.Value, np.dtype[Any]]],
+    inline: bool = True,
+) -> ir.Value:
     """The entry of e's output, from the entries of its inputs."""
     name, out = e.primitive.name, e.outputs[0].dtype
     if name in ("cast", "cast_discrete", "alias"):
@@ -77,7 +83,7 @@ def emit(b: ir.IRBuilder, e: Equation, values: list[tuple[ir.Value, np.dtype[Any
     dtype = compute_dtype(e)
     args = [convert(b, v, t, dtype) for v, t in values]
     if name in FUNCTIONS and dtype.kind == "f":
-        return FUNCTIONS[name](b, *args)
+        return functions.call(b, name, args, inline)
     kind = "f" if dtype.kind == "f" else "b" if dtype == np.bool_ else "i"
     return _RULES[kind, name](b, *args)
 

@@ -192,7 +192,7 @@ class Emitter:
                 values[e.outputs[0]] = found.read(self, b, values, place)
                 continue
             inputs = [self.value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
-            values[e.outputs[0]] = emit(b, e, inputs)
+            values[e.outputs[0]] = emit(b, e, inputs, inline=bool(place))
             if e.outputs[0] in self.kernel.refusals:
                 self._refuse(b, e, inputs)
         return values

@@ -71,3 +71,12 @@ EMITTERS: dict[str, Emitter] = {f.__name__: emitter(f) for f in FORMULAS}
 NARROW: dict[str, Emitter] = {f.__name__: emitter(f, wide=False) for f in TRIGONOMETRY}
 RANGE_LIMIT: dict[str, float] = reduction.LIMIT
 BINARY = frozenset({"power", "arctan2", "logaddexp"})
+
+
+def sine_and_cosine(b: ir.IRBuilder, x: ir.Value, wide: bool) -> ir.Value:
+    """Both, as a struct of two."""
+    format = FLOAT64 if x.type == FLOAT64.real else FLOAT32
+    pair = ir.Constant(ir.LiteralStructType([x.type, x.type]), ir.Undefined)
+    for k, y in enumerate(trigonometry.both(Real(b, x, format), wide)):
+        pair = b.insert_value(pair, y.value, k)
+    return pair

@@ -51,16 +51,20 @@ def turned(x: Real, y: Real, quarter: Bits) -> Real:
     return y.flip(sign).to(x.format)
 
 
-def sin(x: Real, wide: bool = True) -> Real:
+def both(x: Real, wide: bool) -> tuple[Real, Real]:
+    """sin x, cos x."""
     s, c, quarter = sine_and_cosine(x, wide)
     odd = (quarter & 1).equals(1)
-    return turned(x, select(odd, c.value(), s.value()), quarter).flip(x.sign())
+    sin = turned(x, select(odd, c.value(), s.value()), quarter).flip(x.sign())
+    return sin, turned(x, select(odd, s.value(), c.value()), quarter + 1)
+
+
+def sin(x: Real, wide: bool = True) -> Real:
+    return both(x, wide)[0]
 
 
 def cos(x: Real, wide: bool = True) -> Real:
-    s, c, quarter = sine_and_cosine(x, wide)
-    odd = (quarter & 1).equals(1)
-    return turned(x, select(odd, s.value(), c.value()), quarter + 1)
+    return both(x, wide)[1]
 
 
 def tan(x: Real, wide: bool = True) -> Real:

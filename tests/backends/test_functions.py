@@ -1,0 +1,42 @@
+"""Functions of mathematics outside of loops: called, in their near and their far form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.backends.native.mathematics import BINARY, EMITTERS, NARROW, RANGE_LIMIT
+from backsolve.primitive import P
+
+
+def numbers(dtype):
+    limit = RANGE_LIMIT[np.dtype(dtype).name]
+    near = [0.0, -0.0, 0.3, -0.7, 1.5, -40.0, limit, -limit]
+    return np.array([*near, np.nextafter(limit, np.inf), -3 * limit, 1e30, np.inf, np.nan], dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", sorted(set(EMITTERS) & set(vars(P)) - BINARY))
+def test_one_number_as_in_a_loop(name, dtype):
+    """The two ways differ where a narrow form is used, and there by rounding alone."""
+    f = bs.jit(lambda x: getattr(P, name)(x))
+    xs = numbers(dtype)
+    with np.errstate(all="ignore"):
+        many = f(xs)
+        ones = np.array([f(x) for x in xs], dtype)
+    ulps = 4 if name in NARROW else 0
+    np.testing.assert_allclose(ones, many, rtol=ulps * np.finfo(dtype).eps, atol=0)
+    np.testing.assert_array_equal(np.signbit(ones[:2]), np.signbit(many[:2]))
+
+
+def test_a_function_is_emitted_once():
+    def f(x):
+        for _ in range(8):
+            x = np.sin(x) + np.cos(x) * np.exp(-x * x)
+        return x
+
+    text = bs.jit(bs.grad(f)).lower(0.3).stages["llvm"]
+    assert text.count("define internal") <= 4  # run, and at most the functions
+    x = 0.3
+    assert bs.jit(bs.grad(f))(x) == pytest.approx(bs.grad(f)(x), rel=1e-12)

@@ -97,11 +97,11 @@ def nest(b, row, i, worker, number):
     return CODE(0)
 
 
-def caller(module, name, function):
+def caller(module, name, function, run=threads.parallel):
     """`int call_name(context, n, most)`"""
     call = ir.Function(module, ir.FunctionType(CODE, [POINTER, INT, INT]), f"call_{name}")
     b = ir.IRBuilder(call.append_basic_block("entry"))
-    b.ret(b.call(threads.parallel(module), [function, *call.args]))
+    b.ret(b.call(run(module), [function, *call.args]))
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,7 @@ def compiled():
     module = ir.Module("bodies")
     for name, emit in (("mark", mark), ("fail", fail), ("meet", meet), ("nest", nest)):
         caller(module, name, body(module, name, emit))
+    caller(module, "spread", module.get_global("mark"), threads.spread)
     told = ir.Function(module, ir.FunctionType(INT, [INT, INT]), "told")
     b = ir.IRBuilder(told.append_basic_block("entry"))
     b.ret(b.call(threads.workers(module), told.args))
@@ -264,6 +265,8 @@ def test_a_busy_pool_runs_the_same_ranges_serially(compiled):
     with threads.pool().paused():
         np.testing.assert_array_equal(compiled.mark(10)[0], expected(10, 4))
         assert compiled.fail(40, number=0b1100)[1] == 9
+        np.testing.assert_array_equal(compiled.spread(10)[0], expected(10, 1))
+    np.testing.assert_array_equal(compiled.spread(10)[0], expected(10, 4))
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1025, True])
@@ -392,3 +395,41 @@ def test_products_keep_to_one_thread_inside_a_job_and_get_theirs_back(compiled):
         assert call(ctypes.addressof(context), 10, most) == 0
         np.testing.assert_array_equal(rows[:, 0], inside)
         assert get() == 2
+
+
+PRODUCTS = {
+    "rows": ("ik,kj->ij", (300, 200), (200, 100)),
+    "columns": ("ik,kj->ij", (100, 200), (200, 300)),
+    "the first turned": ("ki,kj->ij", (200, 300), (200, 100)),
+    "the second turned": ("ik,jk->ij", (70, 200), (300, 200)),
+    "a vector": ("ik,k->i", (1000, 500), (500,)),
+    "one column": ("ik,kj->ij", (1000, 500), (500, 1)),
+    "fewer lines than threads": ("ik,kj->ij", (2, 60_000), (60_000, 3)),
+    "a stack": ("zik,zkj->zij", (35, 30, 48), (35, 48, 40)),
+    "a stack of two axes": ("yzik,zykj->yzij", (5, 7, 40, 48), (7, 5, 48, 30)),
+    "one matrix for a stack": ("zik,kj->zij", (35, 64, 48), (48, 80)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_large_products_on_any_number_of_threads(name, dtype):
+    subscripts, *shapes = PRODUCTS[name]
+    rng = np.random.default_rng(3)
+    a, b = (rng.normal(size=shape).astype(dtype) for shape in shapes)
+    f = bs.jit(lambda a, b: np.einsum(subscripts, a, b))
+    expected = np.einsum(subscripts, a, b, optimize=True)
+    tolerance = 1e-3 if dtype is np.float32 else 1e-9
+    for number in (1, 2, 3, 7):
+        bs.set_threads(number)
+        np.testing.assert_allclose(f(a, b), expected, rtol=tolerance, atol=tolerance)
+    assert f.stats()["specialisations"][0]["native"]
+
+
+def test_only_large_products_are_spread():
+    blas.pointer("dgemm")
+    f = bs.jit(lambda a, b: a @ b)
+    for size in (32, 256):
+        a = np.ones((size, size))
+        spread = "backsolve_spread" in f.lower(a, a).stages["llvm"]
+        assert spread == (size == 256 and threads.limits_blas())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -19,12 +20,16 @@ from llvmlite import binding, ir
 from ...ir import Shape
 from . import threads
 from .cutting import Put, slice_view
+from .failure import FINE
 from .loops import nest, offset
+from .pool_code import BODY, loop
 from .steps import Site, Step
 from .views import Buffer, View
 
-INT, CINT = ir.IntType(64), ir.IntType(32)
+INT, CINT, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
 THIN = 32  # rows or columns of a product that memory decides on, not arithmetic
+SHARE = 1 << 17  # multiplications worth a thread of their own
+LINES = 32  # rows or columns that a thread takes at least
 SUMMED = 1 << 12  # entries of a product summed up slice by slice
 
 
@@ -70,7 +75,7 @@ class Product(Step):
         return Product(a, b, put(self.c, (0,), "add"), adds=True)
 
     def emit(self, site: Site) -> None:
-        emit_product(site.b, self, site.address)
+        emit_product(site, self)
 
     def describe(self) -> str:
         return f"product {self.a.shape} × {self.b.shape}"
@@ -142,29 +147,96 @@ def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> Non
     b.call(routine, places)
 
 
-def emit_product(b: ir.IRBuilder, step: Product, address: Any) -> None:
-    """C = A B (or C += A B) for every matrix of the stack. `address(view)` gives a typed pointer.
+def emit_product(site: Site, step: Product) -> None:
+    """C = A B (or C += A B) for every matrix of the stack, by all threads if that is worth it.
+
+    They are our own threads, each with a share of all rows (or columns) of the stack. OpenBLAS's own wait
+    for each other inside a product, awake, and stay awake afterwards: on a machine that is busy otherwise
+    they take many times as long as a single thread.
+    """
+    b = site.b
+    m, n = step.c.shape[-2:]
+    count = prod(step.c.shape[:-2])
+    views = (step.a, step.b, step.c)
+    stacks = [x for v in views if (x := v.reshape((count, *v.shape[-2:]))) is not None]
+    lines = max(m, n)  # rows if those are more, else columns
+    most = min(step.flops // (2 * SHARE), -(-count * lines // LINES))
+    starts = [site.address(v) for v in views]
+    pointer("dgemm")
+    if most < 2 or len(stacks) < 3 or not threads.limits_blas():
+
+        def each(b: ir.IRBuilder, place: list[ir.Value]) -> None:
+            offsets = [offset(b, 0, v.strides[:-2], place) for v in views]
+            _gemm(b, step, [b.gep(p, [o]) for p, o in zip(starts, offsets, strict=True)], m, n)
+
+        nest(b, step.c.shape[:-2], each)
+        return
+    A, B, C = (v.strides for v in stacks)
+    strides = [(A[0], A[1]), (B[0], 0), (C[0], C[1])]
+    if m < n:
+        strides = [(A[0], 0), (B[0], B[2]), (C[0], C[2])]
+
+    def share(b: ir.IRBuilder, starts: list[ir.Value], low: ir.Value, high: ir.Value) -> None:
+        end = b.add(b.sdiv(b.sub(high, INT(1)), INT(lines)), INT(1))
+        with loop(b, b.sdiv(low, INT(lines)), end) as k:
+            before = b.mul(k, INT(lines))
+            start, stop = b.sub(low, before), b.sub(high, before)
+            start = b.select(b.icmp_signed(">", start, INT(0)), start, INT(0))
+            stop = b.select(b.icmp_signed("<", stop, INT(lines)), stop, INT(lines))
+            offsets = [offset(b, 0, s, (k, start)) for s in strides]
+            length = b.trunc(b.sub(stop, start), CINT)
+            moved = [b.gep(p, [o]) for p, o in zip(starts, offsets, strict=True)]
+            _gemm(b, step, moved, *((length, n) if m >= n else (m, length)))
+
+    _spread(site, starts, share, count * lines, most)
+
+
+def _spread(site: Site, pointers: list[ir.Value], body: Any, size: int, most: int) -> None:
+    """Run `body(b, pointers, low, high)` over `size` indices on up to `most` threads."""
+    table = ir.LiteralStructType([p.type for p in pointers])
+    function = ir.Function(site.module, BODY, site.name)
+    function.linkage = "internal"
+    context, low, high, _ = function.args
+    inside = ir.IRBuilder(function.append_basic_block("entry"))
+    found = inside.load(inside.bitcast(context, table.as_pointer()))
+    body(inside, [inside.extract_value(found, k) for k in range(len(pointers))], low, high)
+    inside.ret(FINE)
+    b = site.b
+    with b.goto_entry_block():
+        place = b.alloca(table)
+    for k, p in enumerate(pointers):
+        b.store(p, b.gep(place, [CINT(0), CINT(k)]))
+    b.call(threads.spread(site.module), [function, b.bitcast(place, POINTER), INT(size), INT(most)])
+
+
+def _gemm(
+    b: ir.IRBuilder,
+    step: Product,
+    pointers: Sequence[ir.Value],
+    m: int | ir.Value,
+    n: int | ir.Value,
+) -> None:
+    """m rows and n columns of C.
 
     BLAS counts columns first; in its eyes our row-major C = A B is Cᵀ = Bᵀ Aᵀ.
     """
-    m, k = step.a.shape[-2:]
-    n = step.b.shape[-1]
+    a, x, c = pointers
     flip_a, lda = layout(step.a)
     flip_b, ldb = layout(step.b)
     flips = ["T" if flip else "N" for flip in (flip_b, flip_a)]
-    views = (step.a, step.b, step.c)
-    starts = [address(v) for v in views]
+    sizes = [_by_address(b, size) for size in (n, m)]
+    k, ldc = step.a.shape[-1], max(step.c.shape[-1], 1)
     start = 1.0 if step.adds else 0.0
+    fortran(b, step.c.dtype, "gemm", *flips, *sizes, k, 1.0, x, ldb, a, lda, start, c, ldc)
 
-    def each(b: ir.IRBuilder, place: list[ir.Value]) -> None:
-        a, x, y = (
-            b.gep(p, [offset(b, 0, v.strides[:-2], place)])
-            for p, v in zip(starts, views, strict=True)
-        )
-        sizes = (n, m, k)
-        fortran(b, step.c.dtype, "gemm", *flips, *sizes, 1.0, x, ldb, a, lda, start, y, max(n, 1))
 
-    nest(b, step.c.shape[:-2], each)
+def _by_address(b: ir.IRBuilder, size: int | ir.Value) -> int | ir.Value:
+    if isinstance(size, int):
+        return size
+    with b.goto_entry_block():
+        slot = b.alloca(CINT)
+    b.store(size, slot)
+    return slot
 
 
 def layout(view: View) -> tuple[bool, int]:

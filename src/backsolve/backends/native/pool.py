@@ -25,7 +25,7 @@ class Pool:
             binding.add_symbol(PREFIX + name, address_of(name))
         engine, _ = load(str(emit_pool()))
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # it outlives the interpreter
-        for name in ("backsolve_parallel", "backsolve_workers"):
+        for name in ("backsolve_parallel", "backsolve_spread", "backsolve_workers"):
             binding.add_symbol(name, engine.get_function_address(name))
         self.words = Words.from_address(engine.get_global_value_address("words"))
         self.words[Word.THREADS] = threads

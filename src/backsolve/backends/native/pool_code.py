@@ -81,7 +81,9 @@ def emit_pool() -> ir.Module:
     work = emit.part()
     wake = emit.wake()
     worker = emit.worker(work, wake)
-    emit.parallel(workers, work, wake, emit.start(worker))
+    parts = (workers, work, emit.start(worker), emit.share(work, wake))
+    emit.parallel("backsolve_parallel", *parts)
+    emit.parallel("backsolve_spread", *parts)
     emit.spin()
     emit.try_lock()
     return module
@@ -280,9 +282,9 @@ class Emitter:
         b.ret(ir.IntType(1)(1))
         return function
 
-    def parallel(self, workers: Any, work: Any, wake: Any, start: Any) -> None:
-        """i32 backsolve_parallel(body, context, n, most)"""
-        function = self.open("backsolve_parallel", CODE, [BODY.as_pointer(), POINTER, INT, INT])
+    def parallel(self, name: str, workers: Any, work: Any, start: Any, share: Any) -> None:
+        """i32 name(body, context, n, most)"""
+        function = self.open(name, CODE, [BODY.as_pointer(), POINTER, INT, INT])
         b = self.b
         body, context, n, most = function.args
         ranges = b.call(workers, [n, most])
@@ -292,21 +294,26 @@ class Emitter:
             b.ret(b.call(body, [context, INT(0), n, INT(0)]))
         with b.if_then(self.swap(self.word(Word.BUSY), INT(0), INT(1))):
             with b.if_then(b.call(start, [ranges])):
-                code = self.share(work, wake, body, context, n, ranges)
+                code = b.call(share, [body, context, n, ranges])
                 self.store(INT(0), self.word(Word.BUSY))
                 b.ret(code)
             self.store(INT(0), self.word(Word.BUSY))
-        # The pool is busy (maybe with the body that calls): the same ranges, one by one.
+        # The pool is busy, maybe with the body that calls.
+        if name == "backsolve_spread":
+            b.ret(b.call(body, [context, INT(0), n, INT(0)]))
+            return
         with loop(b, INT(0), ranges) as k:
             code = b.call(work, [body, context, n, ranges, k])
             with b.if_then(b.icmp_signed("!=", code, FINE), likely=False):
                 b.ret(code)
         b.ret(FINE)
 
-    def share(self, work: Any, wake: Any, *job: ir.Value) -> ir.Value:
-        """Run a job on all workers; the code of the first range that has one."""
+    def share(self, work: Any, wake: Any) -> Any:
+        """i32 share(body, context, n, ranges): run a job on all workers."""
+        function = self.open("share", CODE, [BODY.as_pointer(), POINTER, INT, INT])
+        function.linkage = "internal"
         b = self.b
-        body, context, n, ranges = job
+        body, context, n, ranges = function.args
         get, set_ = (b.load(self.word(x)) for x in (Word.BLAS_GET, Word.BLAS_SET))
         has_blas = b.icmp_signed("!=", set_, INT(0))
         with b.if_then(has_blas):
@@ -320,8 +327,7 @@ class Emitter:
         pending = self.word(Word.PENDING)
         self.store(b.sub(ranges, INT(1)), pending)
         b.call(wake, [INT(0)])
-        with b.goto_entry_block():
-            code = b.alloca(CODE)
+        code = b.alloca(CODE)
         b.store(b.call(work, [body, context, n, ranges, INT(0)]), code)
         with (
             loop(b, INT(1), ranges) as k,
@@ -343,7 +349,8 @@ class Emitter:
         with b.if_then(has_blas):
             self.call(set_, VOID, [b.trunc(b.load(self.word(Word.BLAS_THREADS)), CINT)])
             b.store(INT(0), self.word(Word.BLAS_THREADS))
-        return b.load(code)
+        b.ret(b.load(code))
+        return function
 
     def spin(self) -> None:
         """void spin(turns): to measure a turn."""

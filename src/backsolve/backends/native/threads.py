@@ -8,7 +8,9 @@ which runs the body over n indices in T even ranges, T = min(set_threads' number
 range k, worker 0 on the calling thread; it returns when all are done, with the first code that is not 0.
 `b.call(threads.workers(module), [n, most])` tells T beforehand (hand it on as `most`: another thread may
 call set_threads in between). Inside another parallel body, or while another thread has the pool, the same
-T ranges run one after another on the calling thread. Bodies touch no Python object; nobody needs the GIL.
+T ranges run one after another on the calling thread. `threads.spread` is the same for bodies that do not mind
+how many ranges there are: on a busy pool it runs the body once, over all. Bodies touch no Python object, do not
+wait for each other, and nobody needs the GIL.
 """
 
 from __future__ import annotations
@@ -62,6 +64,13 @@ def parallel(module: ir.Module) -> ir.Function:
     return _declared(module, "backsolve_parallel", CODE, [BODY.as_pointer(), POINTER, INT, INT])
 
 
+def spread(module: ir.Module) -> ir.Function:
+    """`i32 backsolve_spread(body, i8* context, i64 n, i64 most)`, declared in a module."""
+    from .pool_code import BODY, CODE, INT, POINTER
+
+    return _declared(module, "backsolve_spread", CODE, [BODY.as_pointer(), POINTER, INT, INT])
+
+
 def workers(module: ir.Module) -> ir.Function:
     """`i64 backsolve_workers(i64 n, i64 most)`, declared in a module."""
     from .pool_code import INT
@@ -87,6 +96,11 @@ def limit_blas(wrapper: str | None = None) -> None:
     with _lock:
         _wrapper = wrapper or _wrapper
         _apply()
+
+
+def limits_blas() -> bool:
+    """Whether products inside a job keep to one thread each (of OpenBLAS, which can be told so)."""
+    return _blas() is not None
 
 
 def _declared(module: Any, name: str, result: Any, args: Any) -> Any:

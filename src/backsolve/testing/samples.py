@@ -7,7 +7,6 @@ REFERENCES (references.py). Any other row lists its calls in CALLS.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from ..primitive import PRIMITIVES, Binary, Primitive, Unary
+from .draws import ANY, POSITIVE, Matrices, draw, spread
 from .references import REFERENCES, Shape, key_of
 
 FLOATS = ("float32", "float64", "complex64", "complex128")
@@ -45,7 +45,7 @@ class Case:
 
 # ---- element-wise rows: what each argument may be
 
-ANY, POSITIVE, INSIDE = "any", (0.3, 2.0), (-0.9, 0.9)
+INSIDE = (-0.9, 0.9)
 DOMAINS: dict[str, Sequence[Any]] = {
     "arccos": [INSIDE],
     "arccosh": [(1.2, 3.0)],
@@ -111,14 +111,6 @@ class Call:
     args: Sequence[Any]
     params: dict[str, Any] = field(default_factory=dict)
     dtypes: Sequence[str] = (*FLOATS, "int64", "bool")
-
-
-@dataclass(frozen=True)
-class Matrices:
-    """A stack of matrices of a kind: "definite" (and Hermitian), or "regular"."""
-
-    shape: Shape
-    kind: str = "regular"
 
 
 def _contract(subscripts: str, *shapes: Shape, sizes: Any = ()) -> Call:
@@ -336,7 +328,7 @@ def _case(
     params: Any,
     ref: Any,
 ) -> Case:
-    dtypes = _spread(dtype, kinds)
+    dtypes = spread(dtype, kinds)
 
     def make(rng: np.random.Generator) -> list[Any]:
         triples = zip(kinds, shapes, dtypes, strict=True)
@@ -345,58 +337,10 @@ def _case(
     return Case(prim, dtype, "×".join(str(s) for s in shapes), make, params, ref)
 
 
-def _spread(dtype: str, kinds: Sequence[Any]) -> list[str]:
-    """One dtype per argument: those of a mixture in turn."""
-    turn = itertools.cycle(dtype.split("+"))
-    return [next(turn) if _is_free(k) else "" for k in kinds]
-
-
-def _is_free(kind: Any) -> bool:
-    return (
-        isinstance(kind, tuple) or kind in (ANY, *MATRICES)
-        if not isinstance(kind, np.ndarray)
-        else False
-    )
-
-
-MATRICES = ("definite", "regular")
-
-
-def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
-    """Random values of a kind: ANY keeps off 0, (low, high) is an interval, an array is itself."""
-    if isinstance(kind, np.ndarray):
-        return kind
-    if kind in MATRICES:
-        return _draw_matrices(rng, kind, shape, dtype)
-    if kind == "bool" or dtype == "bool":
-        return np.asarray(rng.random(shape) < 0.5)[()]
-    if kind in ("integer", "small"):
-        return rng.integers(0, 4, shape)
-    if dtype in ("int64", "int32"):
-        return np.asarray(rng.integers(1, 5, shape)).astype(dtype)[()]
-    low, high = POSITIVE if kind == ANY else kind
-    x = rng.uniform(low, high, shape)
-    if kind == ANY:
-        x = x * rng.choice([-1.0, 1.0], shape)
-    if "complex" in dtype:  # off the real axis, where branch cuts lie
-        x = x + 1j * rng.uniform(0.2, 0.8, shape) * rng.choice([-1.0, 1.0], shape)
-    if "python" in dtype:
-        return np.asarray(x).item()
-    return np.asarray(x).astype(dtype)[()]
-
-
-def _draw_matrices(rng: np.random.Generator, kind: str, shape: Shape, dtype: str) -> Any:
-    x = draw(rng, (-1.0, 1.0), shape, dtype)
-    x = np.asarray(x + 2 * np.eye(shape[-1]))
-    if kind == "definite":
-        x = x @ np.conjugate(np.swapaxes(x, -1, -2))
-    return x.astype(dtype)
-
-
 def _defined(reference: Any, kinds: Sequence[Any], dtype: str, params: Any) -> bool:
     """Whether NumPy (or SciPy) knows the function for these dtypes."""
     rng = np.random.default_rng(0)
-    args = [draw(rng, k, (), d) for k, d in zip(kinds, _spread(dtype, kinds), strict=True)]
+    args = [draw(rng, k, (), d) for k, d in zip(kinds, spread(dtype, kinds), strict=True)]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)

@@ -10,6 +10,7 @@ np.divide and raised by np.power, which say inf.
 
 from __future__ import annotations
 
+import importlib
 import operator
 from typing import Any
 
@@ -270,13 +271,11 @@ where = elementwise(
 )
 
 
-def _run_clip(a: Any, low: Any, high: Any) -> Any:
-    return np.minimum(np.maximum(a, low), high)
-
-
+# The ufunc below np.clip, without the long way there.
+_CLIP = getattr(importlib.import_module("numpy._core.umath"), "clip", np.clip)
 clip = elementwise(
     "clip",
-    _run_clip,
+    _CLIP,
     (
         lambda a, b, c: Mask(np.logical_and(np.greater_equal(a, b), np.less_equal(a, c))),
         lambda a, b, c: Mask(np.logical_and(np.less(a, b), np.less_equal(b, c))),

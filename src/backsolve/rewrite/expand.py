@@ -28,25 +28,34 @@ def expand(program: Program) -> Program:
         values.update(program.constants)
         for e in program.equations:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
-            call = EXPANSIONS[e.primitive.name] if _is_expanded(e) else e.primitive
-            values[e.outputs[0]] = _as(e.outputs[0].dtype, call(*inputs, **e.params))
+            out = e.outputs[0].dtype
+            call: Callable[..., Any] = e.primitive
+            if _is_expanded(e):
+                call = EXPANSIONS[e.primitive.name]
+                if out.kind == "f":  # NumPy computes with integers as with floats
+                    inputs = [_float(out, a) for a in inputs]
+            values[e.outputs[0]] = _as(out, call(*inputs, **e.params))
         return [values[a] if type(a) is Var else a for a in program.outputs]
 
     return stage(run, [v.type for v in program.inputs], names)[0]
 
 
 def _is_expanded(e: Equation) -> bool:
-    """The expansions are formulas on real numbers."""
+    """The expansions are formulas on real numbers, but for some."""
     if e.primitive.name == "contract":
         return needs_splitting(e)
     if e.primitive.name in PLACES:
         return is_place(e)
-    types = [type_of(a) for a in (*e.inputs, *e.outputs)]
-    return e.primitive.name in EXPANSIONS and all(t.weak or t.dtype.kind == "f" for t in types)
+    kinds = {type_of(a).dtype.kind for a in (*e.inputs, *e.outputs)}
+    return e.primitive.name in EXPANSIONS and ("c" not in kinds or e.primitive.name in ANY_KIND)
 
 
 def _as(dtype: np.dtype[Any], y: Any) -> Any:
     return y if y.dtype == dtype else y.astype(dtype)
+
+
+def _float(dtype: np.dtype[Any], a: Any) -> Any:
+    return a.astype(dtype) if hasattr(a, "astype") and a.dtype.kind in "biu" else a
 
 
 def _dropped(y: Any, a: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -150,6 +159,9 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     "logit": lambda a: np.log(a / (1 - a)),
     "ndtr": lambda a: 0.5 * _erfc(a * float(-np.sqrt(0.5))),
 }
+
+
+ANY_KIND = {"fmax", "fmin"}
 
 
 def _erfc(x: Any) -> Any:

@@ -45,7 +45,7 @@ def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
         return np.asarray(rng.random(shape) < 0.5)[()]
     if kind in ("integer", "small"):
         return rng.integers(0, 4, shape)
-    if dtype in ("int64", "int32"):
+    if "int" in dtype:
         return np.asarray(rng.integers(1, 5, shape)).astype(dtype)[()]
     low, high = POSITIVE if kind == ANY else kind
     x = rng.uniform(low, high, shape)

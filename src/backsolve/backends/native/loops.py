@@ -14,21 +14,22 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, Shape, Var
-from .elementwise import (
+from .elementwise import FUNCTIONS, combine, emit, start_of
+from .failure import CODE, FINE, fail_if
+from .mathematics.kernels import interleaved
+from .numbers.integer import REFUSED, while_
+from .numbers.registers import (
     BOOL,
-    BYTE,
-    COMBINE,
-    FUNCTIONS,
+    Register,
     convert,
-    emit,
+    each,
+    load,
     memory_type,
     number,
+    parts,
     register_type,
-    start_of,
+    store,
 )
-from .failure import CODE, FINE, fail_if
-from .integers import REFUSED, while_
-from .mathematics.kernels import interleaved
 from .views import Buffer, View
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Emitter:
                     v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
                     if k in self.in_register:
                         slot = (k, r) if (k, r) in new else (k, 0)
-                        new[slot] = COMBINE[how](b, new[slot], v, view.dtype)
+                        new[slot] = combine(b, how, new[slot], v, view.dtype)
                     else:
                         self._combine_in_memory(b, how, view, place, v)
             return list(new.values())
@@ -180,7 +181,7 @@ class Emitter:
     def _combine_in_memory(self, b: ir.IRBuilder, how: str, view: View, place: Any, v: Any) -> None:
         address = self._address(b, view, place)
         old = load(b, address, view.dtype)
-        store(b, COMBINE[how](b, old, v, view.dtype), address, view.dtype)
+        store(b, combine(b, how, old, v, view.dtype), address, view.dtype)
 
     def _statements(self, b: ir.IRBuilder, place: list[ir.Value]) -> dict[Var, Any]:
         values: dict[Var, Any] = {}
@@ -204,7 +205,7 @@ class Emitter:
             self.pointers[w.place.view.buffer], [self.indexed(b, w.place, values, place)]
         )
         if w.how != "set":
-            v = COMBINE[w.how](b, load(b, address, dtype), v, dtype)
+            v = combine(b, w.how, load(b, address, dtype), v, dtype)
         store(b, v, address, dtype)
 
     def indexed(
@@ -237,9 +238,9 @@ class Emitter:
                 return values[a], dtype
             known = self.numbers[a]
             return number(known, np.dtype(known.dtype)), np.dtype(known.dtype)
-        dtype = np.dtype(like) if like != np.bool_ or type(a) is bool else np.dtype(type(a))
-        if type(a) is float and dtype.kind != "f":
-            dtype = np.dtype(float)
+        dtype = np.dtype(like)
+        if "biufc".index(dtype.kind) < "biufc".index(np.dtype(type(a)).kind):
+            dtype = np.dtype(type(a))
         return number(a, dtype), dtype
 
     def entry(self, b: ir.IRBuilder, buffer: Buffer, at: ir.Value) -> ir.Value:
@@ -253,16 +254,6 @@ class Emitter:
 
     def offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
         return offset(b, view.offset, self.strides[id(view)], place)
-
-
-def load(b: ir.IRBuilder, address: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
-    """An entry from memory, where a boolean takes a byte."""
-    v = b.load(address)
-    return b.icmp_unsigned("!=", v, BYTE(0)) if dtype == np.bool_ else v
-
-
-def store(b: ir.IRBuilder, v: ir.Value, address: ir.Value, dtype: np.dtype[Any]) -> None:
-    b.store(b.zext(v, BYTE) if dtype == np.bool_ else v, address)
 
 
 def offset(b: ir.IRBuilder, start: int, strides: Sequence[int], place: Sequence[Any]) -> ir.Value:
@@ -314,8 +305,8 @@ def range_loop(
 
 
 def loop_with(
-    b: ir.IRBuilder, count: int, starts: list[ir.Value], body: Any, side_by_side: int = 0
-) -> list[ir.Value]:
+    b: ir.IRBuilder, count: int, starts: list[Register], body: Any, side_by_side: int = 0
+) -> list[Register]:
     """for i in range(count): state = body(i, state); the final state. `b` ends up behind the loop."""
     if count == 0:
         return starts
@@ -327,17 +318,13 @@ def loop_with(
     b.position_at_end(head)
     i = b.phi(INT)
     i.add_incoming(INT(0), before)
-    state = []
-    for start in starts:
-        phi = b.phi(start.type)
-        phi.add_incoming(start, before)
-        state.append(phi)
+    state = [each(lambda x: b.phi(x.type), start) for start in starts]
+    _arrive(state, starts, before)
     after = body(b, i, state)
     following = b.add(i, INT(1), flags=("nsw", "nuw"))
     end = b.block
     i.add_incoming(following, end)
-    for phi, value in zip(state, after, strict=True):
-        phi.add_incoming(value, end)
+    _arrive(state, after, end)
     done = b.append_basic_block("done")
     branch = b.cbranch(b.icmp_unsigned("<", following, INT(count)), head, done)
     if side_by_side:
@@ -366,6 +353,12 @@ def loop_between(
     b.position_at_end(done)
 
 
+def _arrive(phis: list[Register], values: list[Register], block: Any) -> None:
+    for phi, value in zip(phis, values, strict=True):
+        for x, v in zip(parts(phi), parts(value), strict=True):
+            x.add_incoming(v, block)
+
+
 def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:
     """Drop axes of length 1, and join neighbours that every view walks with even steps."""
     keep = [k for k, n in enumerate(shape) if n != 1]
@@ -379,6 +372,3 @@ def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, lis
             columns = [(*s[:k], s[k + 1], *s[k + 2 :]) for s in columns]
         k -= 1
     return shape, columns
-
-
-__all__ = ["emit_kernel", "loop", "merge_axes", "register_type"]

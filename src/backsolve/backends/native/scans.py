@@ -19,8 +19,8 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation
-from .elementwise import convert
 from .loops import load, loop_with, merge_axes, nest, offset, store
+from .numbers.registers import convert
 from .steps import Site, Step
 from .views import Buffer, View
 

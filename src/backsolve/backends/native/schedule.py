@@ -18,9 +18,9 @@ from .constants import same_bits, without_copies
 from .contraction import lower_contraction
 from .failure import Failures
 from .indexing import LOWER as INDEXING
-from .integers import REFUSED
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
+from .numbers.integer import REFUSED
 from .scans import LOWER as SCANS
 from .sorting import LOWER as SORTING
 from .steps import Step, Zero
@@ -231,6 +231,8 @@ class Schedule:
         name = e.primitive.name
         if not all(fits(a, e) for a in e.inputs):
             raise Unsupported(f"{name} with a Python number that its dtype cannot hold")
+        if e.outputs[0].type.weak and e.outputs[0].dtype.kind in "iu":
+            raise Unsupported(f"{name} of Python integers, which have no bounds,")
         method = getattr(self, f"_lower_{name}", None)
         if name in LOWER:
             LOWER[name](self, e)
@@ -306,8 +308,6 @@ class Schedule:
         )
         assert kept is not None
         how = REDUCTIONS[e.primitive.name]
-        if out.dtype == np.bool_:
-            how = {"max": "or", "min": "and"}.get(how, how)
         kernel.reductions.append((how, a, kept.broadcast(domain)))
         kernel.axes = axes
         self.views[out] = view

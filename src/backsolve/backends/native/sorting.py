@@ -14,9 +14,9 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, type_of
-from .elementwise import convert
 from .indexing import Axis
 from .loops import load, loop, loop_with, nest, offset, range_loop
+from .numbers.registers import convert
 from .steps import Site, Step
 from .views import Buffer, View
 

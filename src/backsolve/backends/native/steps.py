@@ -13,8 +13,8 @@ from typing import Any
 from llvmlite import ir
 
 from ...ir import Var
-from .elementwise import memory_type
 from .failure import CODE, FINE, call_step
+from .numbers.registers import memory_type
 from .views import Buffer, View
 
 INT = ir.IntType(64)

@@ -16,10 +16,11 @@ from llvmlite import ir
 
 from .arena import lay_out
 from .cutting import Plan, find_plan
-from .elementwise import memory_type, start_of
+from .elementwise import start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
 from .loops import fill, load, loop, loop_between, store
+from .numbers.registers import memory_type
 from .steps import INT, POINTER, Pointers, Site, Step
 from .views import Buffer, View
 

@@ -1,4 +1,4 @@
-"""Element-wise operations on integers and booleans that take more than one instruction.
+"""Integers of every width, signed and unsigned, and booleans, which are one bit.
 
 As NumPy has them: division rounds down and by 0 gives 0, a shift by all bits or more gives what is
 left of the sign, and arithmetic wraps around.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from llvmlite import ir
 
-Rule = Callable[..., ir.Value]
-BOOL = ir.IntType(1)
+from .real import TESTS, Rule, intrinsic
+from .registers import BOOL, BYTE, convert
 
 
 def _divisor(b: ir.IRBuilder, y: ir.Value, signed: bool) -> tuple[ir.Value, list[ir.Value]]:
@@ -67,6 +68,8 @@ def power(signed: bool) -> Rule:
 
     def rule(b: ir.IRBuilder, x: ir.Value, n: ir.Value) -> ir.Value:
         one = x.type(1)
+        if isinstance(n, ir.Constant):
+            return multiplied_out(b, x, max(int(n.constant), 0))
         _, result, _ = while_(
             b,
             [n, one, x],
@@ -80,6 +83,13 @@ def power(signed: bool) -> Rule:
         return result
 
     return rule
+
+
+def multiplied_out(b: ir.IRBuilder, x: ir.Value, n: int) -> ir.Value:
+    y = x.type(1)
+    while n:
+        y, x, n = b.mul(y, x) if n & 1 else y, b.mul(x, x), n >> 1
+    return y
 
 
 def gcd(signed: bool) -> Rule:
@@ -162,6 +172,42 @@ def _shift(left: bool, signed: bool) -> Rule:
     return rule
 
 
+def _test(op: str, signed: bool) -> Rule:
+    return lambda b, x, y: (b.icmp_signed if signed else b.icmp_unsigned)(op, x, y)
+
+
+def compare_across(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value, first: bool) -> ir.Value:
+    """A signed and an unsigned 64-bit integer, exactly; `first` says that x is the signed one."""
+    signed = x if first else y
+    below = b.icmp_signed("<", signed, signed.type(0))
+    plain = b.icmp_unsigned(TESTS[name], x, y)
+    smaller = name in (("less", "less_equal") if first else ("greater", "greater_equal"))
+    return b.select(below, BOOL(int(smaller or name == "not_equal")), plain)
+
+
+def _reciprocal(signed: bool) -> Rule:
+    """1/x as a float, cut off: what 1/0 becomes is what that conversion makes of infinity."""
+
+    def rule(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+        dtype, double = np.dtype(f"{'i' if signed else 'u'}{x.type.width // 8}"), np.dtype("f8")
+        y = b.fdiv(ir.Constant(ir.DoubleType(), 1.0), convert(b, x, dtype, double))
+        return convert(b, y, double, dtype)
+
+    return rule
+
+
+def _bitwise_count(signed: bool) -> Rule:
+    def rule(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+        count = intrinsic("llvm.ctpop")(b, absolute(b, x) if signed else x)
+        return count if x.type == BYTE else b.trunc(count, BYTE)
+
+    return rule
+
+
+def _clip(lower: Rule, upper: Rule) -> Rule:
+    return lambda b, x, low, high: upper(b, lower(b, x, low), high)
+
+
 def _same(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return x
 
@@ -170,15 +216,26 @@ def _always(truth: bool) -> Rule:
     return lambda b, x: BOOL(int(truth))
 
 
-_WHOLE = {
+_WHOLE: dict[str, Rule] = {
     **dict.fromkeys(("floor", "ceil", "trunc", "conjugate", "real"), _same),
     **dict.fromkeys(("isnan", "isinf", "isposinf", "isneginf"), _always(False)),
     "isfinite": _always(True),
+    "imag": lambda b, x: x.type(0),
+    "bitwise_and": lambda b, x, y: b.and_(x, y),
+    "bitwise_or": lambda b, x, y: b.or_(x, y),
+    "bitwise_xor": lambda b, x, y: b.xor(x, y),
+    "invert": lambda b, x: b.not_(x),
 }
 
 
 def _integers(signed: bool) -> dict[str, Rule]:
     return {
+        "add": lambda b, x, y: b.add(x, y),
+        "subtract": lambda b, x, y: b.sub(x, y),
+        "multiply": lambda b, x, y: b.mul(x, y),
+        "negative": lambda b, x: b.neg(x),
+        "square": lambda b, x: b.mul(x, x),
+        "reciprocal": _reciprocal(signed),
         "floor_divide": floor_divide(signed),
         "remainder": remainder(signed),
         "fmod": fmod(signed),
@@ -187,8 +244,11 @@ def _integers(signed: bool) -> dict[str, Rule]:
         "lcm": lcm(signed),
         "left_shift": _shift(True, signed),
         "right_shift": _shift(False, signed),
-        "fmax": _chosen(">", signed),
-        "fmin": _chosen("<", signed),
+        "bitwise_count": _bitwise_count(signed),
+        **dict.fromkeys(("maximum", "fmax"), _chosen(">", signed)),
+        **dict.fromkeys(("minimum", "fmin"), _chosen("<", signed)),
+        "clip": _clip(_chosen(">", signed), _chosen("<", signed)),
+        **{name: _test(op, signed) for name, op in TESTS.items()},
         **_WHOLE,
     }
 
@@ -201,18 +261,37 @@ REFUSED: dict[str, tuple[type[Exception], str, Rule]] = {
         lambda b, x, n: b.icmp_signed("<", n, n.type(0)),
     )
 }
-SIGNED: dict[str, Rule] = {**_integers(True), "absolute": absolute, "sign": _sign}
-UNSIGNED: dict[str, Rule] = {**_integers(False), "absolute": _same}
-LOGIC: dict[str, Rule] = {
-    "add": lambda b, x, y: b.or_(x, y),
-    "multiply": lambda b, x, y: b.and_(x, y),
-    **dict.fromkeys(("maximum", "fmax"), lambda b, x, y: b.or_(x, y)),
-    **dict.fromkeys(("minimum", "fmin"), lambda b, x, y: b.and_(x, y)),
-    "clip": lambda b, x, low, high: b.and_(b.or_(x, low), high),
-    "less": lambda b, x, y: b.and_(b.not_(x), y),
-    "less_equal": lambda b, x, y: b.or_(b.not_(x), y),
-    "greater": lambda b, x, y: b.and_(x, b.not_(y)),
-    "greater_equal": lambda b, x, y: b.or_(x, b.not_(y)),
+SIGNED: dict[str, Rule] = {
+    **_integers(True),
+    "absolute": absolute,
+    "sign": _sign,
+    "signbit": lambda b, x: b.icmp_signed("<", x, x.type(0)),
+}
+UNSIGNED: dict[str, Rule] = {
+    **_integers(False),
     "absolute": _same,
+    "sign": lambda b, x: b.zext(b.icmp_unsigned("!=", x, x.type(0)), x.type),
+    "signbit": _always(False),
+}
+
+
+def _or(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.or_(x, y)
+
+
+def _and(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.and_(x, y)
+
+
+LOGIC: dict[str, Rule] = {
+    **dict.fromkeys(("add", "logical_or", "maximum", "fmax"), _or),
+    **dict.fromkeys(("multiply", "logical_and", "minimum", "fmin"), _and),
+    "logical_xor": lambda b, x, y: b.xor(x, y),
+    "logical_not": lambda b, x: b.not_(x),
+    "clip": _clip(_or, _and),
+    "absolute": _same,
+    "signbit": _always(False),
+    "bitwise_count": lambda b, x: b.zext(x, BYTE),
+    **{name: _test(op, False) for name, op in TESTS.items()},
     **_WHOLE,
 }

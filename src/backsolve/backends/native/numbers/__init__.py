@@ -1,0 +1,1 @@
+"""Arithmetic on one entry, by kind of number."""

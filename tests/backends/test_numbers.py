@@ -1,0 +1,140 @@
+"""Compiled arithmetic at the edges of every dtype: limits, wrap-round, signed zeros, NaN, infinities."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.testing.samples import EVERY_INTEGER
+
+INTEGERS = [np.dtype(t) for t in EVERY_INTEGER]
+UNARY = (
+    "absolute sign negative square reciprocal invert bitwise_count signbit floor isfinite real imag"
+)
+BINARY = (
+    "add subtract multiply maximum minimum fmax fmin fmod gcd lcm left_shift right_shift "
+    "bitwise_and bitwise_or bitwise_xor equal not_equal less less_equal greater greater_equal "
+    "logical_and logical_or logical_xor"
+)
+FLOATS = np.array(
+    [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-310, 5e-324, 1e300, -1e300, np.inf, -np.inf, np.nan]
+)
+
+
+def edges(dtype):
+    if dtype == np.bool_:
+        return np.array([False, True])
+    limits = np.iinfo(dtype)
+    values = {limits.min, limits.min + 1, -3, -1, 0, 1, 2, 7, limits.max - 1, limits.max}
+    return np.array([v for v in sorted(values) if limits.min <= v <= limits.max], dtype)
+
+
+def compare(functions, *args):
+    """Compiled together, the functions give NumPy's bits, on arrays long enough to be vectorised too.
+
+    Returns how many of them NumPy has for these dtypes.
+    """
+    arrays = [np.tile(a, 9) for a in args]
+    known, expected = [], []
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for f in functions:
+            try:
+                y = f(*arrays)
+            except TypeError:
+                continue
+            if y.dtype != np.float16:
+                known.append(f)
+                expected.append(y)
+        compiled = bs.jit(lambda *xs: [f(*xs) for f in known])
+        results = compiled(*arrays)
+    (made,) = compiled.stats()["specialisations"]
+    assert made["native"], made["reason"]
+    for f, got, y in zip(known, results, expected, strict=True):
+        assert got.dtype == y.dtype
+        np.testing.assert_array_equal(got, y, err_msg=str(f))
+        if got.dtype.kind == "f":
+            numbers = ~np.isnan(y)
+            np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(y)[numbers], str(f))
+    return len(known)
+
+
+def named(names):
+    return [getattr(np, name) for name in names.split()]
+
+
+def pairs(x, y):
+    return [a.ravel() for a in np.meshgrid(x, y)]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+class TestIntegers:
+    def test_unary(self, dtype):
+        assert compare(named(UNARY), edges(dtype)) >= 6
+
+    def test_binary(self, dtype):
+        assert compare(named(BINARY), *pairs(edges(dtype), edges(dtype))) >= 14
+
+    def test_power(self, dtype):
+        exponents = np.array([0, 1, 2, 3, 7, 63, 64, 100]).astype(dtype)
+        assert compare([np.power, lambda x, n: x**3], *pairs(edges(dtype), exponents)) == 2
+
+    def test_casts(self, dtype):
+        others = [*INTEGERS, np.dtype("f4"), np.dtype("f8")]
+        assert compare([lambda x, to=t: x.astype(to) for t in others], edges(dtype)) == 11
+        inside = np.array([0.0, 0.9, 1.5, 100.7])
+        both = [lambda x, y: x.astype(dtype), lambda x, y: y.astype(dtype)]
+        assert compare(both, inside, inside.astype(np.float32)) == 2
+
+    def test_reductions(self, dtype):
+        functions = [lambda x, f=f: f(x[None], axis=1) for f in named("sum prod max min any all")]
+        assert compare(functions, edges(dtype)) == 6
+
+    def test_mixed(self, dtype):
+        for other in INTEGERS[::2]:
+            functions = named("add multiply less equal maximum")
+            assert compare(functions, *pairs(edges(dtype), edges(other))) == 5
+
+
+def test_signed_and_unsigned_compare_exactly():
+    x, y = pairs(edges(np.dtype("i8")), edges(np.dtype("u8")))
+    tests = named("equal not_equal less less_equal greater greater_equal")
+    assert compare(tests, x, y) == compare(tests, y, x) == 6
+
+
+def test_a_negative_power_of_an_integer_is_an_error():
+    f = bs.jit(np.power)
+    np.testing.assert_array_equal(f(np.array([2, 3]), np.array([3, 2])), [8, 9])
+    with pytest.raises(ValueError, match="negative integer powers"):
+        f(np.array([2, 3]), np.array([3, -2]))
+    with pytest.raises(ValueError, match="negative integer powers"):
+        bs.jit(lambda x: x**-1)(np.array([2, 3]))
+
+
+def test_python_integers_have_no_bounds():
+    f = bs.jit(lambda x, n: x + n * n * n)
+    np.testing.assert_array_equal(f(np.ones(1), 2**30), 1.0 + 2**90)
+    with pytest.raises(OverflowError):
+        bs.jit(lambda x, n: x + n)(np.ones(2, np.uint8), 300)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+class TestFloats:
+    def test_pairs(self, dtype):
+        with np.errstate(over="ignore"):
+            x, y = pairs(FLOATS.astype(dtype), FLOATS.astype(dtype))
+        functions = named("nextafter copysign floor_divide remainder fmod divide maximum fmin")
+        functions += [lambda x, y: np.clip(x, y, 1.0), lambda x, y: np.clip(x, -1.0, y)]
+        assert compare(functions, x, y) == 10
+        assert compare(named("spacing signbit sign rint floor trunc"), x) == 6
+
+    def test_ldexp(self, dtype):
+        values = np.array([1.0, -1.5, 1.7e-5, 3e-300, 1e300, 0.0, -0.0, np.inf, np.nan, 4.9e-322])
+        exponents = np.array([0, 1, -1, 52, -1060, -1074, -1075, 2000, -2100, 2**40, -(2**40)])
+        with np.errstate(over="ignore"):
+            x, n = pairs(values.astype(dtype), exponents)
+        assert compare([np.ldexp], x, n)
+        assert compare([np.ldexp], x, np.clip(n, -3000, 3000).astype(np.int32))

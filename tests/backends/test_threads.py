@@ -111,6 +111,7 @@ def compiled():
     for name, emit in (("mark", mark), ("fail", fail), ("meet", meet), ("nest", nest)):
         caller(module, name, body(module, name, emit))
     caller(module, "spread", module.get_global("mark"), threads.spread)
+    caller(module, "ranges", module.get_global("mark"), threads.ranges)
     told = ir.Function(module, ir.FunctionType(INT, [INT, INT]), "told")
     b = ir.IRBuilder(told.append_basic_block("entry"))
     b.ret(b.call(threads.workers(module), told.args))
@@ -237,6 +238,14 @@ def test_the_number_may_change_at_any_time(compiled):
         bs.set_threads(number)
         assert bs.get_threads() == number
         np.testing.assert_array_equal(compiled.mark(100)[0], expected(100, number))
+
+
+def test_as_many_ranges_as_asked_for(compiled):
+    bs.set_threads(2)
+    for asked, made in ((1, 1), (4, 4), (200, 100)):
+        np.testing.assert_array_equal(compiled.ranges(100, asked)[0], expected(100, made))
+        with threads.pool().paused():
+            np.testing.assert_array_equal(compiled.ranges(100, asked)[0], expected(100, made))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import binding
 
 from .build import load
-from .pool_code import FROM_PYTHON, PREFIX, Word, Words, emit_pool
+from .pool_code import FROM_PYTHON, PREFIX, RUN, Word, Words, emit_pool
 
 SPIN_SECONDS = 50e-6  # awake after a job, before sleeping
 
@@ -25,7 +25,7 @@ class Pool:
             binding.add_symbol(PREFIX + name, address_of(name))
         engine, _ = load(str(emit_pool()))
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # it outlives the interpreter
-        for name in ("backsolve_parallel", "backsolve_spread", "backsolve_workers"):
+        for name in (*RUN, "backsolve_workers"):
             binding.add_symbol(name, engine.get_function_address(name))
         self.words = Words.from_address(engine.get_global_value_address("words"))
         self.words[Word.THREADS] = threads

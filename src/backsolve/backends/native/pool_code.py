@@ -35,6 +35,7 @@ LINE = 16  # words: two cache lines, as much as processors fetch at once
 IDLE, ASLEEP, CALLED, RUNNING = INT(0), INT(1), INT(2), INT(3)
 ASLEEP_CALLER = 1 << 32
 PREFIX = "backsolve_"
+RUN = ("backsolve_parallel", "backsolve_ranges", "backsolve_spread")
 FROM_PYTHON = (
     "PyThread_start_new_thread",
     "PyThread_allocate_lock",
@@ -82,8 +83,8 @@ def emit_pool() -> ir.Module:
     wake = emit.wake()
     worker = emit.worker(work, wake)
     parts = (workers, work, emit.start(worker), emit.share(work, wake))
-    emit.parallel("backsolve_parallel", *parts)
-    emit.parallel("backsolve_spread", *parts)
+    for name in RUN:
+        emit.parallel(name, *parts)
     emit.spin()
     emit.try_lock()
     return module
@@ -283,11 +284,14 @@ class Emitter:
         return function
 
     def parallel(self, name: str, workers: Any, work: Any, start: Any, share: Any) -> None:
-        """i32 name(body, context, n, most)"""
+        """i32 name(body, context, n, most): threads.py says how the names differ."""
         function = self.open(name, CODE, [BODY.as_pointer(), POINTER, INT, INT])
         b = self.b
         body, context, n, most = function.args
-        ranges = b.call(workers, [n, most])
+        if name == "backsolve_ranges":
+            ranges = self.minimum(self.minimum(most, INT(MOST_THREADS)), n)
+        else:
+            ranges = b.call(workers, [n, most])
         with b.if_then(b.icmp_signed("<", ranges, INT(1)), likely=False):
             b.ret(FINE)
         with b.if_then(b.icmp_signed("==", ranges, INT(1))):

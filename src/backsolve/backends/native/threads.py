@@ -6,11 +6,14 @@ A step that splits a long loop emits a function `i32 body(i8* context, i64 low, 
 
 which runs the body over n indices in T even ranges, T = min(set_threads' number, most, n), worker k on
 range k, worker 0 on the calling thread; it returns when all are done, with the first code that is not 0.
-`b.call(threads.workers(module), [n, most])` tells T beforehand (hand it on as `most`: another thread may
-call set_threads in between). Inside another parallel body, or while another thread has the pool, the same
-T ranges run one after another on the calling thread. `threads.spread` is the same for bodies that do not mind
-how many ranges there are: on a busy pool it runs the body once, over all. Bodies touch no Python object, do not
-wait for each other, and nobody needs the GIL.
+Inside another parallel body, or while another thread has the pool, the same T ranges run one after another on
+the calling thread. Bodies touch no Python object and do not wait for each other; nobody needs the GIL.
+
+- Where the caller must know T, for memory that each worker has to itself: `b.call(threads.workers(module),
+  [n, most])` tells it, and `threads.ranges(module)`, called with T for `most`, makes just so many ranges,
+  whatever another thread may set in between.
+- Where the number of ranges does not matter: `threads.spread(module)` runs the body once, over all, if the
+  pool is busy.
 """
 
 from __future__ import annotations
@@ -59,16 +62,17 @@ def get_threads() -> int:
 
 def parallel(module: ir.Module) -> ir.Function:
     """`i32 backsolve_parallel(body, i8* context, i64 n, i64 most)`, declared in a module."""
-    from .pool_code import BODY, CODE, INT, POINTER
+    return _declared_run(module, "backsolve_parallel")
 
-    return _declared(module, "backsolve_parallel", CODE, [BODY.as_pointer(), POINTER, INT, INT])
+
+def ranges(module: ir.Module) -> ir.Function:
+    """`i32 backsolve_ranges(body, i8* context, i64 n, i64 ranges)`, declared in a module."""
+    return _declared_run(module, "backsolve_ranges")
 
 
 def spread(module: ir.Module) -> ir.Function:
     """`i32 backsolve_spread(body, i8* context, i64 n, i64 most)`, declared in a module."""
-    from .pool_code import BODY, CODE, INT, POINTER
-
-    return _declared(module, "backsolve_spread", CODE, [BODY.as_pointer(), POINTER, INT, INT])
+    return _declared_run(module, "backsolve_spread")
 
 
 def workers(module: ir.Module) -> ir.Function:
@@ -101,6 +105,12 @@ def limit_blas(wrapper: str | None = None) -> None:
 def limits_blas() -> bool:
     """Whether products inside a job keep to one thread each (of OpenBLAS, which can be told so)."""
     return _blas() is not None
+
+
+def _declared_run(module: Any, name: str) -> Any:
+    from .pool_code import BODY, CODE, INT, POINTER
+
+    return _declared(module, name, CODE, [BODY.as_pointer(), POINTER, INT, INT])
 
 
 def _declared(module: Any, name: str, result: Any, args: Any) -> Any:

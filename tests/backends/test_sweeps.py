@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native import cutting
+from backsolve.backends.native import cutting, sweep
 from backsolve.testing import fuzz
 from backsolve.testing.backends import check_compiled
 from backsolve.testing.fuzz_sketch import sketch
@@ -14,13 +14,18 @@ from backsolve.testing.fuzz_sketch import sketch
 rng = np.random.default_rng(0)
 
 
-@pytest.fixture(autouse=True)
-def _small_things_too(monkeypatch):
-    """Sweep whatever can be swept, however little it saves."""
+@pytest.fixture(autouse=True, params=[1, 3])
+def _small_things_too(monkeypatch, request):
+    """Sweep whatever can be swept, however little it saves, and share it out however short it is."""
+    monkeypatch.setattr(sweep, "LONG", 0.0)
+    before = bs.get_threads()
+    bs.set_threads(request.param)
     monkeypatch.setattr(cutting, "LARGE", 1)
     monkeypatch.setattr(cutting, "SHORT", 1)
     monkeypatch.setattr(cutting, "SLICE", 1 << 9)
     monkeypatch.setattr(cutting, "PRODUCT_SLICE", 1 << 10)
+    yield
+    bs.set_threads(before)
 
 
 def softmax(x):
@@ -41,7 +46,7 @@ def sweeps(f, *args):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(16, 8), (12, 33), (7, 5), (1, 64), (64, 1), (3, 4, 10)])
+@pytest.mark.parametrize("shape", [(16, 8), (7, 5), (1, 64), (64, 1), (3, 4, 10)])
 @pytest.mark.parametrize("f", [softmax, layer_norm])
 def test_rows(f, shape, dtype):
     x, w = rng.normal(size=shape).astype(dtype), rng.normal(size=shape[-1]).astype(dtype)
@@ -122,6 +127,6 @@ def test_division_by_what_a_row_shares(dtype):
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
 
 
-@pytest.mark.parametrize("seed", range(50_000, 50_040))
+@pytest.mark.parametrize("seed", range(50_000, 50_020))
 def test_random_programs(seed):
     fuzz.check(sketch(seed))

@@ -154,8 +154,6 @@ def find_plan(steps: Sequence[Any], at: int, users: dict[Buffer, list[int]]) -> 
     """The best run of steps, from step `at` on, to be swept together."""
     best: tuple[int, Plan] | None = None
     for lead in leads_of(steps[at]):
-        if prod(lead) <= 1:
-            continue
         end = at
         while end < len(steps) and lead in leads_of(steps[end]):
             plan = Plan(steps[at : end + 1], lead, set())
@@ -177,7 +175,7 @@ def find_plan(steps: Sequence[Any], at: int, users: dict[Buffer, list[int]]) -> 
 
 
 def leads_of(step: Any) -> list[Shape]:
-    return step.leads() if hasattr(step, "leads") else []
+    return [x for x in step.leads() if prod(x) > 1] if hasattr(step, "leads") else []
 
 
 def chunk_of(plan: Plan) -> int:
@@ -186,3 +184,15 @@ def chunk_of(plan: Plan) -> int:
     size = PRODUCT_SLICE if any(not hasattr(s, "domain") for s in plan.steps) else SLICE
     wanted = max(1, min(rows, size // max(plan.slice_bytes(), 1)))
     return max(c for c in range(1, wanted + 1) if rows % c == 0)
+
+
+def share_out(step: Any, workers: int) -> Plan | None:
+    """One long step, cut so that several workers can share it."""
+    for lead in leads_of(step)[:1]:
+        plan = Plan([step], lead, {*step.buffers()})
+        rows = lead[-1]
+        wanted = max(1, rows // (4 * workers))
+        chunk = max(c for c in range(1, wanted + 1) if rows % c == 0)
+        if rows // chunk <= 256 * workers and plan.is_possible(chunk):
+            return plan
+    return None

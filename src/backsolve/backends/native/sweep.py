@@ -7,6 +7,7 @@ over the slices are gathered there, and put together in the order of the workers
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from . import threads
 from .arena import lay_out
-from .cutting import Plan, find_plan
-from .elementwise import start_of
+from .cutting import Plan, find_plan, share_out
+from .elementwise import COMBINE, start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
 from .loops import fill, load, loop, loop_between, store
@@ -24,7 +26,8 @@ from .numbers.registers import memory_type
 from .steps import INT, POINTER, Pointers, Site, Step
 from .views import Buffer, View
 
-WORKERS = 1
+MOST = 64
+LONG = 50e-6  # seconds from which several workers share a sweep
 
 
 def with_sweeps(steps: Sequence[Step]) -> list[Step]:
@@ -37,9 +40,16 @@ def with_sweeps(steps: Sequence[Step]) -> list[Step]:
     at = 0
     while at < len(steps):
         plan = find_plan(steps, at, users)
+        if plan is None and most_workers() > 1 and steps[at].seconds > LONG:
+            plan = share_out(steps[at], most_workers())
         out.append(Sweep(plan) if plan is not None else steps[at])
         at += len(plan.steps) if plan is not None else 1
     return out
+
+
+def most_workers() -> int:
+    """How many workers a sweep has memory for: at least as many as there are now."""
+    return min(max(threads.get_threads(), os.cpu_count() or 1), MOST)
 
 
 def flat(steps: Sequence[Step]) -> Iterator[Step]:
@@ -66,7 +76,8 @@ class Sweep(Step):
         once = _Once([own for _, own, _ in self.sums])  # sums live from the first slice to the last
         size = lay_out([once, *self.steps, once], mine)
         self.local_bytes = -(-size // ALIGNMENT) * ALIGNMENT
-        self.room = Buffer("arena", WORKERS * self.local_bytes, np.dtype(np.uint8))
+        self.workers = most_workers() if self.seconds > LONG and self.count > 1 else 1
+        self.room = Buffer("arena", self.workers * self.local_bytes, np.dtype(np.uint8))
 
     def _put(self, view: View, moves: tuple[int, ...], role: str) -> View:
         """A view of the first slice as a view of any slice."""
@@ -87,7 +98,8 @@ class Sweep(Step):
         return View(self._known[key], view.imaginary)
 
     def buffers(self) -> list[Buffer]:
-        found = dict.fromkeys([self.room, *[whole for _, _, whole in self.sums]])
+        room = [self.room] if hasattr(self, "room") else []
+        found = dict.fromkeys([*room, *[whole for _, _, whole in self.sums]])
         for step in self.steps:
             for buffer in step.buffers():
                 whole = self.parts[buffer][0] if buffer in self.parts else buffer
@@ -112,21 +124,41 @@ class Sweep(Step):
             context = b.alloca(POINTER, size=2)
         b.store(b.bitcast(site.pointers.table, POINTER), context)
         b.store(site.pointers.arena, b.gep(context, [INT(1)]))
-        call_step(b, body, [b.bitcast(context, POINTER), INT(0), INT(self.count), INT(0)])
+        given = b.bitcast(context, POINTER)
+        slices, workers = INT(self.count), INT(1)
+        if self.workers == 1:
+            call_step(b, body, [given, INT(0), slices, INT(0)])
+        else:
+            workers = b.call(threads.workers(site.module), [slices, INT(self.workers)])
+            call_step(b, threads.parallel(site.module), [body, given, slices, workers])
         for how, own, whole in self.sums:
-            self._gather(site, how, own, whole)
+            self._gather(site, how, own, whole, workers)
 
-    def _gather(self, site: Site, how: str, own: Buffer, whole: Buffer) -> None:
-        """The whole sum, from the workers' own."""
+    def _gather(self, site: Site, how: str, own: Buffer, whole: Buffer, workers: ir.Value) -> None:
+        """The whole sum, from the workers' own: first the first one's, then the others' on top."""
         b, dtype = site.b, whole.dtype
         target = site.base(whole)
-        start = b.gep(site.pointers.arena, [INT(self.room.offset + own.offset)])
-        source = b.bitcast(start, memory_type(dtype).as_pointer())
 
-        def entry(b: ir.IRBuilder, i: ir.Value) -> None:
-            store(b, load(b, b.gep(source, [i]), dtype), b.gep(target, [i]), dtype)
+        def own_of(b: ir.IRBuilder, worker: ir.Value) -> ir.Value:
+            at = b.add(b.mul(worker, INT(self.local_bytes)), INT(self.room.offset + own.offset))
+            return b.bitcast(b.gep(site.pointers.arena, [at]), memory_type(dtype).as_pointer())
 
-        loop(b, whole.size, entry)
+        def copy(b: ir.IRBuilder, i: ir.Value) -> None:
+            store(b, load(b, b.gep(own_of(b, INT(0)), [i]), dtype), b.gep(target, [i]), dtype)
+
+        def add(b: ir.IRBuilder, worker: ir.Value) -> None:
+            source = own_of(b, worker)
+
+            def entry(b: ir.IRBuilder, i: ir.Value) -> None:
+                old = load(b, b.gep(target, [i]), dtype)
+                new = load(b, b.gep(source, [i]), dtype)
+                store(b, COMBINE[how](b, old, new, dtype), b.gep(target, [i]), dtype)
+
+            loop(b, whole.size, entry)
+
+        loop(b, whole.size, copy)
+        if self.workers > 1:
+            loop_between(b, INT(1), workers, add)
 
     def _emit_body(self, site: Site) -> ir.Function:
         kind = ir.FunctionType(CODE, [POINTER, INT, INT, INT])

@@ -302,3 +302,23 @@ def test_what_is_solved_in_place_harms_nobody(f: Any, donate: tuple[int, ...]) -
     for x, y in pairs:
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-10)
     assert compiled.stats()["specialisations"][0]["native"]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_share_triangular_systems_and_products(threads: int) -> None:
+    A, B = definite(2, 96, 96), matrices(2, 96, 70)
+
+    def f(A: Any, B: Any) -> Any:
+        L = np.linalg.cholesky(A)
+        x = linalg.solve_triangular(L, B, lower=True)
+        y = linalg.solve_triangular(np.swapaxes(L, 1, 2), x)
+        return x, y, L @ B, np.swapaxes(B, 1, 2) @ L, np.swapaxes(L, 1, 2) @ B
+
+    before = bs.get_threads()
+    try:
+        bs.set_threads(threads)
+        got = bs.jit(f)(A, B)
+    finally:
+        bs.set_threads(before)
+    for x, y in zip(got, f(A, B), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -176,6 +176,27 @@ def emit_product(site: Site, step: Product) -> None:
     if m < n:
         strides = [(A[0], 0), (B[0], B[2]), (C[0], C[2])]
 
+    def some(b: ir.IRBuilder, pointers: list[ir.Value], length: ir.Value) -> None:
+        _gemm(b, step, pointers, *((length, n) if m >= n else (m, length)))
+
+    share_lines(site, starts, strides, (count, lines), most, some)
+
+
+def share_lines(
+    site: Site,
+    starts: list[ir.Value],
+    strides: Sequence[tuple[int, int]],
+    sizes: tuple[int, int],
+    most: int,
+    some: Callable[[ir.IRBuilder, list[ir.Value], ir.Value], None],
+) -> None:
+    """`some(b, pointers, length)` for ranges of lines of a stack, on up to `most` threads.
+
+    `sizes` are those of the stack and of the lines of each matrix; `strides` those of each pointer along
+    both. A range that ends in another matrix than it begins in is cut where matrices end.
+    """
+    count, lines = sizes
+
     def share(b: ir.IRBuilder, starts: list[ir.Value], low: ir.Value, high: ir.Value) -> None:
         end = b.add(b.sdiv(b.sub(high, INT(1)), INT(lines)), INT(1))
         with loop(b, b.sdiv(low, INT(lines)), end) as k:
@@ -185,8 +206,7 @@ def emit_product(site: Site, step: Product) -> None:
             stop = b.select(b.icmp_signed("<", stop, INT(lines)), stop, INT(lines))
             offsets = [offset(b, 0, s, (k, start)) for s in strides]
             length = b.trunc(b.sub(stop, start), CINT)
-            moved = [b.gep(p, [o]) for p, o in zip(starts, offsets, strict=True)]
-            _gemm(b, step, moved, *((length, n) if m >= n else (m, length)))
+            some(b, [b.gep(p, [o]) for p, o in zip(starts, offsets, strict=True)], length)
 
     _spread(site, starts, share, count * lines, most)
 
@@ -224,13 +244,13 @@ def _gemm(
     flip_a, lda = layout(step.a)
     flip_b, ldb = layout(step.b)
     flips = ["T" if flip else "N" for flip in (flip_b, flip_a)]
-    sizes = [_by_address(b, size) for size in (n, m)]
+    sizes = [by_address(b, size) for size in (n, m)]
     k, ldc = step.a.shape[-1], max(step.c.shape[-1], 1)
     start = 1.0 if step.adds else 0.0
     fortran(b, step.c.dtype, "gemm", *flips, *sizes, k, 1.0, x, ldb, a, lda, start, c, ldc)
 
 
-def _by_address(b: ir.IRBuilder, size: int | ir.Value) -> int | ir.Value:
+def by_address(b: ir.IRBuilder, size: int | ir.Value) -> int | ir.Value:
     if isinstance(size, int):
         return size
     with b.goto_entry_block():

@@ -16,7 +16,8 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, Var, type_of
-from .blas import fortran, layout
+from . import threads
+from .blas import LINES, SHARE, by_address, fortran, layout, pointer, share_lines
 from .contraction import has_unit_stride, same_dtype
 from .failure import CODE, FINE, call_step, fail_if
 from .steps import Site, Step
@@ -64,6 +65,43 @@ class Stacked(Step):
 
     def describe(self) -> str:
         return f"{self.name} {' × '.join(str(v.shape) for v in self.views)}"
+
+
+@dataclass(eq=False)
+class Lines(Step):
+    """T with every column (or row) of a matrix, for a stack of both: what threads can share.
+
+    `body(b, pointers, length)` treats `length` lines, which begin where the second pointer points.
+    """
+
+    name: str
+    T: View
+    x: View
+    columns: bool
+    body: Callable[[ir.IRBuilder, list[ir.Value], Any], None]
+
+    def buffers(self) -> list[Buffer]:
+        return [self.T.buffer, self.x.buffer]
+
+    @property
+    def flops(self) -> int:  # type: ignore[override]
+        return prod(self.x.shape) * self.T.shape[-1]
+
+    def emit(self, site: Site) -> None:
+        count, rows, columns = self.x.shape
+        lines, stride = (columns, 1) if self.columns else (rows, columns)
+        starts = [site.address(self.T), site.address(self.x)]
+        most = min(self.flops // (2 * SHARE), -(-count * lines // LINES))
+        pointer("dtrsm")  # loads BLAS
+        if most >= 2 and threads.limits_blas():
+            strides = [(self.T.strides[0], 0), (self.x.strides[0], stride)]
+            share_lines(site, starts, strides, (count, lines), most, self.body)
+            return
+        whole = Stacked(self.name, [self.T, self.x], 0, lambda b, p: self.body(b, p, lines))
+        whole.emit(site)
+
+    def describe(self) -> str:
+        return f"{self.name} {self.T.shape} × {self.x.shape}"
 
 
 @contextmanager
@@ -124,22 +162,29 @@ def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
     triangle = "L" if lower == by_columns else "U"
     code = schedule.fail(np.linalg.LinAlgError, "singular matrix: a zero on the diagonal")
     step = sum(T.strides[-2:])
+    diagonal = "U" if unit else "N"
 
-    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+    def check(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        _refuse_zeros(b, pointers[0], n, step, code)
+
+    def one(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, right = pointers
-        if not unit:
-            _refuse_zeros(b, matrix, n, step, code)
-        diagonal = "U" if unit else "N"
-        if k == 1:
-            turned = "N" if by_columns else "T"
-            fortran(b, out.dtype, "trsv", triangle, turned, diagonal, n, matrix, leading, right, 1)
-        else:  # xᵀ Tᵀ = bᵀ
-            turned = "T" if by_columns else "N"
-            sides = ("R", triangle, turned, diagonal)
-            fortran(b, out.dtype, "trsm", *sides, k, n, 1.0, matrix, leading, right, k)
+        turned = "N" if by_columns else "T"
+        fortran(b, out.dtype, "trsv", triangle, turned, diagonal, n, matrix, leading, right, 1)
+
+    def some(b: ir.IRBuilder, pointers: list[ir.Value], length: Any) -> None:  # xᵀ Tᵀ = bᵀ
+        matrix, right = pointers
+        sides = ("R", triangle, "T" if by_columns else "N", diagonal)
+        size = by_address(b, length)
+        fortran(b, out.dtype, "trsm", *sides, size, n, 1.0, matrix, leading, right, k)
 
     if x.imaginary.size:
-        _append(schedule, Stacked("triangular solve", [T, x], n * n * k, body), x)
+        if not unit:
+            _append(schedule, Stacked("diagonal", [T], n, check))
+        if k == 1:
+            _append(schedule, Stacked("triangular solve", [T, x], n * n, one), x)
+        else:
+            _append(schedule, Lines("triangular solve", T, x, True, some), x)
     return view
 
 
@@ -256,18 +301,20 @@ def product_with_factor(schedule: Schedule, e: Equation, a: View, b: View, c: Vi
     return False
 
 
-def _triangular_product(T: View, c: View, lower: bool, left: bool) -> Stacked:
+def _triangular_product(T: View, c: View, lower: bool, left: bool) -> Lines:
     """C := T C, or C := C T."""
     by_columns, leading = layout(T)
-    m, n = c.shape[-2:]
-    turned = "T" if by_columns else "N"
-    sides = ("R" if left else "L", "L" if lower == by_columns else "U", turned, "N")
+    n = c.shape[-1]
+    side, triangle = "R" if left else "L", "L" if lower == by_columns else "U"
+    sides = (side, triangle, "T" if by_columns else "N", "N")
 
-    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:  # Cᵀ := Cᵀ Tᵀ, or Tᵀ Cᵀ
+    def some(b: ir.IRBuilder, pointers: list[ir.Value], length: Any) -> None:
         matrix, product = pointers
-        fortran(b, c.dtype, "trmm", *sides, n, m, 1.0, matrix, leading, product, n)
+        size = by_address(b, length)
+        sizes = (size, T.shape[-1]) if left else (n, size)  # Cᵀ := Cᵀ Tᵀ, or Tᵀ Cᵀ
+        fortran(b, c.dtype, "trmm", *sides, *sizes, 1.0, matrix, leading, product, n)
 
-    return Stacked("triangular product", [T, c], m * n * T.shape[-1], body)
+    return Lines("triangular product", T, c, left, some)
 
 
 # ---- pieces

@@ -18,7 +18,7 @@ from llvmlite import ir
 from . import threads
 from .arena import lay_out
 from .cutting import Plan, find_plan, share_out
-from .elementwise import COMBINE, start_of
+from .elementwise import combine, start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
 from .loops import fill, load, loop, loop_between, store
@@ -152,7 +152,7 @@ class Sweep(Step):
             def entry(b: ir.IRBuilder, i: ir.Value) -> None:
                 old = load(b, b.gep(target, [i]), dtype)
                 new = load(b, b.gep(source, [i]), dtype)
-                store(b, COMBINE[how](b, old, new, dtype), b.gep(target, [i]), dtype)
+                store(b, combine(b, how, old, new, dtype), b.gep(target, [i]), dtype)
 
             loop(b, whole.size, entry)
 

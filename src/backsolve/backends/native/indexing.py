@@ -80,7 +80,8 @@ def lower_gather(schedule: Schedule, e: Equation) -> None:
         schedule.ready[schedule.views[out].buffer] = -1
         return
     atoms = _spread(schedule, indices, out.shape, source.shape)
-    at = schedule.join(out.shape, atoms.variables, after=schedule.ready[source.buffer])
+    after = max(schedule.ready[source.buffer], atoms.ready(schedule))
+    at = schedule.join(out.shape, atoms.variables, after=after)
     kernel = schedule.kernel(at)
     kernel.loads.update(atoms.loads)
     kernel.reads[out] = _place(schedule, source, atoms.all, indices, out.shape)
@@ -117,6 +118,7 @@ def _scatter(
             schedule.ready[target.buffer] = len(schedule.steps) - 1
         return
     atoms = _spread(schedule, indices, domain, target.shape)
+    after = max(after, atoms.ready(schedule))
     at = schedule.join(domain, [v, *atoms.variables], after=after)
     kernel = schedule.kernel(at)
     kernel.loads.update(atoms.loads)
@@ -143,6 +145,10 @@ class _Atoms:
     all: list[Any]
     variables: list[Any]  # those that the kernel computes or loads as they are
     loads: dict[Var, View]  # those that are spread over trailing axes
+
+    def ready(self, schedule: Schedule) -> int:
+        """The step after which the index arrays in `loads` are there."""
+        return max([schedule.ready[v.buffer] for v in self.loads.values()], default=-1)
 
 
 def _spread(schedule: Schedule, indices: Any, domain: Shape, shape: Shape) -> _Atoms:

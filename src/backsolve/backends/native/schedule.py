@@ -21,6 +21,7 @@ from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
 from .numbers.integer import REFUSED
+from .recompute import compute_again
 from .scans import LOWER as SCANS
 from .sorting import LOWER as SORTING
 from .steps import Step, Zero
@@ -67,6 +68,12 @@ class Schedule:
             self.last_use.update({a: k for a in e.inputs if type(a) is Var})
         end = len(program.equations)
         self.last_use.update({a: end for a in program.outputs if type(a) is Var})
+        self.readers: dict[Var, list[Equation]] = {}
+        for e in program.equations:
+            for a in e.inputs:
+                if type(a) is Var:
+                    self.readers.setdefault(a, []).append(e)
+        self.overwritten: set[Buffer] = set()  # by a later value in its place
         self.makers = {v: e for e in program.equations for v in e.outputs}
         self.factors: dict[Any, tuple[View, View]] = {}  # of matrices, by elimination
         for t in _types(program):
@@ -186,6 +193,7 @@ class Schedule:
                 and all(self.last_use.get(v, -1) <= self.now for v in busy)
                 and not any(v in others for v in busy)
             ):
+                self.overwritten.add(view.buffer)
                 return view
         view = self.new_buffer(t.shape, t.dtype)
         self.copy(a, view)
@@ -277,12 +285,11 @@ class Schedule:
         else:
             at = len(self.steps)
             kernel = Kernel(domain)
-            for a in variables:
-                self.view_of(a)  # stored by the kernel that computes it
             self.steps.append(kernel)
         for a in variables:
-            if a not in kernel.made and a not in kernel.loads:
-                kernel.loads[a] = self.view_of(a).broadcast(domain)
+            if a in kernel.made or a in kernel.loads or compute_again(self, a, kernel, at):
+                continue
+            kernel.loads[a] = self.view_of(a).broadcast(domain)  # stored by the kernel it lives in
         return at
 
     def _reaches(self, a: Var, at: int) -> bool:

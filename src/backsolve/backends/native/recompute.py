@@ -1,8 +1,10 @@
 """Recompute or store: a cheap value that two kernels need is computed in both.
 
 One kernel would write it and the other read it, and memory is what large arrays wait for. An addition, a
-product of two numbers, a comparison or a cast costs less, if what it needs lies in memory anyway: then
-the second kernel reads that instead, and nothing is written. exp, division, a sum are stored.
+product of two numbers, a comparison or a cast costs less, if what it needs is read by the second kernel
+anyway, or is small: then nothing is written and less is read. exp, division, a sum are stored. (To read
+something else of the same size instead spares a write only; in a sweep, where intermediate values stay in
+the cache, that was measured to cost more than it brings.)
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ CHEAP = {"add", "subtract", "multiply", "negative", "square", "absolute", "where
 CHEAP |= {"maximum", "minimum", "equal", "not_equal", "less", "less_equal", "greater"}
 CHEAP |= {"greater_equal", "logical_and", "logical_or", "logical_not", "isnan", "isfinite"}
 MOST = 3  # statements for one value
-SLACK = 1.25  # small operands beside one large: the write that is spared is worth them
+SMALL = 0.25  # of the value's size: operands that the kernel would have to read for it alone
 
 
 def compute_again(s: Schedule, a: Var, kernel: Kernel, at: int) -> bool:
@@ -31,8 +33,10 @@ def compute_again(s: Schedule, a: Var, kernel: Kernel, at: int) -> bool:
     if not _collect(s, a, kernel, at, statements, leaves):
         return False
     new = [x for x in leaves if x not in kernel.loads]
-    if sum(s.views[x].buffer.size for x in new) > SLACK * a.type.size:
-        return False  # that reads more than the value itself is
+    if (leaves and len(new) == len(leaves)) or sum(
+        s.views[x].buffer.size for x in new
+    ) > SMALL * a.type.size:
+        return False
     for x in new:
         kernel.loads[x] = s.views[x].broadcast(kernel.domain)
     kernel.statements.extend(statements)

@@ -134,7 +134,7 @@ def approximations() -> Iterator[Approximation]:
     )  # fmt: skip
     yield Approximation(
         "LOG", "(log((1+s)/(1−s)) − 2 s)/s³ in u = s²", on_square(log_tail), mp.mpf(0), S2,
-        lambda u: u, both(-60, -30),
+        lambda u: u, both(-58, -29),
     )  # fmt: skip
     yield Approximation(
         "LOG_LONG", "((log((1+s)/(1−s)) − 2 s)/s³ − 2/3)/s² in u = s²",
@@ -150,7 +150,7 @@ def approximations() -> Iterator[Approximation]:
         lambda r: mp.mpf(2) ** r, mp.mpf(-0.501), mp.mpf(0.501), one, {"float64": -33},
     )  # fmt: skip
     accuracies: list[tuple[str, dict[str, float]]] = [
-        ("", both(-60, -27.5)),
+        ("", both(-57, -27)),
         ("_SHORT", {"float64": -33}),
     ]
     for name, error in accuracies:
@@ -226,6 +226,7 @@ def constants(name: str) -> Iterator[tuple[str, str, list[float]]]:
     yield "LN2", "ln 2 in parts, n times the first exact", split(mp.log(2), 2, name, short)
     yield "LN2_PAIR", "ln 2 in parts", split(mp.log(2), 2, name)
     yield "PI_2", "π/2 in parts", split(mp.pi / 2, 3, name)
+    yield "PI_2_DOWN", "π/2 in parts above 0", split(mp.pi / 2, 3, name, DIGITS[name])
     yield "LOG2_E", "1/ln 2 in parts", split(1 / mp.log(2), 2, name)
     yield "LOG10_E", "1/ln 10 in parts", split(1 / mp.log(10), 2, name)
     yield "LOG10_2", "log10 2 in parts, k times the first exact", split(mp.log10(2), 2, name, short)

@@ -1,11 +1,12 @@
-"""x modulo π/2: the quarter turn n and the rest r, |r| ≤ π/4, as a pair.
+"""x modulo π/2: the quarter turn n and the rest r, |r| ≤ π/4.
 
 `narrow` (Cody and Waite): r = x − n P₁ − n P₂ − n P₃ where P₁ + P₂ + P₃ = π/2. The first difference is
-exact by fma, for both terms are multiples of an ulp of P₁ and the result is below 1. It holds up to
-LIMIT: n must be exact, and n P₃ keep enough digits for the x that lies closest to a multiple of π/2.
+exact by fma, for both terms are multiples of an ulp of P₁ and the result is below 1; so r has all its
+digits, however many of them cancelled. It holds up to LIMIT: n must be exact, and n P₃ keep enough
+digits for the x that lies closest to a multiple of π/2.
 
-`wide` (Payne and Hanek) holds for every finite x: x 2/π modulo 4, where of 2/π only the digits that
-matter are multiplied. x = x' 2^(16 j) with 1 ≤ x' < 2^16, a multiple of 2^(1−digits): the multiples of
+`wide` (Payne and Hanek) holds for every finite x, r as a pair: x 2/π modulo 4, where of 2/π only the
+digits that matter are multiplied. x = x' 2^(16 j) with 1 ≤ x' < 2^16, a multiple of 2^(1−digits): the multiples of
 2^(digits+1) in 2/π 2^(16 j) give multiples of 4, so a table has row j without them, in parts.
 """
 
@@ -31,8 +32,17 @@ PI_2 = 1.5707963267948966
 LIMIT = {"float64": 2.0**30, "float32": 2.0**15}
 
 
-def narrow(a: Real) -> tuple[Bits, Pair]:
-    """For 0 ≤ a ≤ LIMIT."""
+def narrow(x: Real) -> tuple[Bits, Real]:
+    """For |x| ≤ LIMIT, signed; −0 stays −0, for n = +0 times −Pᵢ < 0 is −0."""
+    n, quarter = round_to_integer(x, TWO_OVER_PI)
+    r = x
+    for P in table.PI_2_DOWN[x.format.name]:
+        r = fma(n, -P, r)
+    return quarter, r
+
+
+def narrow_pair(a: Real) -> tuple[Bits, Pair]:
+    """The same for 0 ≤ a ≤ LIMIT, to twice the digits."""
     P1, P2, P3 = table.PI_2[a.format.name]
     n, quarter = round_to_integer(a, TWO_OVER_PI)
     p = two_product(n, P2)

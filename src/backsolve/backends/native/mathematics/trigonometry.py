@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from . import coefficients as table
 from . import reduction
-from .lanes import FLOAT64, Bits, Real, fma, polynomial, select
+from .lanes import FLOAT64, Bits, Mask, Real, fma, polynomial, select
 from .pairs import Pair, fast_two_sum, quotient
 
 
@@ -16,6 +16,16 @@ def sine(r: Pair) -> Pair:
     u = r.high * r.high
     tail = r.low * fma(u, -0.5, 1.0)
     return Pair(r.high, fma(r.high * u, polynomial(u, table.SIN[u.format.name]), tail))
+
+
+def plain_sine(r: Real) -> Real:
+    u = r * r
+    return fma(r * u, polynomial(u, table.SIN[r.format.name]), r)
+
+
+def plain_cosine(r: Real) -> Real:
+    u = r * r
+    return fma(u, fma(u, polynomial(u, table.COS[r.format.name]), -0.5), 1.0)
 
 
 def cosine(r: Pair) -> Pair:
@@ -29,20 +39,21 @@ def cosine(r: Pair) -> Pair:
     return Pair(main, tail - fma(r.high, r.low, u_low * 0.5))
 
 
-def sine_and_cosine(x: Real, wide: bool) -> tuple[Pair, Pair, Bits]:
+def sine_and_cosine(x: Real, wide: bool = True) -> tuple[Pair, Pair, Bits]:
     """sin r, cos r and the quarter turn, of |x|; float32 by `wide` in float64, where r needs no pair."""
     a = x.fabs()
-    if not wide:
-        quarter, pair = reduction.narrow(a)
-    elif x.format is FLOAT64:
-        quarter, pair = reduction.wide(a)
-    else:
-        quarter, r = reduction.wide_single(a)
-        u = r * r
-        s = r * u * polynomial(u, table.SIN_SHORT["float64"])
-        c = u * u * polynomial(u, table.COS_SHORT["float64"])
-        return Pair(r, s), Pair(fma(u, -0.5, 1.0), c), quarter
-    return sine(pair), cosine(pair), quarter
+    if x.format is FLOAT64 or not wide:
+        quarter, pair = (reduction.wide if wide else reduction.narrow_pair)(a)
+        return sine(pair), cosine(pair), quarter
+    quarter, r = reduction.wide_single(a)
+    u = r * r
+    s = r * u * polynomial(u, table.SIN_SHORT["float64"])
+    c = u * u * polynomial(u, table.COS_SHORT["float64"])
+    return Pair(r, s), Pair(fma(u, -0.5, 1.0), c), quarter
+
+
+def is_odd(quarter: Bits) -> Mask:
+    return (quarter & 1).equals(1)
 
 
 def turned(x: Real, y: Real, quarter: Bits) -> Real:
@@ -53,10 +64,16 @@ def turned(x: Real, y: Real, quarter: Bits) -> Real:
 
 def both(x: Real, wide: bool) -> tuple[Real, Real]:
     """sin x, cos x."""
-    s, c, quarter = sine_and_cosine(x, wide)
-    odd = (quarter & 1).equals(1)
-    sin = turned(x, select(odd, c.value(), s.value()), quarter).flip(x.sign())
-    return sin, turned(x, select(odd, s.value(), c.value()), quarter + 1)
+    if wide:
+        pair_s, pair_c, quarter = sine_and_cosine(x)
+        s, c = pair_s.value(), pair_c.value()
+    else:
+        quarter, r = reduction.narrow(x)
+        s, c = plain_sine(r), plain_cosine(r)
+    odd = is_odd(quarter)
+    sin = turned(x, select(odd, c, s), quarter)
+    # The wide reduction is one of |x|.
+    return sin.flip(x.sign()) if wide else sin, turned(x, select(odd, s, c), quarter + 1)
 
 
 def sin(x: Real, wide: bool = True) -> Real:
@@ -68,10 +85,12 @@ def cos(x: Real, wide: bool = True) -> Real:
 
 
 def tan(x: Real, wide: bool = True) -> Real:
+    """sin/cos or −cos/sin, as pairs: three plain roundings would be too many."""
     s, c, quarter = sine_and_cosine(x, wide)
-    odd = (quarter & 1).equals(1)
     s, c = fast_two_sum(*s), fast_two_sum(*c)
+    odd = is_odd(quarter)
     n = Pair(select(odd, c.high, s.high), select(odd, c.low, s.low))
     d = Pair(select(odd, s.high, c.high), select(odd, s.low, c.low))
     y = quotient(n, d).value()
-    return y.flip(quarter << (y.format.width - 1)).to(x.format).flip(x.sign())
+    y = y.flip(quarter << (y.format.width - 1)).to(x.format)
+    return y.flip(x.sign())

@@ -16,20 +16,18 @@ from llvmlite import ir
 from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, combine, emit, start_of
 from .failure import CODE, FINE, fail_if
-from .mathematics.kernels import interleaved
+from .narrowing import Narrow, loop_in_blocks, narrow_dtypes
 from .numbers.integer import REFUSED, while_
 from .numbers.registers import (
     BOOL,
-    Register,
     convert,
-    each,
     load,
     memory_type,
     number,
-    parts,
     register_type,
     store,
 )
+from .repeat import loop_with
 from .views import Buffer, View
 
 if TYPE_CHECKING:
@@ -141,11 +139,16 @@ class Emitter:
         carried = [kernel.reductions[k] for k, _ in slots]
         starts = [start_of(how, v.dtype) for how, _, v in carried]
 
-        def body(b: ir.IRBuilder, i: ir.Value | None, totals: list[ir.Value]) -> list[ir.Value]:
+        def body(
+            b: ir.IRBuilder,
+            i: ir.Value | None,
+            totals: list[ir.Value],
+            narrow: Narrow | None = None,
+        ) -> list[ir.Value]:
             new = dict(zip(slots, totals, strict=True))
             for r, row in enumerate(rows):
                 place = row if i is None else [*row, i]
-                values = self._statements(b, place)
+                values = self._statements(b, place, narrow)
                 for a, view in kernel.stores:
                     v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
                     store(b, v, self._address(b, view, place), view.dtype)
@@ -166,11 +169,13 @@ class Emitter:
         side_by_side = INTERLEAVE if deep and domain and domain[-1] >= 64 else 0
         if len(rows) > 1:
             side_by_side = 1
-        totals = (
-            loop_with(b, domain[-1], starts, body, side_by_side)
-            if domain
-            else body(b, None, starts)
-        )
+        narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []
+        if not domain:
+            totals = body(b, None, starts)
+        elif narrow:
+            totals = loop_in_blocks(b, domain[-1], starts, body, side_by_side, narrow)
+        else:
+            totals = loop_with(b, domain[-1], starts, body, side_by_side)
         for (_, r), (how, _, view), total in zip(slots, carried, totals, strict=True):
             last = [*rows[r], INT(0)] if domain else rows[r]
             self._combine_in_memory(b, how, view, last, total)
@@ -183,7 +188,9 @@ class Emitter:
         old = load(b, address, view.dtype)
         store(b, combine(b, how, old, v, view.dtype), address, view.dtype)
 
-    def _statements(self, b: ir.IRBuilder, place: list[ir.Value]) -> dict[Var, Any]:
+    def _statements(
+        self, b: ir.IRBuilder, place: list[ir.Value], narrow: Narrow | None
+    ) -> dict[Var, Any]:
         values: dict[Var, Any] = {}
         for var, view in self.kernel.loads.items():
             values[var] = self.entry(b, view.buffer, self.offset(b, view, place))
@@ -193,7 +200,10 @@ class Emitter:
                 values[e.outputs[0]] = found.read(self, b, values, place)
                 continue
             inputs = [self.value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
-            values[e.outputs[0]] = emit(b, e, inputs, inline=bool(place))
+            if narrow is not None and narrow.takes(e):
+                values[e.outputs[0]] = narrow.emit(b, e, inputs)
+            else:
+                values[e.outputs[0]] = emit(b, e, inputs, inline=bool(place))
             if e.outputs[0] in self.kernel.refusals:
                 self._refuse(b, e, inputs)
         return values
@@ -304,35 +314,6 @@ def range_loop(
     return while_(b, [start, *state], lambda b, i, *_: b.icmp_signed("<", i, stop), step)[1:]
 
 
-def loop_with(
-    b: ir.IRBuilder, count: int, starts: list[Register], body: Any, side_by_side: int = 0
-) -> list[Register]:
-    """for i in range(count): state = body(i, state); the final state. `b` ends up behind the loop."""
-    if count == 0:
-        return starts
-    if count == 1:
-        return body(b, INT(0), starts)
-    before = b.block
-    head = b.append_basic_block("loop")
-    b.branch(head)
-    b.position_at_end(head)
-    i = b.phi(INT)
-    i.add_incoming(INT(0), before)
-    state = [each(lambda x: b.phi(x.type), start) for start in starts]
-    _arrive(state, starts, before)
-    after = body(b, i, state)
-    following = b.add(i, INT(1), flags=("nsw", "nuw"))
-    end = b.block
-    i.add_incoming(following, end)
-    _arrive(state, after, end)
-    done = b.append_basic_block("done")
-    branch = b.cbranch(b.icmp_unsigned("<", following, INT(count)), head, done)
-    if side_by_side:
-        branch.set_metadata("llvm.loop", interleaved(b.module, side_by_side))
-    b.position_at_end(done)
-    return after
-
-
 def loop_between(
     b: ir.IRBuilder,
     low: ir.Value,
@@ -351,12 +332,6 @@ def loop_between(
     i.add_incoming(following, b.block)
     b.cbranch(b.icmp_signed("<", following, high), head, done)
     b.position_at_end(done)
-
-
-def _arrive(phis: list[Register], values: list[Register], block: Any) -> None:
-    for phi, value in zip(phis, values, strict=True):
-        for x, v in zip(parts(phi), parts(value), strict=True):
-            x.add_incoming(v, block)
 
 
 def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:

@@ -6,8 +6,8 @@ digits, however many of them cancelled. It holds up to LIMIT: n must be exact, a
 digits for the x that lies closest to a multiple of π/2.
 
 `wide` (Payne and Hanek) holds for every finite x, r as a pair: x 2/π modulo 4, where of 2/π only the
-digits that matter are multiplied. x = x' 2^(16 j) with 1 ≤ x' < 2^16, a multiple of 2^(1−digits): the multiples of
-2^(digits+1) in 2/π 2^(16 j) give multiples of 4, so a table has row j without them, in parts.
+digits that matter are multiplied. x = x' 2^(16 j) with 1 ≤ x' < 2^16, a multiple of 2^(1−digits): the
+multiples of 2^(digits+1) in 2/π 2^(16 j) give multiples of 4, so a table has row j without them, in parts.
 """
 
 from __future__ import annotations

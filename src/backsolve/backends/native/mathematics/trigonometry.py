@@ -20,7 +20,8 @@ def sine(r: Pair) -> Pair:
 
 def plain_sine(r: Real) -> Real:
     u = r * r
-    return fma(r * u, polynomial(u, table.SIN[r.format.name]), r)
+    # (The sum of −0 and +0 would be +0.)
+    return fma(r * u, polynomial(u, table.SIN[r.format.name]), r).signed_as(r)
 
 
 def plain_cosine(r: Real) -> Real:

@@ -1,0 +1,54 @@
+"""A counted loop with state, as LLVM has it: one block that ends in a branch to itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from .mathematics.kernels import interleaved
+from .numbers.registers import Register, each, parts
+
+INT = ir.IntType(64)
+
+
+def loop_with(
+    b: ir.IRBuilder,
+    count: int | ir.Value,
+    starts: list[Register],
+    body: Any,
+    side_by_side: int = 0,
+) -> list[Register]:
+    """for i in range(count): state = body(i, state); the final state. `b` ends up behind the loop.
+
+    A count that is not known before must be 1 at least."""
+    if count == 0:
+        return starts
+    if count == 1:
+        return body(b, INT(0), starts)
+    stop = INT(count) if isinstance(count, int) else count
+    before = b.block
+    head = b.append_basic_block("loop")
+    b.branch(head)
+    b.position_at_end(head)
+    i = b.phi(INT)
+    i.add_incoming(INT(0), before)
+    state = [each(lambda x: b.phi(x.type), start) for start in starts]
+    arrive(state, starts, before)
+    after = body(b, i, state)
+    following = b.add(i, INT(1), flags=("nsw", "nuw"))
+    end = b.block
+    i.add_incoming(following, end)
+    arrive(state, after, end)
+    done = b.append_basic_block("done")
+    branch = b.cbranch(b.icmp_unsigned("<", following, stop), head, done)
+    if side_by_side:
+        branch.set_metadata("llvm.loop", interleaved(b.module, side_by_side))
+    b.position_at_end(done)
+    return after
+
+
+def arrive(phis: list[Register], values: list[Register], block: Any) -> None:
+    for phi, value in zip(phis, values, strict=True):
+        for x, v in zip(parts(phi), parts(value), strict=True):
+            x.add_incoming(v, block)

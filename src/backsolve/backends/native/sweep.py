@@ -21,13 +21,14 @@ from .cutting import Plan, find_plan, share_out
 from .elementwise import combine, start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
+from .kernel import Kernel
 from .loops import fill, load, loop, loop_between, store
 from .numbers.registers import memory_type
 from .steps import INT, POINTER, Pointers, Site, Step
 from .views import Buffer, View
 
 MOST = 64
-LONG = 50e-6  # seconds from which several workers share a sweep
+LONG = 200e-6  # seconds, by a careful estimate, from which several workers share a sweep
 
 
 def with_sweeps(steps: Sequence[Step]) -> list[Step]:
@@ -40,7 +41,7 @@ def with_sweeps(steps: Sequence[Step]) -> list[Step]:
     at = 0
     while at < len(steps):
         plan = find_plan(steps, at, users)
-        if plan is None and most_workers() > 1 and steps[at].seconds > LONG:
+        if plan is None and isinstance(steps[at], Kernel) and steps[at].seconds > LONG:
             plan = share_out(steps[at], most_workers())
         out.append(Sweep(plan) if plan is not None else steps[at])
         at += len(plan.steps) if plan is not None else 1

@@ -209,7 +209,9 @@ class TestRamps:
         ):
             assert check_compiled(f, [np.ones(values.shape)])
 
-    @pytest.mark.parametrize("values", [np.array([0, 1, 3]), np.array([[0, 1], [2, 4]])])
+    @pytest.mark.parametrize(
+        "values", [np.array([0, 1, 3]), np.array([[0, 1], [2, 4]]), np.array([0, 1, 2, 3]) << 62]
+    )
     def test_uneven(self, values):
         assert View.ramp(values) is None
         assert check_compiled(lambda x: x * values, [np.ones(values.shape)])

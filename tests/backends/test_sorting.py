@@ -106,6 +106,7 @@ def test_searchsorted(dtype, side):
     line = np.arange(10, dtype=dtype)
     assert check_compiled(lambda a, v: np.searchsorted(a[::2], v * 2, side) * v, [line, line])
     assert check_compiled(f, [line, np.linspace(-1, 11, 50)])
+    assert check_compiled(lambda v: np.searchsorted(np.arange(3, 9), v + 0, side), [line])
 
 
 def test_code_does_not_grow_with_the_array():

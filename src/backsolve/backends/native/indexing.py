@@ -95,25 +95,38 @@ def lower_gather(schedule: Schedule, e: Equation) -> None:
 def lower_scatter_add(schedule: Schedule, e: Equation) -> None:
     t, *indices = e.inputs
     out = e.outputs[0]
-    target = schedule.new_buffer(out.shape, out.dtype)
-    how = "or" if out.dtype == np.bool_ else "add"
-    _scatter(schedule, e, t, indices, target, how, after=-1)
+    target = schedule.views[out] = schedule.new_buffer(out.shape, out.dtype)
+    _scatter(schedule, t, indices, target, _adding(out.dtype), after=-1, fresh=True)
 
 
 def lower_scatter_set(schedule: Schedule, e: Equation) -> None:
     a, v, *indices = e.inputs
-    target = schedule.own(a, (v, *indices))
-    _scatter(schedule, e, v, indices, target, "set", after=schedule.last_touch(target.buffer))
+    target = schedule.views[e.outputs[0]] = schedule.own(a, (v, *indices))
+    _scatter(schedule, v, indices, target, "set", after=schedule.last_touch(target.buffer))
+
+
+def add_at(schedule: Schedule, t: Any, indices: Any, target: View, after: int) -> None:
+    """target[indices] += t, in a kernel behind step `after`."""
+    _scatter(schedule, t, indices, target, _adding(target.dtype), after)
+
+
+def _adding(dtype: np.dtype[Any]) -> str:
+    return "or" if dtype == np.bool_ else "add"
 
 
 def _scatter(
-    schedule: Schedule, e: Equation, v: Any, indices: Any, target: View, how: str, after: int
+    schedule: Schedule,
+    v: Any,
+    indices: Any,
+    target: View,
+    how: str,
+    after: int,
+    fresh: bool = False,
 ) -> None:
     domain = gathered_shape(target.shape, tuple(indices))
     if 0 in domain:
         _nothing_pointed_at(indices)
-        schedule.views[e.outputs[0]] = target
-        if how != "set":
+        if fresh:
             schedule.steps.append(Zero(target.buffer))
             schedule.ready[target.buffer] = len(schedule.steps) - 1
         return
@@ -123,8 +136,7 @@ def _scatter(
     kernel = schedule.kernel(at)
     kernel.loads.update(atoms.loads)
     place = _place(schedule, target, atoms.all, indices, domain)
-    kernel.writes.append(Write(how, v, place, fresh=how != "set"))
-    schedule.views[e.outputs[0]] = target
+    kernel.writes.append(Write(how, v, place, fresh))
     schedule.ready[target.buffer] = at
 
 

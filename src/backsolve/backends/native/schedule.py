@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
+from .accumulate import count_uses, defer, lower_sum
 from .constants import same_bits, without_copies
 from .contraction import lower_contraction
 from .failure import Failures
@@ -63,6 +64,8 @@ class Schedule:
         self.constants: list[tuple[Buffer, Any]] = []
         self.failures = Failures()
         self.now = 0  # the equation that is being lowered
+        self.uses = count_uses(program.equations, program.outputs)
+        self.deferred: dict[Var, Equation] = {}  # parts that wait for their sum (accumulate.py)
         self.last_use: dict[Var, int] = {}
         for k, e in enumerate(program.equations):
             self.last_use.update({a: k for a in e.inputs if type(a) is Var})
@@ -241,6 +244,11 @@ class Schedule:
             raise Unsupported(f"{name} with a Python number that its dtype cannot hold")
         if e.outputs[0].type.weak and e.outputs[0].dtype.kind in "iu":
             raise Unsupported(f"{name} of Python integers, which have no bounds,")
+        if not defer(self, e) and not (name == "add" and lower_sum(self, e)):
+            self.lower_now(e)
+
+    def lower_now(self, e: Equation) -> None:
+        name = e.primitive.name
         method = getattr(self, f"_lower_{name}", None)
         if name in LOWER:
             LOWER[name](self, e)

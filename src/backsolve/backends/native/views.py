@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir import Shape
 
+_FAR = 1 << 40
 _BASE = np.zeros(1, np.int8)
 ORIGIN = _BASE.__array_interface__["data"][0]
 
@@ -63,6 +64,8 @@ class View:
         """Integers that grow evenly along every axis, such as arange(n)[:, None], else None."""
         if values.dtype.kind not in "iu" or values.size < 2:
             return None
+        if int(values.min()) < -_FAR or int(values.max()) > _FAR:
+            return None  # near the end of the range steps may wrap around
         origin = (0,) * values.ndim
         start = int(values[origin])
         steps = [

@@ -1,12 +1,14 @@
-"""Division of a whole row by one number: multiplication by its reciprocal.
+"""Several divisions by one number: multiplications by its reciprocal.
 
-A division costs as much as ten multiplications. x / c becomes (x · 1/(c s)) · s with a power of two s, 1
+A division costs as much as ten multiplications. Where a whole row is divided by the same number, or
+several numbers by the same array, x / c becomes (x · 1/(c s)) · s with a power of two s, 1
 unless c is so small or so large that its reciprocal would overflow or lose digits: so zeros, infinities
 and NaN come out as by division, and everything else within 1.5 units in the last place.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -26,10 +28,11 @@ def share_division(program: Program) -> Program:
     equations: list[Equation] = []
     spread: dict[Any, Any] = {}  # a variable that broadcast_to made, and from what
     known: dict[Any, tuple[Var, Var]] = {}
+    often = Counter(e.inputs[1] for e in program.equations if e.primitive is P.divide)
     for e in program.equations:
         if e.primitive is P.broadcast_to:
             spread[e.outputs[0]] = e.inputs[0]
-        divisor = _divisor(e, spread)
+        divisor = _divisor(e, spread, often)
         if divisor is None:
             equations.append(e)
             continue
@@ -42,8 +45,8 @@ def share_division(program: Program) -> Program:
     return Program(program.inputs, program.constants, tuple(equations), program.outputs)
 
 
-def _divisor(e: Equation, spread: dict[Any, Any]) -> Var | None:
-    """What the equation divides by, if many entries share it."""
+def _divisor(e: Equation, spread: dict[Any, Any], often: Counter[Any]) -> Var | None:
+    """What the equation divides by, if many entries or several equations share it."""
     if e.primitive is not P.divide:
         return None
     a, b = e.inputs
@@ -52,7 +55,8 @@ def _divisor(e: Equation, spread: dict[Any, Any]) -> Var | None:
     if type(b) is not Var or out.dtype not in _RANGES or b.type.ndim > out.ndim:
         return None
     same = all(type_of(x).dtype == out.dtype or type_of(x).weak for x in (a, b))
-    return b if same and not b.type.weak and b.type.size * SHARED <= out.size else None
+    shared = b.type.size * SHARED <= out.size or (often[b] > 1 and b.type.size > 1)
+    return b if same and not b.type.weak and shared else None
 
 
 def _reciprocal(c: Var, e: Equation, equations: list[Equation]) -> tuple[Var, Var]:

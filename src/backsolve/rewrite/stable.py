@@ -4,7 +4,7 @@
     eˣ / Σ eˣ,  e^(x − logsumexp x)  softmax(x)
     log(softmax x)                  log_softmax(x)
     log(1 + eˣ), log1p(eˣ)          softplus(x)
-    1 / (1 + e⁻ˣ), 1 − sigmoid(−x)  sigmoid(x)
+    a / (1 + e⁻ˣ), 1 − sigmoid(−x)  a sigmoid(x)
     log(sigmoid x)                  log_sigmoid(x)
     log(1 + x)                      log1p(x)
 
@@ -120,11 +120,12 @@ def _exp(r: Recorder, a: Any) -> Any:
 
 def _divide(r: Recorder, a: Any, b: Any) -> Any:
     power = _made(r, _plus_one(r, b), "exp")
-    if power is not None and _is(a, 1):
-        minus = _made(r, power.args[0], "negative")
-        return P.sigmoid(-power.args[0] if minus is None else minus.args[0])
     if power is not None and _same(r, a, _plus_one(r, b)):
         return P.sigmoid(power.args[0])
+    if power is not None:
+        minus = _made(r, power.args[0], "negative")
+        part = P.sigmoid(-power.args[0] if minus is None else minus.args[0])
+        return part if _is(a, 1) else P.multiply(a, part)
     top, total = _made(r, a, "exp"), _made(r, _kept(r, b), "sum")
     if top is None or total is None or not _same(r, total.args[0], a) or not _fits(b, a, total):
         return None

@@ -143,7 +143,6 @@ STABLE = {  # the naive form, and what it shall be
     "log1p(eˣ)": (lambda x: np.log1p(np.exp(x)), lambda x: np.logaddexp(0, x)),
     "sigmoid": (sigmoid, special.expit),
     "eˣ / (1 + eˣ)": (lambda x: np.exp(x) / (1 + np.exp(x)), special.expit),
-    "1 − sigmoid": (lambda x: 1 - sigmoid(x), lambda x: special.expit(-x)),
     "log sigmoid": (lambda x: np.log(sigmoid(x)), special.log_expit),
     "log(1 − sigmoid)": (lambda x: np.log(1 - sigmoid(x)), lambda x: special.log_expit(-x)),
     "cross-entropy": (

@@ -4,8 +4,9 @@
     eˣ / Σ eˣ,  e^(x − logsumexp x)  softmax(x)
     log(softmax x)                  log_softmax(x)
     log(1 + eˣ), log1p(eˣ)          softplus(x)
-    a / (1 + e⁻ˣ), 1 − sigmoid(−x)  a sigmoid(x)
+    a / (1 + e⁻ˣ)                   a sigmoid(x)
     log(sigmoid x)                  log_sigmoid(x)
+    log(1 − sigmoid x)              log_sigmoid(−x)
     log(1 + x)                      log1p(x)
 
 These are recognised while a function is recorded, at the call that completes one, and not in the
@@ -83,7 +84,9 @@ def _log(r: Recorder, a: Any) -> Any:
     if call is None:
         x = _plus_one(r, a)
         if x is None:
-            return None
+            rest = _made(r, a, "subtract")
+            part = _made(r, rest.args[1], "sigmoid") if rest and _is(rest.args[0], 1) else None
+            return None if part is None else P.log_sigmoid(-part.args[0])
         power = _made(r, x, "exp")
         return P.log1p(x) if power is None else P.softplus(power.args[0])
     name, x = call.primitive.name, call.args[0]
@@ -133,9 +136,6 @@ def _divide(r: Recorder, a: Any, b: Any) -> Any:
 
 
 def _subtract(r: Recorder, a: Any, b: Any) -> Any:
-    part = _made(r, b, "sigmoid")
-    if part is not None and _is(a, 1):
-        return P.sigmoid(-part.args[0])
     total = _made(r, _kept(r, b), "logsumexp")
     if total is None or not _same(r, total.args[0], a) or not _fits(b, a, total):
         return None

@@ -11,7 +11,7 @@ from llvmlite import ir
 
 import backsolve as bs
 from backsolve.backends.native import compile as native
-from backsolve.backends.native import kernel as kernels
+from backsolve.backends.native import sharing
 from backsolve.backends.native.failure import CODE, FINE, fail_if
 
 
@@ -25,9 +25,9 @@ class Failing(native.Schedule):
         assert self.fail(IndexError, "the first number is 13") == 1
 
 
-def failing_kernel(module, name, kernel, numbers):
+def failing_kernel(module, name, *rest):
     """The kernel behind a function that looks at the first number of its first buffer."""
-    inner, buffers = emit_kernel(module, name, kernel, numbers)
+    inner = emit_kernel(module, name, *rest)
     function = ir.Function(
         module, ir.FunctionType(CODE, inner.function_type.args), name + "checked"
     )
@@ -37,10 +37,10 @@ def failing_kernel(module, name, kernel, numbers):
         fail_if(b, b.fcmp_ordered("==", first, ir.Constant(first.type, unlucky)), code)
     b.call(inner, function.args)
     b.ret(FINE)
-    return function, buffers
+    return function
 
 
-emit_kernel = kernels.emit_kernel
+emit_kernel = sharing.emit_kernel
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -48,7 +48,7 @@ def test_codes_become_exceptions(monkeypatch, fast):
     if fast and not native.knows_layout():
         pytest.skip("the fast entry does not know this interpreter's objects")
     monkeypatch.setattr(native, "Schedule", Failing)
-    monkeypatch.setattr(kernels, "emit_kernel", failing_kernel)
+    monkeypatch.setattr(sharing, "emit_kernel", failing_kernel)
     monkeypatch.setattr(native, "knows_layout", lambda: fast)
     f = bs.jit(lambda x: (x * 2, x + 1, x.sum()))
     np.testing.assert_array_equal(f(np.array([1.0, 2.0]))[0], [2, 4])
@@ -62,7 +62,7 @@ def test_codes_become_exceptions(monkeypatch, fast):
 
 def test_a_failed_run_releases_its_outputs(monkeypatch):
     monkeypatch.setattr(native, "Schedule", Failing)
-    monkeypatch.setattr(kernels, "emit_kernel", failing_kernel)
+    monkeypatch.setattr(sharing, "emit_kernel", failing_kernel)
     f = bs.jit(lambda x: (x * 2, x + 1))
     x = np.full(10_000, 13.0)
 

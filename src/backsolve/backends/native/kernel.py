@@ -11,7 +11,7 @@ from .cutting import Put, slice_view
 from .elementwise import FUNCTIONS
 from .failure import call_step
 from .indexing import Place, Write
-from .loops import emit_kernel
+from .sharing import kernel_function
 from .steps import FUNCTION_FLOPS, Site, Step
 from .views import Buffer, View
 
@@ -86,8 +86,7 @@ class Kernel(Step):
         )
 
     def emit(self, site: Site) -> None:
-        function, buffers = emit_kernel(site.module, site.name, self, site.numbers)
-        call_step(site.b, function, [site.base(x) for x in buffers])
+        call_step(site.b, *kernel_function(self, site))
 
     def describe(self) -> str:
         names = " ".join(e.primitive.name for e in self.statements)

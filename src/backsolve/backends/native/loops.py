@@ -36,22 +36,28 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 INTERLEAVE = 4
+LONG_LOOP = 64  # rounds from which on several vectors are under way
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
 
 def emit_kernel(
-    module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var, Any]
-) -> tuple[Any, list[Buffer]]:
-    """The function of a kernel, and the buffers whose pointers it takes."""
+    module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var, Any], counted: bool = False
+) -> ir.Function:
+    """The function of a kernel, of the pointers to its buffers.
+
+    With `counted`, its one loop is as long as a last argument says.
+    """
     views, buffers = kernel.views(), kernel.buffers()
     result = CODE if kernel.can_fail else ir.VoidType()
     pointers = [memory_type(x.dtype).as_pointer() for x in buffers]
-    function = ir.Function(module, ir.FunctionType(result, pointers), name)
+    kind = ir.FunctionType(result, [*pointers, INT] if counted else pointers)
+    function = ir.Function(module, kind, name)
     function.linkage = "internal"
-    for argument in function.args:
+    for argument in function.args[: len(buffers)]:
         argument.add_attribute("noalias")
         argument.add_attribute("nonnull")
-    emitter = Emitter(kernel, numbers, dict(zip(buffers, function.args, strict=True)))
+    places = dict(zip(buffers, function.args, strict=False))
+    emitter = Emitter(kernel, numbers, places, function.args[-1] if counted else None)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     emitter.run(builder, views)
     for code, flag in emitter.flags.items():
@@ -60,12 +66,19 @@ def emit_kernel(
         builder.ret(FINE)
     else:
         builder.ret_void()
-    return function, buffers
+    return function
 
 
 class Emitter:
-    def __init__(self, kernel: Kernel, numbers: dict[Var, Any], pointers: dict[Buffer, Any]):
+    def __init__(
+        self,
+        kernel: Kernel,
+        numbers: dict[Var, Any],
+        pointers: dict[Buffer, Any],
+        count: ir.Value | None = None,
+    ):
         self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
+        self.count = count  # of the only loop, if it is not known
         self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
 
     def run(self, b: ir.IRBuilder, views: Sequence[View]) -> None:
@@ -166,12 +179,14 @@ class Emitter:
         # A transcendental function is one long chain of operations, and so is a running total: keep
         # several vectors under way.
         deep = bool(carried) or any(e.primitive.name in FUNCTIONS for e in kernel.statements)
-        side_by_side = INTERLEAVE if deep and domain and domain[-1] >= 64 else 0
+        side_by_side = INTERLEAVE if deep and domain and domain[-1] >= LONG_LOOP else 0
         if len(rows) > 1:
             side_by_side = 1
         narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []
         if not domain:
             totals = body(b, None, starts)
+        elif self.count is not None:
+            totals = loop_with(b, self.count, starts, body, side_by_side)
         elif narrow:
             totals = loop_in_blocks(b, domain[-1], starts, body, side_by_side, narrow)
         else:

@@ -1,0 +1,81 @@
+"""Kernels that do the same, as one function: the layers of a network, the parameters of an optimiser.
+
+Two kernels are the same if their loops, once merged, walk all views alike and do the same on each entry.
+A single loop takes its length as an argument, so that arrays of different shapes share it; where all
+callers give the same length, LLVM puts it in as a constant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from ...ir import Var, type_of
+from .loops import INT, LONG_LOOP, emit_kernel, merge_axes
+from .narrowing import narrow_dtypes
+from .steps import Site
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+# All that a kernel holds: with something new in it, a kernel is shared once its key knows of it.
+KEYED = {"domain", "statements", "made", "loads", "stores", "reductions", "axes", "adds"}
+UNSHARED = {"reads", "writes", "refusals"}  # a kernel with any of these is its own
+
+_known: weakref.WeakKeyDictionary[ir.Module, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def kernel_function(kernel: Kernel, site: Site) -> tuple[Any, list[ir.Value]]:
+    """The function of a kernel, and its arguments."""
+    key, count = key_of(kernel, site.numbers)
+    found = _known.setdefault(site.module, {})
+    if key is None or key not in found:
+        counted = count is not None
+        found[key] = emit_kernel(site.module, site.name, kernel, site.numbers, counted)
+    pointers = [site.base(x) for x in kernel.buffers()]
+    return found[key], pointers if count is None else [*pointers, INT(count)]
+
+
+def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | None]:
+    """What makes a kernel's code, None if it is not shared; and the argument of its one loop."""
+    views, buffers = kernel.views(), kernel.buffers()
+    domain, strides = merge_axes(kernel.domain, [v.strides for v in views])
+    fields = {f.name for f in dataclasses.fields(kernel)}
+    if fields != KEYED | UNSHARED or any(getattr(kernel, name) for name in UNSHARED):
+        return None, None
+    if any(v.buffer.kind == "ramp" for v in views):
+        return None, None
+    if any(e.params.keys() - {"dtype"} for e in kernel.statements):
+        return None, None
+    places = {x: k for k, x in enumerate(buffers)}
+    walks = [
+        (places[v.buffer], v.dtype.str, v.offset, s) for v, s in zip(views, strides, strict=True)
+    ]
+    order = {
+        a: k for k, a in enumerate([*kernel.loads, *[e.outputs[0] for e in kernel.statements]])
+    }
+
+    def atom(a: Any) -> Any:
+        if type(a) is not Var:
+            return type(a), repr(a)
+        t = type_of(a)
+        known = order.get(a)
+        if known is None:
+            number = np.asarray(numbers[a])
+            return number.dtype.str, number.tobytes(), t.dtype.str, t.weak
+        return known, t.dtype.str, t.weak
+
+    statements = [
+        (e.primitive.name, *map(atom, (*e.inputs, *e.outputs))) for e in kernel.statements
+    ]
+    sums = [(how, atom(a), v.buffer.size) for how, a, v in kernel.reductions]
+    stores = [atom(a) for a, _ in kernel.stores]
+    single = len(domain) == 1 and domain[0] and not sums and not narrow_dtypes(kernel)
+    count = domain[0] if single else None
+    loops = domain if count is None else ("any", count >= LONG_LOOP)
+    parts = (loops, walks, len(kernel.loads), statements, stores, sums, kernel.adds)
+    return repr(parts), count

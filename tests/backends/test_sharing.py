@@ -30,7 +30,7 @@ def kernels_of(f, *args):
         got = bs.jit(f)(*args)
     for y, expected in zip(got, f(*args), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
-    return len(re.findall(r"define internal void @.?step", texts[0]))
+    return len(re.findall(r"define internal void @.?kernel", texts[0]))
 
 
 def arrays(*shapes, dtype=np.float64):

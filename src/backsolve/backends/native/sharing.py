@@ -8,7 +8,7 @@ callers give the same length, LLVM puts it in as a constant.
 from __future__ import annotations
 
 import dataclasses
-import weakref
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,18 +26,17 @@ if TYPE_CHECKING:
 KEYED = {"domain", "statements", "made", "loads", "stores", "reductions", "axes", "adds"}
 UNSHARED = {"reads", "writes", "refusals"}  # a kernel with any of these is its own
 
-_known: weakref.WeakKeyDictionary[ir.Module, dict[Any, Any]] = weakref.WeakKeyDictionary()
-
 
 def kernel_function(kernel: Kernel, site: Site) -> tuple[Any, list[ir.Value]]:
     """The function of a kernel, and its arguments."""
     key, count = key_of(kernel, site.numbers)
-    found = _known.setdefault(site.module, {})
-    if key is None or key not in found:
+    name = site.name if key is None else f"kernel_{hashlib.sha256(key.encode()).hexdigest()}"
+    function = site.module.globals.get(name)
+    if function is None:
         counted = count is not None
-        found[key] = emit_kernel(site.module, site.name, kernel, site.numbers, counted)
+        function = emit_kernel(site.module, name, kernel, site.numbers, counted)
     pointers = [site.base(x) for x in kernel.buffers()]
-    return found[key], pointers if count is None else [*pointers, INT(count)]
+    return function, pointers if count is None else [*pointers, INT(count)]
 
 
 def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | None]:

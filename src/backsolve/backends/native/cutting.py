@@ -19,7 +19,7 @@ from ...ir import Shape
 from .steps import Step
 from .views import ORIGIN, Buffer, View
 
-SLICE = 1 << 15  # bytes of one slice of everything that moves: it should fit the first cache
+SLICE = 1 << 16  # bytes of one slice of everything that moves: it should fit the first cache
 PRODUCT_SLICE = 1 << 18  # the same with products among the steps, whose calls cost more
 FAR = 1 << 23  # bytes of a slice from which on it stays in no cache
 LARGE = 1 << 18  # bytes of traffic below which there is nothing to save

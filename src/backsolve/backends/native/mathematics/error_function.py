@@ -10,8 +10,8 @@ need not be known to all its digits: L is a polynomial.
 from __future__ import annotations
 
 from . import coefficients as table
-from .exponentials import exp_pair, exp_parts
-from .lanes import Real, at_most, fma, polynomial, power_of_two, scale, select
+from .exponentials import exp_pair, exp_up_to_one
+from .lanes import Real, at_most, fma, polynomial, scale, select
 from .pairs import fast_two_sum, quotient, two_product, two_sum
 
 CENTRE = {"float64": 4.75, "float32": 3.0}  # those of derive.py
@@ -51,6 +51,5 @@ def erf(x: Real) -> Real:
     a = x.fabs()
     last = 6.0 if x.format.width == 64 else 4.0  # erf is 1 from there on
     t = at_most(a, last) - 1.0
-    e, n = exp_parts(-polynomial(t, table.ERF_LOG[x.format.name]))
-    large = 1.0 - e * power_of_two(n)
-    return select(a < 1.0, a + excess(a), large).flip(x.sign())
+    large = 1.0 - exp_up_to_one(-polynomial(t, table.ERF_LOG[x.format.name]), unit=1.0)
+    return select(a < 1.0, a + excess(a), large).signed_as(x)

@@ -39,10 +39,17 @@ def curve(r: Real) -> Real:
     return r * r * polynomial(r, table.EXP[r.format.name])
 
 
-def exp_parts(x: Real) -> tuple[Real, Bits]:
-    """exp x = y 2ⁿ, ½ < y < 2."""
-    n, r = reduce(x)
-    return (r.high + curve(r.high)) + 1.0, n
+def exp_up_to_one(x: Real, unit: float) -> Real:
+    """exp x for x ≤ 0, scaled on its way by `unit`, so that a subnormal result is rounded once.
+
+    With unit 1 it holds for normal results only."""
+    name = x.format.name
+    L1, L2 = table.LN2[name]
+    n, n_bits = round_to_exponent(x, table.LOG2_E[name][0])
+    r = fma(n, -L2, fma(n, -L1, x))
+    y = fma(r * r, polynomial(r, table.EXP[name]), r) + 1.0
+    y = y * times_power(unit, n_bits)
+    return y if unit == 1.0 else y * (1.0 / unit)
 
 
 def exp(x: Real) -> Real:

@@ -77,6 +77,10 @@ class Mask(Lane):
     def __invert__(self) -> Mask:
         return Mask(self.b, self.b.not_(self.value), self.format)
 
+    def bits(self) -> Bits:
+        """All ones where it is true."""
+        return Bits(self.b, self.b.sext(self.value, self.format.bits), self.format)
+
 
 class Bits(Lane):
     def lift(self, other: Bits | int) -> ir.Value:

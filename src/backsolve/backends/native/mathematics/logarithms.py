@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from . import coefficients as table
-from .exponentials import LOWEST, exp_pair
+from .exponentials import LOWEST, exp_pair, exp_up_to_one
 from .lanes import (
     Bits,
     Real,
@@ -24,7 +24,6 @@ from .lanes import (
     power_of_two,
     scale,
     select,
-    select_bits,
 )
 from .pairs import Pair, fast_two_sum, quotient, root, two_product, two_sum
 
@@ -42,10 +41,15 @@ def decompose(x: Real) -> tuple[Bits, Real]:
 
 def decompose_any(x: Real) -> tuple[Real, Real]:
     """k, as a Real, and f of any x > 0: subnormal numbers are lifted first."""
-    digits = x.format.digits
-    small = x < x.format.tiny
-    k, f = decompose(select(small, x * 2.0**digits, x))
-    return as_real(k - select_bits(small, digits, 0)), f
+    format = x.format
+    shift, digits, root = format.digits - 1, format.digits, integer_bits(format, math.sqrt(0.5))
+    small = x < format.tiny
+    t = select(small, x * 2.0**digits, x).bits() + (integer_bits(format, 1.0) - root)
+    f = ((t & ((1 << shift) - 1)) + root).real() - 1.0
+    # The exponent in the magic number's lowest bits; taken off with its bias.
+    magic, bias = format.magic, float(format.bias)
+    k = ((t >> shift) | integer_bits(format, magic)).real()
+    return k - select(small, magic + bias + digits, magic + bias), f
 
 
 def log_fraction(f: Real, low: Real | None = None) -> Pair:
@@ -72,19 +76,28 @@ def add_exponent(k: Real, part: Pair, unit: tuple[float, ...]) -> Pair:
 
 def guard(x: Real, y: Real, zero: float = 0.0) -> Real:
     """y where x is between `zero` and ∞, ∞ there; −∞ at `zero`, NaN below and for NaN."""
-    inside = select(x < math.inf, y, math.inf)
-    return select(x > zero, inside, select(x.equals(zero), -math.inf, math.nan))
+    inside = select(x < math.inf, y, x)
+    # All ones are NaN, and so is −∞ with any bits beside.
+    pole = ((x < zero).bits() | integer_bits(x.format, -math.inf)).real()
+    return select(x <= zero, pole, inside)
+
+
+def log_parts(f: Real) -> tuple[Real, Real]:
+    """log(1 + f) = f − rest without pairs, rest = s (f − s² P(s²)): f is exact, and the rest is small."""
+    s = f / (f + 2.0)
+    u = s * s
+    return f, s * fma(-u, polynomial(u, table.LOG[f.format.name]), f)
+
+
+def log_of(k: Real, f: Real) -> Real:
+    """log(2ᵏ (1 + f)); k L₁ is exact."""
+    L1, L2 = table.LN2[f.format.name]
+    f, rest = log_parts(f)
+    return fma(k, L1, f - fma(k, -L2, rest))
 
 
 def log(x: Real) -> Real:
-    """The formula without pairs: k L₁ is exact, and what is rounded before the end is small."""
-    k, f = decompose_any(x)
-    L1, L2 = table.LN2[x.format.name]
-    s = f / (f + 2.0)
-    u = s * s
-    half = f * f * 0.5
-    rest = s * fma(u, polynomial(u, table.LOG[x.format.name]), half)
-    return guard(x, fma(k, L1, f - (half - fma(k, L2, rest))))
+    return guard(x, log_of(*decompose_any(x)))
 
 
 def times(p: Pair, c: tuple[float, ...]) -> Pair:
@@ -121,22 +134,37 @@ def log1p_pair(y: Pair) -> Pair:
 
 
 def log1p(x: Real) -> Real:
-    y = log1p_pair(Pair(x, x.constant(0.0))).value()
-    return select(x.fabs() < 2.0**-60, x, guard(x, y, zero=-1.0))
+    """log u with u = 1 + x = 2ᵏ (1 + f); what the sum lost, x − (u − 1), goes into f. u is a normal number."""
+    format = x.format
+    shift, root = format.digits - 1, integer_bits(format, math.sqrt(0.5))
+    u = x + 1.0
+    lost = x - (u - 1.0)
+    t = u.bits() + (integer_bits(format, 1.0) - root)
+    exponent = t >> shift
+    # 2⁻ᵏ; at the top it is 0, and so is what was lost.
+    down = ((2 * format.bias + 1 - exponent) << shift).real() * 0.5
+    f = fma(lost, down, ((t & ((1 << shift) - 1)) + root).real() - 1.0)
+    magic = format.magic
+    k = (exponent | integer_bits(format, magic)).real() - (magic + format.bias)
+    return guard(x, log_of(k, f).signed_as(x), zero=-1.0)
 
 
-def log1p_exp(x: Real, low: Real | None = None) -> Pair:
-    """log(1 + exp(x + low)) for x ≤ 0."""
-    clamp = at_least(x, LOWEST[x.format.name])
-    e, n = exp_pair(clamp, low)
-    u = fast_two_sum(x.constant(1.0), scale(e.high, n))
-    return log_pair(Pair(u.high, u.low + scale(e.low, n)))
+def log1p_exp(x: Real) -> Real:
+    """log(1 + t), t = exp x, for x ≤ 0.
+
+    log(1 + f) with f = t up to √2 − 1; above, ln 2 + log(1 + f) with 1 + f = (1 + t)/2."""
+    format = x.format
+    unit = 2.0**60 if format.width == 64 else 2.0**30
+    t = exp_up_to_one(at_least(x, LOWEST[format.name]), unit)
+    large = t > math.sqrt(2) - 1
+    f, rest = log_parts(select(large, fma(t, 0.5, -0.5), t))
+    ln2, ln2_low = (select(large, part, 0.0) for part in table.LN2_PAIR[format.name])
+    return (f - (rest - ln2_low)) + ln2
 
 
 def softplus(x: Real) -> Real:
     """max(x, 0) + log(1 + exp(−|x|))."""
-    y = log1p_exp(-x.fabs()).value() + select(x > 0.0, x, 0.0)
-    return select(x.is_nan(), x, y)
+    return log1p_exp(-x.fabs()) + select(x > 0.0, x, 0.0)
 
 
 def log_sigmoid(x: Real) -> Real:
@@ -148,7 +176,9 @@ def logaddexp(a: Real, b: Real) -> Real:
     swap = a < b
     M, m = select(swap, b, a), select(swap, a, b)
     d = two_sum(m, -M)
-    part = log1p_exp(d.high, d.low)
+    e, n = exp_pair(at_least(d.high, LOWEST[a.format.name]), d.low)
+    u = fast_two_sum(a.constant(1.0), scale(e.high, n))
+    part = log_pair(Pair(u.high, u.low + scale(e.low, n)))
     s = two_sum(M, part.high)
     y = s.high + (s.low + part.low)
     # An infinite M, or a difference that overflows: M is the answer (0 for −0, as NumPy has it).

@@ -368,3 +368,17 @@ def test_a_failing_constant_fails_where_it_runs():
     values = zip(program.inputs, (V, np.array([9])), strict=True)
     closed = Program((), tuple(values), program.equations, program.outputs)
     assert names(rewrite.rewrite(closed)) == ["gather"]
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
+def test_the_derivative_of_logsumexp_takes_no_second_exponential(axis):
+    x = np.random.default_rng(0).normal(size=(5, 7))
+    x[1], x[4, :3] = -np.inf, -np.inf
+    f = bs.grad(lambda x: np.sum(bs.numpy.logsumexp(x, axis=axis)))
+    compiled = bs.jit(f)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(compiled(x), f(x), rtol=1e-13)
+    assert compiled.lower(x).stages["steps"].count("exp") == 1
+    special = np.array([[np.inf, 1.0, 2.0], [np.nan, 1.0, 2.0], [-np.inf] * 3])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(bs.jit(f)(special), f(special))

@@ -16,12 +16,14 @@ from ..operators.broadcast import reduced_shape
 from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
 from .expand_order import PLACES, is_place
+from .reuse import repeated_exponentials, share_of_total
 
 
 def expand(program: Program) -> Program:
     if not any(_is_expanded(e) for e in program.equations):
         return program
     names = [v.name for v in program.inputs]
+    repeated = repeated_exponentials(program)
 
     def run(*args: Any) -> list[Any]:
         values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
@@ -30,6 +32,11 @@ def expand(program: Program) -> Program:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
             out = e.outputs[0].dtype
             call: Callable[..., Any] = e.primitive
+            total = repeated.get(e.outputs[0])
+            if total is not None:
+                shares = share_of_total(values[total.inputs[0]], total.params["axis"])
+                values[e.outputs[0]] = _as(out, shares)
+                continue
             if _is_expanded(e):
                 call = EXPANSIONS[e.primitive.name]
                 if out.kind == "f":  # NumPy computes with integers as with floats

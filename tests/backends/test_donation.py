@@ -202,3 +202,21 @@ def test_without_native_code_arrays_stay():
     got = bs.jit(lambda p: p * 2, donate=0, backend="numpy")(p)
     np.testing.assert_array_equal(got, [2, 2, 2])
     np.testing.assert_array_equal(p, [1, 1, 1])
+
+
+@pytest.mark.parametrize("donate", [0, 1, (0, 1)])
+def test_steps_that_are_swept_slice_by_slice(donate):
+    """Rows large enough that several steps are done on each slice before the next."""
+
+    def f(x, w):
+        e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+        y = e / np.sum(e, axis=-1, keepdims=True)
+        return y * w, w - y.sum(axis=0) * x[0]
+
+    step = bs.jit(f, donate=donate)
+    x, w = rng.normal(size=(512, 256)), rng.normal(size=(512, 256))
+    expected = f(x.copy(), w.copy())
+    for got, wanted in zip(step(x, w), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-12)
+    (made,) = step.stats()["specialisations"]
+    assert made["in_place"] == np.size(donate)

@@ -29,7 +29,7 @@ def folder() -> Path | None:
     """Where this user's files go, or None."""
     chosen = os.environ.get("BACKSOLVE_CACHE_DIR")
     if chosen is not None:
-        return Path(chosen) if chosen else None
+        return Path(chosen).absolute() if chosen else None
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":

@@ -48,7 +48,9 @@ class Specialised:
         if self.native is not None:
             result = self.native.call(*leaves)
             if result is NotImplemented:  # strided, unaligned, or a NumPy scalar
-                arrays = [a if type(a) is float else np.array(a, order="C") for a in leaves]
+                arrays = [
+                    a if type(a) in (float, complex) else np.array(a, order="C") for a in leaves
+                ]
                 result = self.native.call(*arrays)
             if result is not NotImplemented:
                 return [result] if len(self.outputs) == 1 else list(result)
@@ -125,7 +127,7 @@ class Jitted:
             and len(out.children) > 1
             and all(c.kind is tree.LEAF for c in out.children)
         )
-        arrays = all(type(a) is np.ndarray or type(a) is float for a in args)
+        arrays = all(type(a) in (np.ndarray, float, complex) for a in args)
         return special.native is not None and plain and arrays and not kwargs and not self._static
 
     def _flatten(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.primitive import P
 from backsolve.testing.samples import EVERY_INTEGER
 
 INTEGERS = [np.dtype(t) for t in EVERY_INTEGER]
@@ -138,3 +139,84 @@ class TestFloats:
             x, n = pairs(values.astype(dtype), exponents)
         assert compare([np.ldexp], x, n)
         assert compare([np.ldexp], x, np.clip(n, -3000, 3000).astype(np.int32))
+
+
+def close(f, x, ulps=64):
+    """Compiled f against NumPy's, relative to the size of the number; NaN where NumPy has it."""
+    compiled = bs.jit(f)
+    with np.errstate(all="ignore"):
+        got, expected = compiled(x), f(x)
+    assert compiled.stats()["specialisations"][0]["native"]
+    assert got.dtype == expected.dtype
+    eps = np.finfo(got.dtype).eps
+    size = np.where(np.isfinite(expected), np.abs(expected), 0)
+    for a, y in ((got.real, expected.real), (got.imag, expected.imag)):
+        with np.errstate(invalid="ignore"):
+            apart = ~((np.isnan(a) & np.isnan(y)) | (a == y) | (np.abs(a - y) <= ulps * eps * size))
+        where = np.flatnonzero(apart)[:3]
+        assert not where.size, [(x[k], got[k], expected[k]) for k in where]
+
+
+COMPLEX = (
+    "exp exp2 expm1 log log2 log10 sqrt sign sinh cosh tanh sin cos tan arcsinh arccosh arctanh "
+    "arcsin arccos arctan absolute angle reciprocal conjugate negative"
+)
+
+
+@pytest.mark.parametrize("name", COMPLEX.split())
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_functions_of_complex_numbers(name, dtype):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=300) + 1j * rng.normal(size=300)
+    circle = np.exp(1j * rng.uniform(0, 6, 100)) * (1 + 1e-6 * rng.normal(size=100))
+    close(getattr(np, name), np.concatenate([z, 10 * z, 1e-3 * z, circle]).astype(dtype))
+
+
+@pytest.mark.parametrize("name", COMPLEX.split())
+def test_special_values_of_complex_numbers(name):
+    values = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 800.0, -800.0, 1e300, np.inf, -np.inf, np.nan]
+    z = np.empty((12, 12), complex)
+    z.real, z.imag = np.meshgrid(values, values)
+    z = z.ravel()
+    if name in ("sin", "sinh"):  # the sign of an infinity beside NaN is nobody's
+        z = z[~(np.isinf(z.real) | np.isinf(z.imag)) | (np.isfinite(z.real) | np.isfinite(z.imag))]
+    close(getattr(np, name), z)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_arithmetic_of_complex_numbers(dtype):
+    rng = np.random.default_rng(1)
+    x, y = ((rng.normal(size=(2, 40)) + 1j * rng.normal(size=(2, 40))).astype(dtype)) * 3
+    for f in (np.add, np.multiply, np.divide, np.power, np.maximum, np.less, np.equal):
+        got = bs.jit(f)(x, y)
+        np.testing.assert_allclose(got, f(x, y), rtol=300 * np.finfo(dtype).eps)
+    for n in (-3, 0, 1, 5):
+        close(lambda z, n=n: z**n, x)
+    np.testing.assert_allclose(bs.jit(np.sum)(x), np.sum(x), rtol=1e-5)
+    np.testing.assert_allclose(bs.jit(np.prod)(x[:9]), np.prod(x[:9]), rtol=1e-5)
+    assert bs.jit(lambda z: z * 2.0)(1 + 2j) == 2 + 4j
+    assert bs.jit(np.max)(x) == np.max(x)
+
+
+def test_derivatives_of_complex_programs():
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=5) + 1j * rng.normal(size=5)
+    f = lambda z: np.sum(np.abs(np.exp(z) * np.sin(z)) ** 2)
+    compiled = bs.jit(bs.grad(f))
+    np.testing.assert_allclose(compiled(z), bs.grad(f)(z), rtol=1e-12)
+    assert compiled.stats()["specialisations"][0]["native"]
+
+
+@pytest.mark.parametrize("name", ["gamma", "gammaln", "psi", "erfinv"])
+def test_special_functions_are_scipys(name):
+    special = pytest.importorskip("scipy.special")
+    x = np.array([-1.5, -0.4, 0.1, 0.9, 1.0, 3.5, 170.5, np.inf, np.nan, 0.0, -2.0])
+    assert compare([getattr(special, name)], x)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_polygamma(n):
+    special = pytest.importorskip("scipy.special")
+    x = np.array([-7.3, -1.5, 1e-10, 0.1, 1.0, 3.5, 9.0, 10.0, 1e5, 1e9, 1e20, np.nan, -np.inf])
+    got = bs.jit(lambda x: P.polygamma(x, n=n))(x)
+    np.testing.assert_allclose(got, special.polygamma(n, x), rtol=1e-13)

@@ -72,7 +72,7 @@ def _dropped(y: Any, a: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 def _logsumexp(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     if not a.size:
         return np.full(reduced_shape(a.shape, axis, keepdims), -np.inf, a.dtype)
-    top = np.max(a, axis=axis, keepdims=True)
+    top = np.max(np.real(a), axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     y = np.log(np.sum(np.exp(a - top), axis=axis, keepdims=True)) + top
     return _dropped(y, a, axis, keepdims)
@@ -137,7 +137,9 @@ def _logaddexp2(a: Any, b: Any) -> Any:
 
 
 def _double(a: Any) -> Any:
-    return a.astype(np.float64) if hasattr(a, "astype") else float(a)
+    if not hasattr(a, "astype"):
+        return a if isinstance(a, complex) else float(a)
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 def _heaviside(a: Any, b: Any) -> Any:
@@ -168,7 +170,7 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-ANY_KIND = {"fmax", "fmin"}
+ANY_KIND = {"fmax", "fmin", "float_power", "logsumexp", "norm", "xlogy", "xlog1py"}
 
 
 def _erfc(x: Any) -> Any:

@@ -99,7 +99,7 @@ def _emit_program(program: Program, donated: Sequence[int]) -> _Emitted:
     )
     module = ir.Module("backsolve")
     _emit(module, schedule)
-    fast = knows_layout() and all(t.dtype.kind == "f" for t in frame.inputs if t.weak)
+    fast = knows_layout() and all(t.dtype.kind in "fc" for t in frame.inputs if t.weak)
     return _Emitted(schedule, module, frame, emit_entry(module, frame) if fast else None)
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation
-from . import functions
+from . import functions, special
 from .mathematics import EMITTERS, exponents
 from .mathematics.lanes import FORMATS, Bits, Real
+from .numbers import complex as complex_number
 from .numbers import integer, real
-from .numbers.registers import Register, convert, number, select
+from .numbers.registers import Complex, Register, convert, number, parts, select
 from .support import compute_dtype
 
 FUNCTIONS = EMITTERS
@@ -25,6 +26,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "i": integer.SIGNED,
     "u": integer.UNSIGNED,
     "b": integer.LOGIC,
+    "c": complex_number.RULES,
 }
 
 
@@ -45,12 +47,17 @@ def emit(
     args = [convert(b, v, t, dtype) for v, t in values]
     if name in FUNCTIONS and dtype.kind == "f":
         return functions.call(b, name, args, inline)
+    if name == "polygamma":
+        return special.polygamma(b, args[0], e.params["n"])
+    if name in special.NAMES:
+        return special.call(b, name, args[0])
     return _RULES[dtype.kind][name](b, *args)
 
 
 def supports(e: Equation) -> bool:
     name = e.primitive.name
-    return name in _MIXED or name in _RULES[compute_dtype(e).kind]
+    kind = compute_dtype(e).kind
+    return name in _MIXED or name in _RULES[kind] or (kind == "f" and special.supports(name))
 
 
 # ---- equations whose inputs are not all computed with in one dtype
@@ -96,10 +103,14 @@ _NAMES = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def combine(b: ir.IRBuilder, how: str, x: Register, y: Register, dtype: np.dtype[Any]) -> Register:
-    if dtype.kind == "f" and how in ("add", "mul"):
-        # Sums and products may be taken in any order: that lets them run in vector registers.
-        if how == "add":
-            return b.fadd(x, y, flags=("reassoc", "contract"))
+    # Sums and products may be taken in any order: that lets them run in vector registers.
+    if how == "add" and dtype.kind in "fc":
+        sums = [
+            b.fadd(p, q, flags=("reassoc", "contract"))
+            for p, q in zip(parts(x), parts(y), strict=True)
+        ]
+        return Complex(*sums) if dtype.kind == "c" else sums[0]
+    if how == "mul" and dtype.kind == "f":
         return b.fmul(x, y, flags=("reassoc",))
     if how in ("or", "and"):
         return (b.or_ if how == "or" else b.and_)(x, y)
@@ -110,8 +121,9 @@ def start_of(how: str, dtype: np.dtype[Any]) -> Register:
     if how in ("max", "min"):
         if dtype == np.bool_:
             return number(how == "min", dtype)
-        if dtype.kind == "f":
-            return number(-np.inf if how == "max" else np.inf, dtype)
+        if dtype.kind in "fc":
+            limit = -np.inf if how == "max" else np.inf
+            return number(limit if dtype.kind == "f" else complex(limit, limit), dtype)
         limits = np.iinfo(dtype)
         return number(limits.min if how == "max" else limits.max, dtype)
     return number({"add": 0, "mul": 1, "or": False, "and": True}[how], dtype)

@@ -94,7 +94,7 @@ class _Entry(Builtin):
         dims: list[int] = []
         rows = []
         for k, t in enumerate(inputs):
-            kind = float if t.weak else np.ndarray
+            kind = (complex if t.dtype.kind == "c" else float) if t.weak else np.ndarray
             flags = objects.CONTIGUOUS | objects.ALIGNED | (objects.WRITEABLE if k in giving else 0)
             place = self.table.place
             types = place(kind.__name__, id(kind)), place(f"dtype {t.dtype.str}", id(t.dtype))
@@ -256,7 +256,7 @@ class _Entry(Builtin):
             self.repeat(INT(len(frame.donors)), take)
         for k, t in enumerate(frame.outputs):
             if not t.shape:
-                b.store(b.bitcast(b.alloca(INT), POINTER), b.gep(pointers, [INT(k)]))
+                b.store(b.bitcast(b.alloca(INT, size=2), POINTER), b.gep(pointers, [INT(k)]))
 
     def find_constants(self, pointers: ir.Value) -> None:
         places = [
@@ -273,8 +273,11 @@ class _Entry(Builtin):
 
     def boxed(self, t: Type, data: ir.Value) -> ir.Value:
         if t.weak:
-            value = self.b.load(self.b.bitcast(data, ir.DoubleType().as_pointer()))
-            return self.call("PyFloat_FromDouble", POINTER, [value])
+            b, parts = self.b, self.b.bitcast(data, ir.DoubleType().as_pointer())
+            if t.dtype.kind == "c":
+                both = [b.load(b.gep(parts, [INT(k)])) for k in (0, 1)]
+                return self.call("PyComplex_FromDoubles", POINTER, both)
+            return self.call("PyFloat_FromDouble", POINTER, [b.load(parts)])
         descr = self.object(f"dtype {t.dtype.str}", t.dtype)
         return self.call("PyArray_Scalar", POINTER, [data, descr, NULL])
 

@@ -3,6 +3,7 @@
     PyObject       refcount 0, type 8
     PyArrayObject  data 16, nd 24, dimensions 32, strides 40, base 48, descr 56, flags 64
     PyFloatObject  value 16
+    PyComplexObject  real 16, imag 24
 
 Compiled code contains no address of its process. What it needs stands in a `Table`, an array that is the
 `self` of the built-in function: the code finds the table in its first argument, and the function owns it.
@@ -35,7 +36,7 @@ def knows_layout() -> bool:
         return False
     if sys.implementation.name != "cpython":
         return False
-    array, number = np.zeros((2, 3)), 1.5
+    array, number, pair = np.zeros((2, 3)), 1.5, 1.5 + 2.5j
 
     def word(x: Any, offset: int) -> int:
         return ctypes.c_int64.from_address(id(x) + offset).value
@@ -49,6 +50,7 @@ def knows_layout() -> bool:
         and ctypes.c_int32.from_address(id(array) + FLAGS).value == array.flags.num
         and word(number, TYPE) == id(float)
         and ctypes.c_double.from_address(id(number) + FLOAT_VALUE).value == 1.5
+        and ctypes.c_double.from_address(id(pair) + FLOAT_VALUE + 8).value == 2.5
     )
 
 

@@ -20,6 +20,7 @@ from llvmlite import ir
 
 from ...ir import Equation
 from .loops import load, loop_with, merge_axes, nest, offset, store
+from .numbers.complex import RULES as COMPLEX
 from .numbers.registers import convert
 from .steps import Site, Step
 from .views import Buffer, View
@@ -40,6 +41,12 @@ _INT: dict[str, Rule] = {
     "cumprod": lambda b, y, a: b.mul(y, a),
     "recurrence": lambda b, y, t, a: b.add(t, b.mul(a, y)),
 }
+_COMPLEX: dict[str, Rule] = {
+    "cumsum": COMPLEX["add"],
+    "cumprod": COMPLEX["multiply"],
+    "recurrence": lambda b, y, t, a: COMPLEX["add"](b, t, COMPLEX["multiply"](b, a, y)),
+}
+_STEPS = {"f": _FLOAT, "c": _COMPLEX}
 
 
 @dataclass(eq=False)
@@ -70,7 +77,7 @@ class Scan(Step):
         outer, before = merge_axes(shape[:k], [v.strides[:k] for v in views])
         inner, behind = merge_axes(shape[k + 1 :], [v.strides[k + 1 :] for v in views])
         along = [v.strides[k] for v in views]
-        step = (_FLOAT if dtype.kind == "f" else _INT)[self.name]
+        step = _STEPS.get(dtype.kind, _INT)[self.name]
 
         def address(b: ir.IRBuilder, which: int, place: list[Any], j: Any, rest: list[Any]) -> Any:
             strides = (*before[which], along[which], *behind[which])

@@ -131,7 +131,7 @@ class Schedule:
         taken: set[Buffer] = set()
         for k, a in enumerate(self.program.outputs):
             t = type_of(a)
-            if t.weak and t.dtype.kind != "f":
+            if t.weak and t.dtype.kind not in "fc":
                 raise Unsupported("a result that is a Python int or bool")
             view = self.view_of(a) if type(a) is Var and a not in self.numbers else None
             buffer = view.buffer if view is not None else None

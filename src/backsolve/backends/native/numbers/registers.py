@@ -23,7 +23,7 @@ _TYPES: dict[np.dtype[Any], ir.Type] = {
     **{np.dtype(f"{k}{n}"): ir.IntType(8 * n) for k in "iu" for n in (1, 2, 4, 8)},
 }
 _REAL: dict[Any, np.dtype[Any]] = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
-DTYPES = frozenset(_TYPES)
+DTYPES = frozenset([*_TYPES, *_REAL])
 
 
 class Complex(NamedTuple):

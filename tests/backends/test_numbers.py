@@ -220,3 +220,16 @@ def test_polygamma(n):
     x = np.array([-7.3, -1.5, 1e-10, 0.1, 1.0, 3.5, 9.0, 10.0, 1e5, 1e9, 1e20, np.nan, -np.inf])
     got = bs.jit(lambda x: P.polygamma(x, n=n))(x)
     np.testing.assert_allclose(got, special.polygamma(n, x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_products_of_complex_matrices(dtype):
+    rng = np.random.default_rng(3)
+    a, b = (rng.normal(size=(2, 2, 40, 30)) + 1j * rng.normal(size=(2, 2, 40, 30))).astype(dtype)
+    compiled = bs.jit(lambda a, b: a @ np.conj(np.swapaxes(b, 1, 2)))
+    expected = a @ np.conj(np.swapaxes(b, 1, 2))
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(compiled(a, b), expected, rtol=0, atol=400 * eps)
+    assert compiled.stats()["specialisations"][0]["products"] == 1
+    refused = bs.jit(lambda a: np.sort(a, axis=0))
+    np.testing.assert_array_equal(refused(a[0]), np.sort(a[0], axis=0))

@@ -22,6 +22,7 @@ from . import threads
 from .cutting import Put, slice_view
 from .failure import FINE
 from .loops import nest, offset
+from .numbers.registers import memory_type, number, store
 from .pool_code import BODY, loop
 from .steps import Site, Step
 from .views import Buffer, View
@@ -127,18 +128,20 @@ def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> Non
 
     `name` comes without the letter of its type: "gemm" is dgemm for double precision.
     """
-    real = ir.DoubleType() if dtype == np.float64 else ir.FloatType()
-    name = ("d" if dtype == np.float64 else "s") + name
+    name = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[dtype.str[1:]] + name
     symbol = f"backsolve_{name}"
     binding.add_symbol(symbol, pointer(name))
 
     def place(a: Any) -> ir.Value:
         if isinstance(a, ir.Value):
             return a
-        t = {str: ir.IntType(8), int: CINT, float: real}[type(a)]
+        t = {str: ir.IntType(8), int: CINT, float: memory_type(dtype)}[type(a)]
         with b.goto_entry_block():
             slot = b.alloca(t)
-        b.store(ir.Constant(t, ord(a) if isinstance(a, str) else a), slot)
+        if isinstance(a, float):
+            store(b, number(a, dtype), slot, dtype)
+        else:
+            b.store(ir.Constant(t, ord(a) if isinstance(a, str) else a), slot)
         return slot
 
     places = [place(a) for a in args]

@@ -51,7 +51,7 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     shape = tuple(sizes[c] for c in order)
     view = schedule.new_buffer(shape, out.dtype)
     is_vector = 1 in (_size(left, sizes), _size(right, sizes))  # memory decides: BLAS gains nothing
-    if lonely or not inner or work <= SMALL or is_vector or out.dtype.kind != "f":
+    if lonely or not inner or work <= SMALL or is_vector or out.dtype.kind not in "fc":
         nest = batch + left + inner + lonely + right
         if is_vector:  # along the matrix as it lies in memory
             matrix = 0 if len(a) >= len(b) else 1

@@ -224,7 +224,15 @@ class Search:
         return b.icmp_signed("<", x, y) if signed else b.icmp_unsigned("<", x, y)
 
 
+def _refuse_complex(e: Equation) -> None:
+    from .schedule import Unsupported
+
+    if any(type_of(a).dtype.kind == "c" for a in e.inputs):
+        raise Unsupported(f"{e.primitive.name} of complex numbers")
+
+
 def lower_argsort(schedule: Schedule, e: Equation) -> None:
+    _refuse_complex(e)
     a, out, axis = e.inputs[0], e.outputs[0], e.params["axis"]
     source = schedule.in_memory(a)
     n = out.shape[axis]
@@ -238,6 +246,7 @@ def lower_argsort(schedule: Schedule, e: Equation) -> None:
 
 
 def lower_searchsorted(schedule: Schedule, e: Equation) -> None:
+    _refuse_complex(e)
     (a, v), out = e.inputs, e.outputs[0]
     line = schedule.view_of(a)
     (size,) = line.shape

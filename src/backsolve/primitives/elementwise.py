@@ -140,7 +140,8 @@ def _d_power_exponent(y: Any, a: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    return np.square(a) if type(b) in (int, float) and b == 2 else np.power(a, b)
+    squares = type(b) in (int, float) and b == 2 and getattr(a, "dtype", None) != np.bool_
+    return np.square(a) if squares else np.power(a, b)  # NumPy squares booleans to int8
 
 
 power = binary(

@@ -17,7 +17,8 @@ from .fuzz_steps import Pool
 
 MAKERS = {**fuzz_steps.MAKERS, **fuzz_shapes.MAKERS}
 NAMES = {**fuzz_steps.NAMES, **fuzz_shapes.NAMES}
-DTYPES = ["float64"] * 8 + ["float32"] * 6 + ["int64"] * 2 + ["int32", "bool", "complex128"]
+DTYPES = ["float64"] * 14 + ["float32"] * 12 + ["int64"] * 4 + ["int32"] * 2 + ["bool"] * 2
+DTYPES += ["complex128", "complex64", "int8", "uint8", "int16", "uint32", "uint64"]
 SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (4,), (2, 3), (3, 1), (1, 4), (4, 4), (2, 3, 4)]
 SHAPES += [
     (3,),
@@ -129,8 +130,10 @@ def _input(rng: np.random.Generator) -> Any:
         return np.asarray(rng.random(shape) < 0.5)
     if dtype.startswith("int"):
         return np.asarray(rng.integers(-3, 4, shape)).astype(dtype)
+    if dtype.startswith("uint"):
+        return np.asarray(rng.integers(0, 4, shape)).astype(dtype)
     x = np.asarray(np.round(rng.uniform(-1.5, 1.5, shape), 3))
-    if dtype == "complex128":
+    if dtype.startswith("complex"):
         x = x + 1j * np.round(rng.uniform(-1, 1, shape), 3)
     return np.asarray(x).astype(dtype)
 
@@ -146,7 +149,7 @@ def value(step: Step, values: Sequence[Any]) -> Any:
             y = np.asarray(eval(step.code.format(*names), space))
     except Exception:  # NumPy refuses it for these dtypes or shapes: not a program
         return None
-    if y.dtype.kind not in "fcib" or (y.dtype.itemsize < 4 and y.dtype.kind != "b"):
+    if y.dtype.kind not in "fcibu" or y.dtype == np.float16:
         return None
     if y.size > MOST or y.ndim > 4 or not np.isfinite(y).all():
         return None

@@ -160,7 +160,7 @@ def _is_safe(name: str, seen: Sequence[Any]) -> bool:
         if name in ("floor_divide", "remainder", "fmod"):
             return _off_integers(np.divide(*[np.asarray(v, float) for v in seen]), seen)
     if name in AT_ZERO and not all(bool((np.abs(v) > 0.02).all()) for v in seen):
-        return all(np.asarray(v).dtype.kind in "ib" for v in seen) and name != "reciprocal"
+        return all(np.asarray(v).dtype.kind in "ibu" for v in seen) and name != "reciprocal"
     return name not in AT_INTEGERS or _off_integers(seen[0], seen)
 
 
@@ -181,7 +181,10 @@ def arithmetic(pool: Pool) -> Made:
     forms = ["{0} + {1}", "{0} - {1}", "{0} * {1}", "{0} * {0} - {1}", "-{0}", "{0} ** 2"]
     forms += [f"{{0}} * {number}", f"{number} - {{0}}", "{0} / (1.5 + {1} * {1})", "{0} * 1"]
     forms += ["{0} + 0", "1.0 * {0}", "{0} ** 3", "np.tanh({0}) * {1}", "np.exp(-{0} * {0})"]
-    return pool.pick(forms), (k, m)
+    form = pool.pick(forms)
+    if "**" in form and pool.values[k].dtype == bool:
+        return None  # NumPy's operator and its function np.power give different dtypes
+    return form, (k, m)
 
 
 def stable(pool: Pool) -> Made:

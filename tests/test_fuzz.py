@@ -53,7 +53,7 @@ def test_every_maker_makes_something(maker):
 
 def test_a_failure_is_found_and_made_small(monkeypatch):
     """A wrong rule, planted: the program that shows it is one line on one number."""
-    monkeypatch.setitem(RULES, "sin", lambda simplifier, e: e.inputs[0])
+    monkeypatch.setitem(RULES, "sin", [lambda walk, e: e.inputs[0]])
     line = Step("np.sin({0}) * 2 - {0}", (0,))
     noise = Step("np.exp({0})[:, None] * {1}", (0, 1))
     s = Sketch(1, (np.ones(4), np.ones(3)), (line, noise, replace(noise, args=(2, 1))), (3, 4))

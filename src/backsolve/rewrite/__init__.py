@@ -21,9 +21,10 @@ def rewrite(program: Program) -> Program:
     for _ in range(MOST_ROUNDS):
         before = program
         for apply in PASSES:
-            program = apply(program)
-            if VERIFY:
-                program.verify()
+            changed = apply(program)
+            if VERIFY and not _is_same(changed, program):
+                changed.verify()
+            program = changed
         if _is_same(program, before):
             break
     return program

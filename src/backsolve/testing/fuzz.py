@@ -161,9 +161,9 @@ def failure(s: Sketch) -> str | None:
 # ---- from the command line
 
 
-def explain(seed: int) -> str | None:
+def explain(seed: int, longest: int = 6) -> str | None:
     """The failure of a seed, made small and printed to be run; None if there is none."""
-    s = sketch(seed)
+    s = sketch(seed, longest)
     if failure(s) is None:
         return None
     small = shrink(s, failure)
@@ -174,7 +174,7 @@ def main(count: int, first: int = 0) -> int:
     os.environ["BACKSOLVE_CACHE_DIR"] = ""  # nobody will run these programs again
     started = time.perf_counter()
     for k in range(count):
-        found = explain(first + k)
+        found = explain(first + k, longest=12)
         if found is not None:
             print(f"\n{found}")
             return 1

@@ -31,7 +31,6 @@ SHAPES += [
     (17,),
     (5, 9),
     (70,),
-    (3, 70),
 ]
 LARGEST, MOST = 20.0, 300  # of a value; entries of an array
 
@@ -94,15 +93,15 @@ def _literal(x: Any) -> str:
 # ---- making
 
 
-def sketch(seed: int) -> Sketch:
-    """The random program of a seed."""
+def sketch(seed: int, longest: int = 6) -> Sketch:
+    """The random program of a seed, of up to `longest` lines."""
     rng = np.random.default_rng(seed)
     inputs = tuple(_input(rng) for _ in range(int(rng.integers(1, 4))))
     if not any(x.dtype.kind == "f" for x in inputs):
         inputs = (*inputs, np.asarray(rng.uniform(-1, 1, (3,))))
     values, steps = list(inputs), []
     makers, weights = list(MAKERS), np.array(list(MAKERS.values()))
-    wanted = int(rng.integers(2, 11))
+    wanted = int(rng.integers(1, longest + 1))
     for _ in range(wanted * 6):
         maker = makers[int(rng.choice(len(makers), p=weights / weights.sum()))]
         made = maker(Pool(rng, values))

@@ -399,3 +399,13 @@ def test_random_programs(seed):
 
     check_compiled(f, args, f"program {seed}", ulps=1e4)
     check_compiled(bs.grad(total, argnums=(0, 1)), args, f"gradient of program {seed}", ulps=1e6)
+
+
+def test_stats_tell_the_work():
+    f = bs.jit(np.matmul)
+    f(np.ones((40, 50)), np.ones((50, 60)))
+    (made,) = f.stats()["specialisations"]
+    assert made["flops"] == 2 * 40 * 50 * 60
+    assert made["bytes"] == 8 * (40 * 50 + 50 * 60 + 40 * 60)
+    assert made["products"] == 1
+    assert made["kernels"] == made["arena_bytes"] == 0

@@ -60,6 +60,8 @@ def compile_program(program: Program, donated: Sequence[int] = ()) -> Native:
         "kernels": sum(isinstance(s, Kernel) for s in flat(schedule.steps)),
         "products": sum(isinstance(s, Product) for s in flat(schedule.steps)),
         "sweeps": sum(isinstance(s, Sweep) for s in schedule.steps),
+        "flops": sum(s.flops for s in schedule.steps),
+        "bytes": sum(x.nbytes for s in schedule.steps for x in s.buffers()),
         "arena_bytes": frame.arena_bytes,
         "in_place": len(frame.donors),
         "releases_gil": frame.releases_gil,

@@ -131,7 +131,7 @@ class Sweep(Step):
             call_step(b, body, [given, INT(0), slices, INT(0)])
         else:
             workers = b.call(threads.workers(site.module), [slices, INT(self.workers)])
-            call_step(b, threads.parallel(site.module), [body, given, slices, workers])
+            call_step(b, threads.ranges(site.module), [body, given, slices, workers])
         for how, own, whole in self.sums:
             self._gather(site, how, own, whole, workers)
 

@@ -5,10 +5,20 @@ or float64 values, without branches or calls, and returns the result.
 
 sin, cos and tan are right for every argument, at the price of a table lookup for the digits of 2/π.
 `NARROW[name]` is the cheaper form for |x| ≤ `RANGE_LIMIT[dtype name]`, which a loop may take when it has
-found its arguments there, a block of them at a time (as `kernels` does).
+found its arguments there, a block of them at a time (as `kernels` and `narrowing` do).
+
+At most 2 ulp are allowed, and where plain arithmetic keeps within them there are no pairs. The largest
+errors seen on eight million arguments (in float64 half a million), in ulp of float64 and float32:
+
+    exp      1.55  1.66      log       0.85  0.91      sin  1.44  1.48
+    expm1    1.63  1.29      log1p     1.40  1.51      cos  1.44  1.51
+    tanh     1.73  1.56      softplus  1.70  1.73      tan  0.92  0.89
+    sigmoid  1.63  1.63      erf       1.16  1.20
+
+The others use pairs: within 1, but erfc, logaddexp and rsqrt (which has none) within 1.5.
 
 Where to start reading: `lanes` (operators on LLVM values), `pairs` (double-length arithmetic),
-`exponentials`. `derive` computes the coefficients. Largest errors: see tests/backends/test_mathematics.py.
+`exponentials`. `derive` computes the coefficients. All bounds: tests/backends/test_mathematics.py.
 """
 
 from __future__ import annotations

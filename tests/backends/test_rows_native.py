@@ -1,0 +1,65 @@
+"""Every row runs natively in every dtype, but for what is named here with its reason."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+from backsolve.primitive import PRIMITIVES
+from backsolve.testing.backends import check_backend
+from backsolve.testing.samples import EVERY_INTEGER, cases
+
+COMPLEX = ("complex64", "complex128", "pythoncomplex", "float64+complex128", "complex128+float64")
+LAPACK = "the LAPACK routines of complex matrices are not called yet"
+FADDEEVA = "needs the Faddeeva function of a complex argument"
+# row -> (dtypes, why they run on the NumPy backend)
+ELSEWHERE = {
+    **{row: (COMPLEX, FADDEEVA) for row in ("erf", "erfc", "ndtr")},
+    **{
+        row: (COMPLEX, LAPACK)
+        for row in (
+            "cholesky",
+            "det",
+            "det_sign",
+            "inv",
+            "log_abs_det",
+            "solve",
+            "triangular_solve",
+        )
+    },
+}
+
+
+def makes_half_floats(case):
+    """NumPy's functions of 8-bit integers give float16, which no row of ours is compiled for."""
+    args = case.make(np.random.default_rng(0))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(case.primitive(*args, **case.params)).dtype == np.float16
+
+
+def chosen(name):
+    """One sample per dtype and metadata, with the shapes in turn."""
+    found = sorted(cases(name, EVERY_INTEGER), key=lambda c: (c.dtype, str(c.params)))
+    groups = itertools.groupby(found, key=lambda c: (c.dtype, str(c.params)))
+    for k, (_, group) in enumerate(groups):
+        shapes = list(group)
+        yield shapes[k % len(shapes)]
+
+
+@pytest.mark.parametrize("name", sorted(PRIMITIVES))
+def test_every_row_in_every_dtype(name):
+    dtypes, reason = ELSEWHERE.get(name, ((), ""))
+    for case in chosen(name):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            native = check_backend(case)
+        if makes_half_floats(case):
+            assert not native, f"{case} runs natively: take float16 off the exceptions"
+        elif case.dtype in dtypes:
+            assert not native, f"{case} runs natively, though {reason}"
+        else:
+            assert native, f"{case} runs on the NumPy backend"

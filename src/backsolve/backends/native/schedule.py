@@ -269,8 +269,10 @@ class Schedule:
         kernel.made.add(out)
         self.home[out] = at
         refused = REFUSED.get(e.primitive.name)
-        if refused is not None and out.dtype.kind == "i" and self.range_of(e.inputs[-1])[0] < 0:
-            kernel.refusals[out] = self.fail(*refused[:2])
+        if refused is not None and out.dtype.kind in "iu":
+            low, high = self.range_of(e.inputs[-1])
+            if low <= 0 <= high if refused[0] is ZeroDivisionError else low < 0:
+                kernel.refusals[out] = self.fail(*refused[:2])
 
     def join(
         self, domain: Shape, inputs: Any, axes: tuple[int, ...] | None = None, after: int = -1

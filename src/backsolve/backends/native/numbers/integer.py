@@ -7,6 +7,7 @@ left of the sign, and arithmetic wraps around.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -253,13 +254,21 @@ def _integers(signed: bool) -> dict[str, Rule]:
     }
 
 
-# What NumPy refuses, told by the inputs; the kernel raises it.
+def _by_zero(b: ir.IRBuilder, x: Any, n: Any) -> Any:
+    return b.icmp_signed("==", n, n.type(0))
+
+
+# What is refused, told by the inputs; the kernel raises it. (NumPy warns of a division by zero.)
 REFUSED: dict[str, tuple[type[Exception], str, Rule]] = {
+    **{
+        name: (ZeroDivisionError, f"integer division by zero in `{name}`", _by_zero)
+        for name in ("floor_divide", "remainder", "fmod")
+    },
     "power": (
         ValueError,
         "Integers to negative integer powers are not allowed.",
         lambda b, x, n: b.icmp_signed("<", n, n.type(0)),
-    )
+    ),
 }
 SIGNED: dict[str, Rule] = {
     **_integers(True),

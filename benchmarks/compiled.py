@@ -23,6 +23,7 @@ from harness import (
     copy_speed,
     environment,
     header,
+    keep_to_cores,
     limit,
     machine,
     text,
@@ -74,6 +75,7 @@ def show(title: str, workload: Workload, times: dict[str, float], firsts: Any, n
 
 
 def measure(threads: int, only: list[str], without: list[str]) -> None:
+    keep_to_cores(threads)
     libraries = [kind(threads) for kind in LIBRARIES if kind.name not in without]
     names = [lib.name for lib in libraries[1:]]
     speeds = ", ".join(f"{blas_speed(d) / 1e9:.0f} GFlop/s {d}" for d in ("float32", "float64"))

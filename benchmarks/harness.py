@@ -75,6 +75,12 @@ def environment(threads: int) -> dict[str, str]:
     return env
 
 
+def keep_to_cores(threads: int) -> None:
+    """Let this process use so many cores: XLA takes all it sees, whatever its flags say."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+
+
 # ---- what the machine can do, in this process and with its threads
 
 

@@ -40,6 +40,8 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}  # what a NumPy or SciPy ufunc m
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
 _PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
+_WEAK = frozenset([float, int, bool])
+_OPERATORS = frozenset(["divide", "power", "floor_divide", "remainder"])  # of Python, too
 _VALUE, _CONSTANT, _TYPE = 1, 2, 3
 _Plan = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 ASKS_MORE, FIXED = -1, -2  # see _compile
@@ -352,6 +354,7 @@ def binary_lane(
     wants = [set(w) for w in keep]
     pick_a, pick_b, pick_both = _pick(wants[0]), _pick(wants[1]), _pick(wants[0] | wants[1])
     new, hook, plain, ndarray = object.__new__, hooks, _PLAIN, np.ndarray
+    weak, float64 = _WEAK if prim.name in _OPERATORS else frozenset[type](), np.float64
 
     def general(a: Any, b: Any) -> Any:
         return Primitive.__call__(prim, a, b, **metadata)
@@ -374,6 +377,8 @@ def binary_lane(
             y = run(va, vb)
         except Exception as error:
             raise translate(error, prim, (va, vb), metadata) from error
+        if y.__class__ is float64 and va.__class__ in weak and vb.__class__ in weak:
+            y = float(y)  # of two Python numbers a third: weak in promotion
         t = new(Tensor)
         t._v = y
         t.grad = t.row = None
@@ -609,5 +614,6 @@ def _elementwise_dtype(prim: Primitive, inputs: Any, params: Any) -> tuple[np.dt
         with np.errstate(all="ignore"):
             y = prim.run(*ones, **dict(params))
         t = type_of(y)
-        _DTYPES[key] = (t.dtype, t.weak)
+        numbers = prim.name in _OPERATORS and all(weak for _, weak in inputs)
+        _DTYPES[key] = (t.dtype, t.weak or (numbers and t.dtype == _FLOAT64))
     return _DTYPES[key]

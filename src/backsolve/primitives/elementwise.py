@@ -140,8 +140,7 @@ def _d_power_exponent(y: Any, a: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    squares = type(b) in (int, float) and b == 2 and getattr(a, "dtype", None) != np.bool_
-    return np.square(a) if squares else np.power(a, b)  # NumPy squares booleans to int8
+    return np.square(a) if type(b) in (int, float) and b == 2 else np.power(a, b)
 
 
 power = binary(
@@ -161,6 +160,8 @@ cbrt = unary("cbrt", lambda y: Diagonal(1 / (3 * y * y)))
 absolute = unary(
     "absolute",
     lambda a: real_of(a, np.conjugate(np.sign(a))) if is_complex(a) else Diagonal(np.sign(a)),
+    abs,  # of a Python number a Python number
+    ufunc=np.absolute,
     text="|{0}|",
     code="np.abs({0})",
     latex="|{0}|",

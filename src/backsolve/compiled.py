@@ -37,6 +37,7 @@ class Specialised:
     native: Native | None
     reason: str = ""  # why there is no native code
     donated: tuple[int, ...] = ()  # leaves whose memory results may take
+    fastmath: bool = False
     derivatives: dict[str, Specialised] = field(default_factory=dict)
 
     @functools.cached_property
@@ -75,6 +76,7 @@ class Jitted:
         static_argnums: int | Sequence[int],
         backend: str,
         donate: int | Sequence[int] = (),
+        fastmath: bool = False,
     ):
         functools.update_wrapper(self, f)
         self._f = f
@@ -84,7 +86,7 @@ class Jitted:
             raise ValueError(
                 f"an argument is static or donated, not both: {sorted(self._static & self._donate)}"
             )
-        self._backend = backend
+        self._backend, self._fastmath = backend, fastmath
         self._known: dict[Any, Specialised | None] = {}
         self._lock = threading.Lock()
         self._fast: Callable[..., Any] | None = None  # the entry of the latest flat specialisation
@@ -182,7 +184,7 @@ class Jitted:
             self._hits += 1
             return found  # type: ignore[return-value]
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
-        made = _build(self._f, rebuild, key[1], self._backend, donated())
+        made = _build(self._f, rebuild, key[1], self._backend, donated(), self._fastmath)
         if made is not None:
             with self._lock:
                 made = self._known.setdefault(key, made)
@@ -260,6 +262,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     donate: int | Sequence[int] = (),
     backend: str = "native",
+    fastmath: bool = False,
 ) -> Any:
     """Compile a function on its first call with each set of types; as a decorator or a call.
 
@@ -271,6 +274,8 @@ def jit(
     written, are strided, or share memory with another argument are copied instead; so is what a Tensor
     holds. If a run fails half-way, donated arrays may hold anything.
 
+    With `fastmath`, arithmetic may be reordered and NaN, infinities and the sign of zero are not kept up.
+
     >>> import numpy as np, backsolve as bs
     >>> @bs.jit
     ... def loss(x):
@@ -281,8 +286,8 @@ def jit(
     if backend not in ("native", "numpy"):
         raise ValueError(f'backend must be "native" or "numpy", got {backend!r}')
     if f is None:
-        return lambda g: Jitted(g, static_argnums, backend, donate)
-    return Jitted(f, static_argnums, backend, donate)
+        return lambda g: Jitted(g, static_argnums, backend, donate, fastmath)
+    return Jitted(f, static_argnums, backend, donate, fastmath)
 
 
 def _is_number(x: Any) -> bool:
@@ -305,7 +310,12 @@ def _raw(x: Any) -> Any:
 
 
 def _build(
-    f: Any, rebuild: Any, types: Sequence[Type], backend: str, donated: tuple[int, ...] = ()
+    f: Any,
+    rebuild: Any,
+    types: Sequence[Type],
+    backend: str,
+    donated: tuple[int, ...] = (),
+    fastmath: bool = False,
 ) -> Specialised | None:
     structures: list[tree.Structure] = []
 
@@ -325,10 +335,10 @@ def _build(
     native, reason = None, 'backend="numpy"'
     if backend == "native":
         try:
-            native, reason = compile_program(rewrite_for_machines(program), donated), ""
+            native, reason = compile_program(rewrite_for_machines(program), donated, fastmath), ""
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
-    return Specialised(recorded, program, structures[0], native, reason, donated)
+    return Specialised(recorded, program, structures[0], native, reason, donated, fastmath)
 
 
 # ---- differentiating through compiled code
@@ -395,7 +405,7 @@ def _compiled_pull(special: Specialised, places: tuple[int, ...]) -> Specialised
 
             return list(vjp(restricted, *[xs[k] for k in places])[1](cts))
 
-        made = _build(body, pull, [*inputs, *adjoints], "native")
+        made = _build(body, pull, [*inputs, *adjoints], "native", fastmath=special.fastmath)
         assert made is not None
         special.derivatives[key] = made
     return special.derivatives[key]

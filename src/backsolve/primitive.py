@@ -128,6 +128,7 @@ class Primitive:
         latex: str | None = None,
     ):
         self.name = name
+        self.is_operator = name in _OPERATORS
         self.run = run
         self.elementwise = elementwise
         self.type_rule = type
@@ -169,6 +170,8 @@ class Primitive:
             y = self.run(*values, **params)
         except Exception as error:
             raise translate(error, self, values, params) from error
+        if y.__class__ is np.float64 and self.is_operator and _are_weak(values):
+            y = float(y)
         if not boxed:
             if hooks.observe is not None:
                 hooks.observe(self, None, y, args)
@@ -354,7 +357,7 @@ def binary_lane(
     wants = [set(w) for w in keep]
     pick_a, pick_b, pick_both = _pick(wants[0]), _pick(wants[1]), _pick(wants[0] | wants[1])
     new, hook, plain, ndarray = object.__new__, hooks, _PLAIN, np.ndarray
-    weak, float64 = _WEAK if prim.name in _OPERATORS else frozenset[type](), np.float64
+    weak, float64 = _WEAK if prim.is_operator else frozenset[type](), np.float64
 
     def general(a: Any, b: Any) -> Any:
         return Primitive.__call__(prim, a, b, **metadata)
@@ -420,6 +423,10 @@ def binary_lane(
         return t
 
     return call
+
+
+def _are_weak(values: Sequence[Any]) -> bool:
+    return all(v.__class__ in _WEAK for v in values)
 
 
 def constant(a: Any, v: Any) -> Any:
@@ -614,6 +621,6 @@ def _elementwise_dtype(prim: Primitive, inputs: Any, params: Any) -> tuple[np.dt
         with np.errstate(all="ignore"):
             y = prim.run(*ones, **dict(params))
         t = type_of(y)
-        numbers = prim.name in _OPERATORS and all(weak for _, weak in inputs)
+        numbers = prim.is_operator and all(weak for _, weak in inputs)
         _DTYPES[key] = (t.dtype, t.weak or (numbers and t.dtype == _FLOAT64))
     return _DTYPES[key]

@@ -11,6 +11,7 @@ np.divide and raised by np.power, which say inf.
 from __future__ import annotations
 
 import importlib
+import math
 import operator
 from typing import Any
 
@@ -97,14 +98,15 @@ multiply = binary(
 
 def _inverse(b: Any) -> Any:
     """1 / b; of a Python number a Python number, which leaves float32 what it is."""
-    y = np.divide(1, b)
-    return float(y) if type(b) in (int, float) else y
+    if type(b) in (int, float):
+        return 1 / b if b else math.copysign(math.inf, b)
+    return np.divide(1, b)
 
 
 divide = binary(
     "divide",
     lambda b: Diagonal(_inverse(b)),
-    lambda y, b: Diagonal(-y / b),
+    lambda y, b: Diagonal(np.divide(-y, b)),
     np.divide,
     text="{0} / {1}",
     code="{0} / {1}",

@@ -16,6 +16,7 @@ from .blas import Product
 from .donation import donate
 from .entry import Frame, emit_entry
 from .failure import CODE, FINE
+from .fastmath import FastModule
 from .kernel import Kernel
 from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
@@ -40,13 +41,15 @@ class Native:
     stages: dict[str, Callable[[], str]]  # texts, made on request
 
 
-def compile_program(program: Program, donated: Sequence[int] = ()) -> Native:
+def compile_program(
+    program: Program, donated: Sequence[int] = (), fastmath: bool = False
+) -> Native:
     """Raises schedule.Unsupported if an equation has no native form.
 
     Outputs may take the memory of the inputs at `donated`: they are then those very objects.
     """
     started = time.perf_counter()
-    emitted = _emit_program(program, donated)
+    emitted = _emit_program(program, donated, fastmath)
     schedule, frame = emitted.schedule, emitted.frame
     engine, origin = build.load(str(emitted.module))
     keep = [frame, engine]
@@ -67,7 +70,7 @@ def compile_program(program: Program, donated: Sequence[int] = ()) -> Native:
         "releases_gil": frame.releases_gil,
         "equations": len(program.equations),
     }
-    again = lambda: _emit_program(program, donated)
+    again = lambda: _emit_program(program, donated, fastmath)
     stages = {
         "steps": lambda: describe(again().schedule),
         "llvm": lambda: build.llvm(str(again().module)),
@@ -84,7 +87,7 @@ class _Emitted:
     table: Table | None  # for the fast entry, if there is one
 
 
-def _emit_program(program: Program, donated: Sequence[int]) -> _Emitted:
+def _emit_program(program: Program, donated: Sequence[int], fastmath: bool) -> _Emitted:
     schedule = Schedule(program)
     donors = donate(schedule, donated)
     schedule.steps = with_sweeps(schedule.steps)
@@ -99,7 +102,7 @@ def _emit_program(program: Program, donated: Sequence[int]) -> _Emitted:
         donors=donors,
         releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
     )
-    module = ir.Module("backsolve")
+    module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
     _emit(module, schedule)
     fast = knows_layout() and all(t.dtype.kind in "fc" for t in frame.inputs if t.weak)
     return _Emitted(schedule, module, frame, emit_entry(module, frame) if fast else None)

@@ -16,6 +16,7 @@ from llvmlite import ir
 from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, combine, emit, start_of
 from .failure import CODE, FINE, fail_if
+from .fastmath import builder_in
 from .narrowing import Narrow, loop_in_blocks, narrow_dtypes
 from .numbers.integer import REFUSED, while_
 from .numbers.registers import (
@@ -58,7 +59,7 @@ def emit_kernel(
         argument.add_attribute("nonnull")
     places = dict(zip(buffers, function.args, strict=False))
     emitter = Emitter(kernel, numbers, places, function.args[-1] if counted else None)
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    builder = builder_in(module, function.append_basic_block("entry"))
     emitter.run(builder, views)
     for code, flag in emitter.flags.items():
         fail_if(builder, builder.load(flag), code)

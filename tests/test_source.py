@@ -20,7 +20,8 @@ from backsolve.errors import (
     StructureError,
     TracedValueError,
 )
-from backsolve.primitive import PRIMITIVES, Binary, P
+from backsolve.lanes import Binary
+from backsolve.primitive import PRIMITIVES, P
 from backsolve.source import name_of, source
 
 GOLDEN = Path(__file__).parent / "golden" / "source"

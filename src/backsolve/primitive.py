@@ -29,7 +29,7 @@ import numpy as np
 
 from .errors import BacksolveError, DTypeError, ShapeError, StaticArgumentError
 from .ir import Type, Var, type_of
-from .row import NOTHING, Replayed, Row, next_index
+from .row import NOTHING, Replayed, Row
 
 PRIMITIVES: dict[str, Primitive] = {}
 P = SimpleNamespace()  # the same primitives as attributes: P.multiply(a, b)
@@ -39,8 +39,8 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}  # what a NumPy or SciPy ufunc m
 
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
-_PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
-_WEAK = frozenset([float, int, bool])
+PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
+WEAK = frozenset([float, int, bool])
 _OPERATORS = frozenset(["divide", "power", "floor_divide", "remainder"])  # of Python, too
 _VALUE, _CONSTANT, _TYPE = 1, 2, 3
 _Plan = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
@@ -164,7 +164,7 @@ class Primitive:
                 continue
             if isinstance(a, Tensor):
                 return hooks.stage(self, args, params)
-            values.append(a if type(a) in _PLAIN else coerce(a))
+            values.append(a if type(a) in PLAIN else coerce(a))
             rows.append(None)
         try:
             y = self.run(*values, **params)
@@ -265,168 +265,8 @@ class Primitive:
         return [Type(np.broadcast_shapes(*[t.shape for t in types]), dtype, weak)]
 
 
-class Unary(Primitive):
-    """One input, no metadata: the fast lane."""
-
-    def __init__(self, name: str, run: Callable[..., Any], **fields: Any):
-        super().__init__(name, run, **fields)
-        self.use(run)
-
-    def use(self, run: Callable[..., Any]) -> None:
-        """Compute by `run` from now on."""
-        self.run = run
-        self.call = self._fast_lane()
-
-    def __call__(self, a: Any) -> Any:
-        return self.call(a)
-
-    def _fast_lane(self) -> Callable[[Any], Any]:
-        """The same as Primitive.__call__, unrolled: names bound once, no loops, no sets."""
-        run, differentiable, general = self.run, self.differentiable, Primitive.__call__
-        wants = self._wants[0] if self._wants else ()
-        keep_y, keep_a = 0 in wants, 1 in wants
-        new, hook = object.__new__, hooks
-
-        def call(a: Any) -> Any:
-            Tensor = hook.Tensor
-            if type(a) is not Tensor:
-                return general(self, a)
-            v = a._v
-            try:
-                y = run(v)
-            except Exception as error:
-                raise translate(error, self, (v,), {}) from error
-            t = new(Tensor)
-            t._v = y
-            t.grad = t.row = None
-            parent = a.row
-            if parent is not None and differentiable:
-                if keep_y:
-                    saved: Any = (y, v) if keep_a else (y,)
-                else:
-                    saved = (None, v) if keep_a else NOTHING
-                try:
-                    shape, dtype = y.shape, y.dtype
-                except AttributeError:  # a bare Python number
-                    shape, dtype = (), type_of(y).dtype
-                if shape == parent.shape:
-                    shape = parent.shape  # one tuple for both: the solve compares by identity
-                t.row = row = new(Row)  # Row(…) without the call of its __init__
-                row.primitive = self
-                row.parents = (parent,)
-                row.saved = saved
-                row.params = None
-                row.shape = shape
-                row.dtype = dtype
-                row.owner = None if parent.owner is None else ref(t)
-                row.index = next_index()
-            else:
-                remember(t, self, (a,), (v,), {})
-            if hook.observe is not None:
-                hook.observe(self, t.row, y, (a,))
-            return t
-
-        return call
-
-
-class Binary(Primitive):
-    """Two inputs, no metadata: the fast lane."""
-
-    def __init__(self, name: str, run: Callable[..., Any], **fields: Any):
-        super().__init__(name, run, **fields)
-        self.use(run)
-
-    def use(self, run: Callable[..., Any]) -> None:
-        """Compute by `run` from now on."""
-        self.run = run
-        self.call = binary_lane(self, run, self._wants or ((), ()))
-
-    def __call__(self, a: Any, b: Any) -> Any:
-        return self.call(a, b)
-
-
-def binary_lane(
-    prim: Primitive,
-    run: Callable[..., Any],
-    keep: Sequence[Sequence[int]],
-    params: dict[str, Any] | None = None,
-) -> Callable[[Any, Any], Any]:
-    """The same as prim(a, b, **params), unrolled. `keep`: which of (y, a, b) each block captures."""
-    differentiable, metadata = prim.differentiable, params or {}
-    # Which of (y, a, b) to keep when a varies, b varies, both vary.
-    wants = [set(w) for w in keep]
-    pick_a, pick_b, pick_both = _pick(wants[0]), _pick(wants[1]), _pick(wants[0] | wants[1])
-    new, hook, plain, ndarray = object.__new__, hooks, _PLAIN, np.ndarray
-    weak, float64 = _WEAK if prim.is_operator else frozenset[type](), np.float64
-
-    def general(a: Any, b: Any) -> Any:
-        return Primitive.__call__(prim, a, b, **metadata)
-
-    def call(a: Any, b: Any) -> Any:
-        Tensor = hook.Tensor
-        if type(a) is Tensor:
-            va, row_a = a._v, a.row
-            if type(b) is Tensor:
-                vb, row_b = b._v, b.row
-            elif type(b) in plain:
-                vb, row_b = b, None
-            else:
-                return general(a, b)
-        elif type(b) is Tensor and type(a) in plain:
-            va, row_a, vb, row_b = a, None, b._v, b.row
-        else:
-            return general(a, b)
-        try:
-            y = run(va, vb)
-        except Exception as error:
-            raise translate(error, prim, (va, vb), metadata) from error
-        if y.__class__ is float64 and va.__class__ in weak and vb.__class__ in weak:
-            y = float(y)  # of two Python numbers a third: weak in promotion
-        t = new(Tensor)
-        t._v = y
-        t.grad = t.row = None
-        if (row_a is not None or row_b is not None) and differentiable:
-            parents: Any
-            if row_b is None:
-                owner = row_a.owner
-                saved = pick_a(y, va, own(vb) if vb.__class__ is ndarray else vb)
-                parents = (row_a, None if owner is None else constant(b, vb))
-            elif row_a is None:
-                owner = row_b.owner
-                saved = pick_b(y, own(va) if va.__class__ is ndarray else va, vb)
-                parents = (None if owner is None else constant(a, va), row_b)
-            else:
-                owner = row_a.owner or row_b.owner
-                saved = pick_both(y, va, vb)
-                parents = (row_a, row_b)
-            try:
-                shape, dtype = y.shape, y.dtype
-            except AttributeError:  # two bare Python numbers gave a third
-                shape, dtype = (), type_of(y).dtype
-            if row_a is not None and shape == row_a.shape:
-                shape = row_a.shape
-            elif row_b is not None and shape == row_b.shape:
-                shape = row_b.shape
-            t.row = row = new(Row)
-            row.primitive = prim
-            row.parents = parents
-            row.saved = saved
-            row.params = params
-            row.shape = shape
-            row.dtype = dtype
-            row.owner = None if owner is None else ref(t)
-            row.index = next_index()
-        else:
-            remember(t, prim, (a, b), (va, vb), metadata)
-        if hook.observe is not None:
-            hook.observe(prim, t.row, y, (a, b))
-        return t
-
-    return call
-
-
 def _are_weak(values: Sequence[Any]) -> bool:
-    return all(v.__class__ in _WEAK for v in values)
+    return all(v.__class__ in WEAK for v in values)
 
 
 def constant(a: Any, v: Any) -> Any:
@@ -472,20 +312,6 @@ def _may_change(array: Any) -> bool:
             return True
         array = array.base
     return False
-
-
-def _pick(case: set[int]) -> Callable[[Any, Any, Any], tuple[Any, ...]]:
-    table: dict[tuple[int, ...], Callable[[Any, Any, Any], tuple[Any, ...]]] = {
-        (): lambda y, a, b: NOTHING,
-        (0,): lambda y, a, b: (y,),
-        (1,): lambda y, a, b: (None, a),
-        (2,): lambda y, a, b: (None, None, b),
-        (0, 1): lambda y, a, b: (y, a),
-        (0, 2): lambda y, a, b: (y, None, b),
-        (1, 2): lambda y, a, b: (None, a, b),
-        (0, 1, 2): lambda y, a, b: (y, a, b),
-    }
-    return table[tuple(sorted(case))]
 
 
 def primitive(

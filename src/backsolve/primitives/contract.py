@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type
+from ..lanes import binary_lane
 from ..operators import Contraction
 from ..operators.contraction import _LETTERS
 from ..operators.nests import MATRIX, label_sizes, run_nest, split_subscripts
-from ..primitive import binary_lane, primitive
+from ..primitive import primitive
 from .batching import rank
 
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type, type_of
+from ..lanes import Binary, Unary
 from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
-from ..primitive import UFUNCS, Binary, Primitive, Unary, primitive
+from ..primitive import UFUNCS, Primitive, primitive
 from .batching import elementwise as batch
 from .large import large
 

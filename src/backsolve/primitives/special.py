@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ..lanes import Binary, Unary
 from ..operators import Diagonal
-from ..primitive import UFUNCS, Binary, Unary
+from ..primitive import UFUNCS
 from .elementwise import COSTLY, elementwise, exp_
 from .large import large
 

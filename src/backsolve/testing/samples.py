@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from ..primitive import PRIMITIVES, Binary, Primitive, Unary
+from ..lanes import Binary, Unary
+from ..primitive import PRIMITIVES, Primitive
 from .draws import ANY, POSITIVE, Matrices, draw, spread
 from .references import REFERENCES, Shape, key_of
 

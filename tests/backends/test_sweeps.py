@@ -46,7 +46,7 @@ def sweeps(f, *args):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(16, 8), (7, 5), (1, 64), (64, 1), (3, 4, 10)])
+@pytest.mark.parametrize("shape", [(16, 8), (7, 5), (67, 20), (1, 64), (64, 1), (3, 4, 10)])
 @pytest.mark.parametrize("f", [softmax, layer_norm])
 def test_rows(f, shape, dtype):
     x, w = rng.normal(size=shape).astype(dtype), rng.normal(size=shape[-1]).astype(dtype)
@@ -72,7 +72,7 @@ def test_attention(masked):
     assert sweeps(g, q, k, v)
 
 
-@pytest.mark.parametrize("rows", [40, 41])
+@pytest.mark.parametrize("rows", [40, 41, 127])
 def test_sums_over_the_slices(rows):
     X, y, w = rng.normal(size=(rows, 6)), rng.normal(size=rows), rng.normal(size=6)
 

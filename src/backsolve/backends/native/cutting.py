@@ -79,11 +79,13 @@ class Plan:
         self.steps, self.lead, self.outside = steps, lead, outside
         self.chunk = 1
         self.counts: tuple[int, ...] = lead
+        self.rest = 0
         self.touches: list[list[Touch]] = []
 
     def is_possible(self, chunk: int) -> bool:
         self.chunk = chunk
         self.counts = (*self.lead[:-1], self.lead[-1] // chunk)
+        self.rest = self.lead[-1] % chunk  # rows of a last, shorter slice
         self.touches = [self._touches(s) for s in self.steps]
         by_buffer: dict[Buffer, list[Touch]] = {}
         for t in self.all_touches():
@@ -110,7 +112,8 @@ class Plan:
             return True
         if not roles <= {"read", "write"}:  # a sum
             return len(touches) == 1 and buffer.nbytes <= GATHERED
-        part, rest = divmod(buffer.size, prod(self.counts))
+        row, rest = divmod(buffer.size, prod(self.lead))
+        part = row * self.chunk
         expected = [0] * len(self.counts)
         step = part
         for k in range(len(self.counts) - 1, -1, -1):
@@ -179,20 +182,26 @@ def leads_of(step: Any) -> list[Shape]:
 
 
 def chunk_of(plan: Plan) -> int:
-    """How many rows of the last leading axis make a slice: a divisor of its length."""
-    rows = plan.lead[-1]
+    """How many rows of the last leading axis make a slice."""
     size = PRODUCT_SLICE if any(not hasattr(s, "domain") for s in plan.steps) else SLICE
-    wanted = max(1, min(rows, size // max(plan.slice_bytes(), 1)))
-    return max(c for c in range(1, wanted + 1) if rows % c == 0)
+    return near(max(1, size // max(plan.slice_bytes(), 1)), plan.lead)
+
+
+def near(wanted: int, lead: Shape) -> int:
+    """A divisor of the rows near `wanted`; or, where there is none, `wanted` itself and a shorter last slice.
+
+    That one there can be only if a single axis is swept.
+    """
+    rows = lead[-1]
+    wanted = min(wanted, rows)
+    divisor = max(c for c in range(1, wanted + 1) if rows % c == 0)
+    return divisor if 2 * divisor >= wanted or len(lead) > 1 else wanted
 
 
 def share_out(step: Any, workers: int) -> Plan | None:
     """One long step, cut so that several workers can share it."""
     for lead in leads_of(step)[:1]:
         plan = Plan([step], lead, {*step.buffers()})
-        rows = lead[-1]
-        wanted = max(1, rows // (4 * workers))
-        chunk = max(c for c in range(1, wanted + 1) if rows % c == 0)
-        if rows // chunk <= 256 * workers and plan.is_possible(chunk):
+        if plan.is_possible(near(max(1, lead[-1] // (4 * workers)), lead)):
             return plan
     return None

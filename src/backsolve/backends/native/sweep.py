@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from llvmlite import ir
 
 from . import threads
 from .arena import lay_out
-from .cutting import Plan, find_plan, share_out
+from .cutting import Plan, Put, find_plan, share_out
 from .elementwise import combine, start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
@@ -70,9 +71,14 @@ class Sweep(Step):
         self.sums: list[tuple[str, Buffer, Buffer]] = []  # how, the worker's own, the whole
         self.locals = plan.locals()
         self._known: dict[Any, Buffer] = {}
+        self.chunk, self.rows = plan.chunk, prod(plan.lead)
+        put = self._putter(plan.chunk)
+        shorter = self._putter(plan.rest)
+        self.steps = [step.cut(plan.lead, plan.chunk, put) for step in plan.steps]
+        # The rows that are left over make a last slice, done by whoever does the last but one.
+        self.last = [step.cut(plan.lead, plan.rest, shorter) for step in plan.steps if plan.rest]
         for buffer in self.locals:
-            buffer.kind, buffer.size = "local", buffer.size // self.count
-        self.steps = [step.cut(plan.lead, plan.chunk, self._put) for step in plan.steps]
+            buffer.kind, buffer.size = "local", buffer.size // self.rows * plan.chunk
         mine = [*self.locals, *[own for _, own, _ in self.sums]]
         once = _Once([own for _, own, _ in self.sums])  # sums live from the first slice to the last
         size = lay_out([once, *self.steps, once], mine)
@@ -80,23 +86,35 @@ class Sweep(Step):
         self.workers = most_workers() if self.seconds > LONG and self.count > 1 else 1
         self.room = Buffer("arena", self.workers * self.local_bytes, np.dtype(np.uint8))
 
-    def _put(self, view: View, moves: tuple[int, ...], role: str) -> View:
-        """A view of the first slice as a view of any slice."""
-        buffer = view.buffer
-        if buffer in self.locals:
-            return view
-        if role not in ("read", "write"):
-            own = Buffer("local", buffer.size, buffer.dtype)
-            self.sums.append((role, own, buffer))
-            return View(own, view.imaginary)
-        if not any(moves):
-            return view
-        key = (buffer, moves)
-        if key not in self._known:
-            size = buffer.size // self.count if role == "write" else buffer.size
-            self._known[key] = Buffer("part", size, buffer.dtype)
-            self.parts[self._known[key]] = key
-        return View(self._known[key], view.imaginary)
+    def _putter(self, rows: int) -> Put:
+        """What makes a view of the first slice, of so many rows, a view of any slice."""
+
+        def put(view: View, moves: tuple[int, ...], role: str) -> View:
+            buffer = view.buffer
+            if buffer in self.locals:
+                return view
+            if role not in ("read", "write"):
+                return View(self._own(role, buffer), view.imaginary)
+            if not any(moves):
+                return view
+            moves = (*moves[:-1], moves[-1] // rows * self.chunk)
+            key = (buffer, moves, rows)
+            if key not in self._known:
+                size = buffer.size // self.rows * rows if role == "write" else buffer.size
+                self._known[key] = Buffer("part", size, buffer.dtype)
+                self.parts[self._known[key]] = (buffer, moves)
+            return View(self._known[key], view.imaginary)
+
+        return put
+
+    def _own(self, how: str, whole: Buffer) -> Buffer:
+        """Where a worker gathers its share of a sum."""
+        for _, own, known in self.sums:
+            if known is whole:
+                return own
+        own = Buffer("local", whole.size, whole.dtype)
+        self.sums.append((how, own, whole))
+        return own
 
     def buffers(self) -> list[Buffer]:
         room = [self.room] if hasattr(self, "room") else []
@@ -110,11 +128,12 @@ class Sweep(Step):
 
     @property
     def flops(self) -> int:  # type: ignore[override]
-        return self.count * sum(step.flops for step in self.steps)
+        return sum(self.count * s.flops for s in self.steps) + sum(s.flops for s in self.last)
 
     def describe(self) -> str:
         inner = "\n".join(f"     {step.describe()}" for step in self.steps)
-        return f"sweep over {list(self.counts)} slices:\n{inner}"
+        rest = f" and {self.rows - self.count * self.chunk} rows" if self.last else ""
+        return f"sweep over {list(self.counts)} slices{rest}:\n{inner}"
 
     # ---- emission
 
@@ -181,7 +200,14 @@ class Sweep(Step):
         first = b.block
         for how, own, _ in self.sums:
             fill(b, places[own], own, start_of(how, own.dtype))
-        loop_between(b, low, high, lambda b, t: self._emit_slice(b, t, pointers, places, site))
+
+        def emit_slice(b: ir.IRBuilder, t: ir.Value, steps: list[Step], name: str) -> None:
+            self._emit_slice(b, t, pointers, places, replace(site, name=name), steps)
+
+        loop_between(b, low, high, lambda b, t: emit_slice(b, t, self.steps, site.name))
+        if self.last:
+            with b.if_then(b.icmp_signed("==", high, INT(self.count))):
+                emit_slice(b, INT(self.count), self.last, f"{site.name}_last")
         b.ret(FINE)
         b.position_at_end(entry)
         b.branch(first)
@@ -194,6 +220,7 @@ class Sweep(Step):
         pointers: Pointers,
         places: dict[Buffer, ir.Value],
         site: Site,
+        steps: list[Step],
     ) -> None:
         index: list[ir.Value] = []
         rest = t
@@ -211,7 +238,7 @@ class Sweep(Step):
         def base(buffer: Buffer) -> ir.Value:
             return here[buffer] if buffer in here else pointers.base(buffer)
 
-        for k, step in enumerate(self.steps):
+        for k, step in enumerate(steps):
             step.emit(Site(b, f"{site.name}_{k}", site.numbers, base, pointers))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections import OrderedDict, defaultdict
 
 import numpy as np
 import pytest
@@ -346,3 +347,64 @@ class TestHiddenState:
             return x
 
         assert bs.grad(f)(1.0) == 1.0
+
+
+class TestContainersAndObjects:
+    """What `grad` and `jit` cannot look into is an error, never a constant in disguise."""
+
+    def test_subclasses_of_containers(self):
+        f = lambda p: p["a"] ** 2 * p["b"]
+        for kind in (OrderedDict, lambda **p: defaultdict(float, p), type("Own", (dict,), {})):
+            p = kind(a=3.0, b=2.0)
+            g = bs.grad(f)(p)
+            assert type(g) is type(p)
+            assert dict(g) == {"a": 12.0, "b": 9.0}
+            assert bs.jit(f)(p) == 18.0
+        rows = type("Rows", (list,), {})
+        assert bs.grad(lambda p: p[0] * p[1])(rows([2.0, 5.0])) == [5.0, 2.0]
+        x = np.array([1.0, 2.0])
+        jacobian = bs.jacobian(lambda x: OrderedDict(a=x**2))(x)
+        np.testing.assert_array_equal(jacobian["a"], np.diag(2 * x))
+        once = bs.checkpoint(lambda p: OrderedDict(a=p**2))
+        assert bs.grad(lambda z: once(z)["a"])(3.0) == 6.0
+        assert bs.grad(lambda z: z * bs.stop_gradient(OrderedDict(a=z))["a"])(3.0) == 3.0
+
+    def test_objects(self):
+        class Model:
+            w = 2.0
+
+        with pytest.raises(errors.NotDifferentiableError, match="Model"):
+            bs.grad(lambda m: m.w**2)(Model())
+        with pytest.raises(errors.StaticArgumentError, match=r"Model.*static_argnums"):
+            bs.jit(lambda m, x: m.w * x)(Model(), 1.0)
+        assert bs.jit(lambda m, x: m.w * x, static_argnums=0)(Model(), 1.0) == 2.0
+        assert bs.grad(lambda p: p["w"] ** 2)({"w": 3.0, "name": "f", "act": np.tanh})["w"] == 6.0
+
+    def test_matrices_and_masked_arrays(self):
+        for x in (np.ones((1, 1)).view(np.matrix), np.ma.array([1.0, 2.0], mask=[0, 1])):
+            with pytest.raises(errors.DTypeError, match="plain array"):
+                bs.grad(lambda x: (x * x).sum())(x)
+
+    def test_a_value_kept_from_a_staging(self):
+        kept = []
+        x = np.ones(3)
+        bs.jit(lambda x: (kept.append(x), x.sum())[1])(x)
+        for f in (bs.grad(lambda y: (y * kept[0]).sum()), bs.jit(lambda y: (y * kept[0]).sum())):
+            with pytest.raises(errors.TracedValueError, match="earlier staging"):
+                f(x)
+
+    def test_powers_of_python_integers(self):
+        assert bs.jit(lambda n: n**30)(10) == 10**30
+        assert bs.grad(lambda x: x * 10**30)(1.0) == 1e30
+
+    def test_writing_into_zeros_like(self):
+        def f(x):
+            y = np.zeros_like(x)
+            for i in range(1, 3):
+                y[i] = y[i - 1] + x[i] * i
+            return np.sum(y)
+
+        x = np.array([1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(bs.grad(f)(x), [0.0, 2.0, 2.0])
+        np.testing.assert_array_equal(bs.jit(bs.grad(f))(x), [0.0, 2.0, 2.0])
+        assert type(np.ones_like(bs.tensor(x))) is bs.Tensor

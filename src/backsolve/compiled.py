@@ -141,6 +141,13 @@ class Jitted:
         dynamic = [a for k, a in enumerate(args) if k not in static]
         leaves, structure = tree.flatten((dynamic, kwargs))
         fixed = {k: x for k, x in enumerate(leaves) if not _is_number(x)}
+        for x in fixed.values():
+            if not (tree.is_immutable(x) or type(x) is int):
+                raise StaticArgumentError(
+                    f"`jit` cannot look into an argument of type {type(x).__name__}: pass numbers, arrays, "
+                    "dicts, lists, tuples or dataclasses; or declare it static (static_argnums=…), and "
+                    "what it holds is captured at the first call"
+                )
         numbers = [x for k, x in enumerate(leaves) if k not in fixed]
         types = tuple(
             [
@@ -154,7 +161,7 @@ class Jitted:
             hash(key)
         except TypeError:
             raise StaticArgumentError(
-                f"static arguments of a jitted function must be hashable, got {list(static.values())!r}; "
+                f"static arguments of a jitted function must be hashable, got {dict(values)!r}; "
                 "pass arrays as ordinary arguments, and tuples instead of lists"
             ) from None
 

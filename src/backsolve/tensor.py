@@ -207,9 +207,10 @@ class Tensor:
     def _known(self, what: str) -> Any:
         if type(self._v) is Var:
             raise TracedValueError(
-                f"Python asked for {what}, but this value of type {self._v.type} is being staged: "
-                "only its type is known. Use np.where(condition, a, b) instead of `if`, and keep "
-                "lengths independent of values"
+                f"Python asked for {what}; but this value of type {self._v.type} is being staged: "
+                "only its type is known. Write np.where(condition, a, b) for an `if` on it, np.sin for "
+                "math.sin, bs.tensor(a) for an array a to write into; and declare an argument that is a "
+                "length, a shape or a flag static: bs.jit(f, static_argnums=…)"
             )
         return self._v
 
@@ -231,7 +232,7 @@ class Tensor:
         return self.value  # read-only: writing into it would change this tensor unseen
 
     def __float__(self) -> float:
-        return float(self._plain("float(x), or math.f(x), or `a[i] = x` into an ndarray a,"))
+        return float(self._plain("float(x), or math.f(x), or `a[i] = x` into an ndarray a"))
 
     def __int__(self) -> int:
         return int(self._plain("int(x)"))

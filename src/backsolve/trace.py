@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import location
+from .errors import TracedValueError, location
 from .ir import Equation, Program, Type, Var, type_of
 from .primitive import Primitive, coerce, hooks, own, wrap
 
@@ -37,6 +37,7 @@ class Recorder:
 
     def __init__(self, recognise: Callable[..., Any] | None = None) -> None:
         self.level = _level()
+        self.is_done = False  # the Program is finished: nothing can be added
         self.recognise = recognise
         self.calls: dict[Var, Call] = {}
         self.equations: list[Equation] = []
@@ -74,6 +75,7 @@ class Recorder:
         made = Program(tuple(inputs), tuple(self.order), tuple(self.equations), atoms)
         # The variables refer to us: leave no cycle.
         self.equations, self.constants, self.order, self.calls = [], {}, [], {}
+        self.is_done = True
         return made
 
 
@@ -86,6 +88,11 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     """`prim(*args)` where an argument is staged: append an equation, return a staged value."""
     staged = [a._v.recorder for a in args if isinstance(a, hooks.Tensor) and type(a._v) is Var]
     recorder = max(staged, key=lambda r: r.level)
+    if any(r.is_done for r in staged):
+        raise TracedValueError(
+            f"`{prim.name}` got a value that was kept from an earlier staging (of `jit`, say), which has no "
+            "number; return it from the function instead of storing it outside"
+        )
     args = [
         a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a)
         for a in args

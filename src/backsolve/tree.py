@@ -1,7 +1,7 @@
 """Nested containers and their flat leaves.
 
-A tree is a dict, list, tuple, named tuple, dataclass or None, nested at will; everything else is a
-leaf. `flatten` gives the leaves in a fixed order and a Structure that puts them back.
+A tree is a dict, list, tuple, named tuple, dataclass or None, or of a subclass, nested at will; everything
+else is a leaf. `flatten` gives the leaves in a fixed order and a Structure that puts them back.
 
 >>> leaves, structure = flatten({"w": [1.0, 2.0], "b": None})
 >>> leaves
@@ -13,6 +13,7 @@ leaf. `flatten` gives the leaves in a fixed order and a Structure that puts them
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
@@ -101,6 +102,21 @@ def _put_dataclass_together(kind: Any, names: Any, xs: list[Any]) -> Any:
 _DATACLASS: _Handlers = (_take_dataclass_apart, _put_dataclass_together)
 
 
+def _take_mapping_apart(t: Any) -> tuple[Any, Iterable[Any]]:
+    return (tuple(t), getattr(t, "default_factory", None)), t.values()
+
+
+def _put_mapping_together(kind: Any, meta: Any, xs: list[Any]) -> Any:
+    keys, factory = meta
+    new = kind() if factory is None else kind(factory)
+    new.update(zip(keys, xs, strict=True))
+    return new
+
+
+_MAPPING: _Handlers = (_take_mapping_apart, _put_mapping_together)
+_SEQUENCE: _Handlers = (lambda t: (None, t), lambda kind, meta, xs: kind(xs))
+
+
 def register(
     kind: type,
     take_apart: Callable[[Any], tuple[Hashable, Iterable[Any]]],
@@ -117,6 +133,10 @@ def _handlers(kind: type) -> Any:
             return _NAMED_TUPLE
         if dataclasses.is_dataclass(kind):
             return _DATACLASS
+        if issubclass(kind, dict):
+            return _MAPPING
+        if issubclass(kind, list | tuple):
+            return _SEQUENCE
     return found
 
 
@@ -147,6 +167,16 @@ def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
         return _LEAF_STRUCTURE
     meta, children = handlers[0](tree)
     return Structure(kind, meta, tuple([_flatten_into(child, leaves) for child in children]))
+
+
+_IMMUTABLE = (str, bytes, bool, type, np.dtype, slice, range, frozenset, enum.Enum, type(...))
+
+
+def is_immutable(leaf: Any) -> bool:
+    """Whether a leaf that is no number stands for itself: a name, a function, a type."""
+    return isinstance(leaf, _IMMUTABLE) or (
+        callable(leaf) and not isinstance(leaf, np.ndarray | np.generic)
+    )
 
 
 def map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:

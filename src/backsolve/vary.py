@@ -10,7 +10,7 @@ import numpy as np
 from . import tree
 from .errors import NotDifferentiableError
 from .kinds import same_kind
-from .primitive import P, own, wrap
+from .primitive import P, coerce, own, wrap
 from .row import FINISHED, Row, ancestors, descendants
 from .solve.reverse import OuterRow, back_substitute
 from .tensor import Staged, Tensor, leaf_row
@@ -55,6 +55,11 @@ class Varied:
                 self.from_tensors |= isinstance(x, Tensor)
                 x = vary(what, x)
             else:
+                if not tree.is_immutable(x):
+                    raise NotDifferentiableError(
+                        f"`{what}` cannot look into an argument of type {kind.__name__}; pass numbers, "
+                        "arrays, dicts, lists, tuples or dataclasses, or leave it out of argnums"
+                    )
                 self.static.append(True)
                 fresh.append(x)
                 continue
@@ -142,6 +147,7 @@ def vary(what: str, x: Any) -> Tensor:
         return P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
     if type(x) in (float, complex):
         return wrap(x, leaf_row(x))
+    coerce(x)  # refuses matrices and masked arrays
     if isinstance(x, bool | int) or x.dtype.kind not in "fc":
         raise _not_smooth(what, getattr(x, "dtype", type(x).__name__))
     v = x[()]

@@ -62,15 +62,22 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
     return filled if dtype is None else astype(filled, dtype)
 
 
+def _beside(a: Any, constant: Any) -> Any:
+    """Beside a tensor a tensor: `y = np.zeros_like(x); y[i] = x[i]` writes tensors into it."""
+    return Tensor(constant) if isinstance(a, Tensor) and type(constant) is np.ndarray else constant
+
+
 def _like(make: Any) -> Any:
     def call(
         a: Any, dtype: Any = None, order: str = "K", subok: bool = True, **options: Any
     ) -> Any:
         shape = options.get("shape")
-        return make(shape_of(a) if shape is None else shape, dtype or dtype_of(a))
+        return _beside(a, make(shape_of(a) if shape is None else shape, dtype or dtype_of(a)))
 
     call.__name__ = f"{make.__name__}_like"
-    call.__doc__ = f"`numpy.{call.__name__}`: a constant array of the shape of a tensor."
+    call.__doc__ = (
+        f"`numpy.{call.__name__}`: of a tensor a tensor, into which others can be written."
+    )
     return call
 
 
@@ -87,7 +94,9 @@ def full_like(
     subok: bool = True,
     shape: Any = None,
 ) -> Any:
-    return full(shape_of(a) if shape is None else shape, fill_value, dtype or dtype_of(a))
+    return _beside(
+        a, full(shape_of(a) if shape is None else shape, fill_value, dtype or dtype_of(a))
+    )
 
 
 @function

@@ -143,6 +143,8 @@ def _d_power_exponent(y: Any, a: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
+    if type(a) is int and type(b) is int:
+        return a**b  # Python's integers do not wrap
     return np.square(a) if type(b) in (int, float) and b == 2 else np.power(a, b)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import threading
 from collections import OrderedDict, defaultdict
@@ -12,6 +13,7 @@ import pytest
 import backsolve as bs
 from backsolve import errors
 from backsolve.primitive import hooks
+from backsolve.testing.backends import check_compiled
 
 
 class Multiply(bs.Function):
@@ -408,3 +410,83 @@ class TestContainersAndObjects:
         np.testing.assert_array_equal(bs.grad(f)(x), [0.0, 2.0, 2.0])
         np.testing.assert_array_equal(bs.jit(bs.grad(f))(x), [0.0, 2.0, 2.0])
         assert type(np.ones_like(bs.tensor(x))) is bs.Tensor
+
+
+class TestCompiled:
+    """What a hunt through compiled code found."""
+
+    x = np.array([1.0, 2.0])
+
+    def test_derivatives_of_ones_own(self):
+        class Clipped(bs.Function):
+            @staticmethod
+            def forward(ctx, a):
+                return a * 1.0
+
+            @staticmethod
+            def backward(ctx, g):
+                return np.clip(g, -0.1, 0.1)
+
+        for f in (
+            lambda x: np.sum(bs.stop_gradient(x) * x),
+            lambda x: (
+                np.sum((x * 2.0).detach() * x) if isinstance(x, bs.Tensor) else np.sum(2 * x * x)
+            ),
+            lambda x: np.sum(Clipped.apply(x) * x),
+        ):
+            expected = bs.grad(f)(self.x)
+            for g in (bs.grad(bs.jit(f)), bs.jit(bs.grad(f)), bs.jit(bs.grad(bs.jit(f)))):
+                np.testing.assert_allclose(g(self.x), expected)
+        f = lambda x: np.sum(bs.stop_gradient(x) * x)
+        assert bs.jvp(bs.jit(f), (self.x,), (self.x,))[1] == 5.0
+        np.testing.assert_array_equal(bs.hessian(bs.jit(f))(self.x), np.zeros((2, 2)))
+
+    def test_shapes_of_linear_algebra(self):
+        for f in (np.linalg.inv, np.linalg.det, np.linalg.slogdet, np.linalg.cholesky):
+            for a in (np.ones(3), np.ones((4, 3)), np.ones((2, 3, 5))):
+                with pytest.raises(errors.ShapeError, match="square"):
+                    bs.jit(lambda a, f=f: f(a))(a)
+        with pytest.raises(errors.ShapeError):
+            bs.jit(np.linalg.solve)(np.ones((4, 3)), np.ones((3, 2)))
+        empty = bs.jit(lambda a: tuple(np.linalg.slogdet(a)))(np.zeros((0, 0)))
+        assert empty == (1.0, 0.0)
+
+    def test_integers_wrap_where_numpys_do(self):
+        u, i8 = np.array([1, 2, 200], np.uint8), np.array([-128, 12, 16], np.int8)
+        f4, i16 = np.ones(3, np.float32), np.ones(3, np.int16)
+        for f, args in (
+            (
+                lambda f, u: (f + (-u), f * (-u), (-u) / f, f - (-u), np.eye(3, dtype="f4") @ (-u)),
+                (f4, u),
+            ),
+            (lambda i, j: (i - (-j), i + (-j), (-i) * (-j)), (i16, i8)),
+            (lambda u, i: (np.abs(-u), np.abs(np.square(i))), (u, i8)),
+            (lambda n: n.astype(np.float64).astype(np.int64), (np.array([2**62 + 1]),)),
+        ):
+            with np.errstate(all="ignore"):
+                assert check_compiled(f, args)
+        with np.errstate(all="ignore"):
+            check_compiled(
+                lambda i: np.log(1 + i), (np.array([127], np.int8),)
+            )  # float16: on NumPy
+
+    def test_float16(self):
+        h = np.array([1e-7, 1e-3], np.float16)
+        for f, a in (
+            (lambda x: x / 2.0**-20, h),
+            (lambda x: 2 * x / 2.0**20, np.ones(2, "f2")),
+        ):
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(bs.jit(f)(a), f(a))
+        assert type(bs.jit(lambda x: np.sum(x[:1]))(h)) is np.float16
+
+    def test_static_arguments_of_equal_value(self):
+        @dataclasses.dataclass(frozen=True)
+        class Settings:
+            scale: float
+
+        f = bs.jit(
+            lambda x, s: x * (s.scale if type(s.scale) is int else s.scale + 0.5), static_argnums=1
+        )
+        assert f(1.0, Settings(2)) == 2.0
+        assert f(1.0, Settings(2.0)) == 2.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ class Specialised:
     reason: str = ""  # why there is no native code
     donated: tuple[int, ...] = ()  # leaves whose memory results may take
     fastmath: bool = False
+    has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
     derivatives: dict[str, Specialised] = field(default_factory=dict)
 
     @functools.cached_property
@@ -55,8 +57,8 @@ class Specialised:
                 result = self.native.call(*arrays)
             if result is not NotImplemented:
                 return [result] if len(self.outputs) == 1 else list(result)
-        raw = evaluate(self.program, leaves)
-        return [y._v if isinstance(y, Tensor) else y for y in raw]
+        raw = [y._v if isinstance(y, Tensor) else y for y in evaluate(self.program, leaves)]
+        return [y[()] if isinstance(y, np.ndarray) else y for y in raw]
 
     def run_on_copies(self, leaves: Sequence[Any]) -> list[Any]:
         """The same for a caller who goes on using donated leaves."""
@@ -111,6 +113,10 @@ class Jitted:
         if special is None:
             return self._f(*args, **kwargs)
         if tensors and any(isinstance(x, Tensor) and x.row is not None for x in leaves):
+            if (
+                special.has_own_derivative
+            ):  # the Program does not know of it: differentiate f itself
+                return self._f(*args, **kwargs)
             return special.out_structure.unflatten(_differentiable(special, leaves))
         if tensors:  # what a Tensor holds, rows may need later: it is not given away
             results = special.run_on_copies([_raw(x) for x in leaves])
@@ -308,7 +314,12 @@ def _is_number(x: Any) -> bool:
 def _exactly(v: Any) -> Any:
     """A static value as a key: 2, 2.0 and True differ, and so do 0.0 and −0.0."""
     if isinstance(v, tuple):
-        return (tuple, *[_exactly(x) for x in v])
+        return (type(v), *[_exactly(x) for x in v])
+    if isinstance(v, frozenset):
+        return (frozenset, frozenset(_exactly(x) for x in v))
+    if dataclasses.is_dataclass(v) and not isinstance(v, type):
+        fields = [_exactly(getattr(v, f.name)) for f in dataclasses.fields(v)]
+        return (type(v), v, *fields)
     return type(v), repr(v) if isinstance(v, float | complex) else v
 
 
@@ -325,8 +336,10 @@ def _build(
     fastmath: bool = False,
 ) -> Specialised | None:
     structures: list[tree.Structure] = []
+    recorders: list[Any] = []
 
     def flat(*staged: Any) -> list[Any]:
+        recorders.extend(x._v.recorder for x in staged[:1])
         args, kwargs = rebuild(staged)
         outputs, structure = tree.flatten(f(*args, **kwargs))
         structures.append(structure)
@@ -345,7 +358,8 @@ def _build(
             native, reason = compile_program(rewrite_for_machines(program), donated, fastmath), ""
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
-    return Specialised(recorded, program, structures[0], native, reason, donated, fastmath)
+    own = any(x.has_own_derivative for x in recorders)
+    return Specialised(recorded, program, structures[0], native, reason, donated, fastmath, own)
 
 
 # ---- differentiating through compiled code

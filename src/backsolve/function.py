@@ -63,6 +63,9 @@ class Function:
                     f"{cls.__name__}.apply got a Tensor that varies inside a {type(a).__name__}; "
                     "pass each Tensor as an argument of its own"
                 )
+        for a in args:
+            if isinstance(a, Staged):
+                a.detach()  # a Program that is being recorded hears of a derivative of its own
         ctx = Context()
         places = [k for k, a in enumerate(args) if _varies(a)]
         if not places:

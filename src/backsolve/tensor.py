@@ -200,6 +200,8 @@ class Tensor:
         return FUNCTIONS["forward"](self)
 
     def detach(self) -> Tensor:
+        if type(self._v) is Var:
+            self._v.recorder.has_own_derivative = True
         return wrap(self._v, None)
 
     # ---- leaving the world of derivatives

@@ -37,6 +37,7 @@ class Recorder:
 
     def __init__(self, recognise: Callable[..., Any] | None = None) -> None:
         self.level = _level()
+        self.has_own_derivative = False  # stop_gradient or a Function was met
         self.is_done = False  # the Program is finished: nothing can be added
         self.recognise = recognise
         self.calls: dict[Var, Call] = {}

@@ -121,8 +121,16 @@ def test_division_by_what_a_row_shares(dtype):
     x = np.broadcast_to(x, (len(c), len(x)))
     with np.errstate(all="ignore"):
         expected = x / c
-    got = bs.jit(lambda x, c: x / c)(np.ascontiguousarray(x), c)
+    got = -bs.jit(lambda x, c: -(x / c))(np.ascontiguousarray(x), c)
     np.testing.assert_allclose(got, expected, rtol=3 * info.eps, atol=info.smallest_subnormal)
+    c = np.concatenate([np.arange(1, 60), rng.normal(size=20)]).astype(dtype)[:, None]
+    for whole in (c * np.arange(1, 40, dtype=dtype), np.broadcast_to(c, (79, 16)).copy()):
+        for f in (
+            lambda x, c: x / c,
+            lambda x, c: np.floor(x / c),
+            lambda x, c: (x / c == 1) * 2.0,
+        ):
+            np.testing.assert_array_equal(bs.jit(f)(whole, c), f(whole, c))
     zero = expected == 0
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
 

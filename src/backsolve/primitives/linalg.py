@@ -47,6 +47,24 @@ def _square(name: str, a: Any) -> None:
         raise ShapeError(f"`{name}` needs square matrices (…, n, n), got shape {tuple(a.shape)}")
 
 
+def _of_square(name: str, shape: Any, dtype: Any = lambda d: d) -> Any:
+    """The type rule of a row of one stack of square matrices."""
+
+    def rule(a: Type) -> Type:
+        _square(name, a)
+        return Type(shape(a.shape), dtype(a.dtype))
+
+    return rule
+
+
+def _of_system(name: str) -> Any:
+    def rule(a: Type, b: Type, **params: Any) -> Type:
+        _same_stack(name, a, b)
+        return Type(b.shape, np.result_type(a.dtype, b.dtype))
+
+    return rule
+
+
 def _same_stack(name: str, a: Any, b: Any) -> None:
     _square(name, a)
     if len(b.shape) != len(a.shape) or b.shape[:-1] != a.shape[:-1]:
@@ -120,7 +138,7 @@ triangular_solve = primitive(
         lambda y, a, *, lower, unit: _d_matrix(y, a, lower, unit),
         lambda a, B, *, lower, unit: TriangularSolve(a, lower, unit, B),
     ),
-    type=lambda a, b, *, lower, unit: Type(b.shape, np.result_type(a.dtype, b.dtype)),
+    type=_of_system("triangular_solve"),
     batch=_batch_two,
 )
 
@@ -152,7 +170,7 @@ cholesky = primitive(
     "cholesky",
     _run_cholesky,
     blocks=(lambda y: _d_cholesky(y),),
-    type=lambda a: Type(a.shape, a.dtype),
+    type=_of_square("cholesky", lambda s: s),
     batch=_batch_one,
     code="np.linalg.cholesky({0})",
 )
@@ -188,7 +206,7 @@ solve = primitive(
         ),
         lambda a, B: Solve(a, B),
     ),
-    type=lambda a, b: Type(b.shape, np.result_type(a.dtype, b.dtype)),
+    type=_of_system("solve"),
     batch=_batch_two,
     code="np.linalg.solve({0}, {1})",
 )
@@ -196,7 +214,7 @@ inv = primitive(
     "inv",
     _run_inv,
     blocks=(lambda y: _d_inv(y),),
-    type=lambda a: Type(a.shape, a.dtype),
+    type=_of_square("inv", lambda s: s),
     batch=_batch_one,
     code="np.linalg.inv({0})",
 )
@@ -220,7 +238,7 @@ def _run_lu_diagonal(a: Any) -> Any:
 # The pivots of elimination, each with the sign of its exchange of rows: their product is det A. Not in
 # the table, for it has no derivative of its own: compiled code computes determinants by it.
 lu_diagonal = Primitive(
-    "lu_diagonal", _run_lu_diagonal, type=lambda a: Type(a.shape[:-1], a.dtype), batch=_batch_one
+    "lu_diagonal", _run_lu_diagonal, type=_of_square("det", lambda s: s[:-1]), batch=_batch_one
 )
 
 
@@ -263,7 +281,7 @@ det = primitive(
     "det",
     _checked("det", np.linalg.det),
     blocks=(lambda y, a: _trace_with(a, y),),
-    type=lambda a: Type(a.shape[:-2], a.dtype),
+    type=_of_square("det", lambda s: s[:-2]),
     batch=_batch_one,
     code="np.linalg.det({0})",
 )
@@ -271,7 +289,7 @@ log_abs_det = primitive(
     "log_abs_det",
     _checked("slogdet", lambda a: np.linalg.slogdet(a).logabsdet),
     blocks=(lambda a: _d_log_abs_det(a),),
-    type=lambda a: Type(a.shape[:-2], _real(a.dtype)),
+    type=_of_square("slogdet", lambda s: s[:-2], lambda d: np.empty(0, d).real.dtype),
     batch=_batch_one,
     code="np.linalg.slogdet({0}).logabsdet",
 )
@@ -279,7 +297,7 @@ det_sign = primitive(
     "det_sign",
     _checked("slogdet", lambda a: np.linalg.slogdet(a).sign),
     blocks=(lambda y, a: _d_det_sign(y, a),),
-    type=lambda a: Type(a.shape[:-2], a.dtype),
+    type=_of_square("slogdet", lambda s: s[:-2]),
     batch=_batch_one,
     code="np.linalg.slogdet({0}).sign",
 )

@@ -123,7 +123,8 @@ def _in_order(w: Walk, e: Equation) -> Any:
 def _of_negative(w: Walk, e: Equation) -> Any:
     for k, a in enumerate(e.inputs):
         minus = w.sole(a, "negative")
-        if minus is not None and is_real(e.outputs[0].type):
+        same = minus is not None and type_of(minus.inputs[0]).dtype == e.outputs[0].dtype
+        if minus is not None and same and is_real(e.outputs[0].type):
             inputs = [minus.inputs[0] if n == k else x for n, x in enumerate(e.inputs)]
             return instead(e, P.negative, w.emit(e, P.contract, *inputs, **e.params))
     return None

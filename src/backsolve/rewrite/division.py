@@ -3,7 +3,9 @@
 A division costs as much as ten multiplications. Where a whole row is divided by the same number, or
 several numbers by the same array, x / c becomes (x · 1/(c s)) · s with a power of two s, 1
 unless c is so small or so large that its reciprocal would overflow or lose digits: so zeros, infinities
-and NaN come out as by division, and everything else within 1.5 units in the last place.
+and NaN come out as by division, and everything else within 1.5 units in the last place. Where a last digit
+could show (a quotient that is a result itself, or that a rounding, a comparison or a sorting rests on:
+floor(x / c) jumps) it stays a division.
 """
 
 from __future__ import annotations
@@ -24,16 +26,56 @@ _RANGES = {
 }
 
 
+# Where the last digit of an input decides about the first of the output.
+JUMPS = frozenset(
+    [
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+        "sign",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "cast_discrete",
+        "argsort",
+        "searchsorted",
+        "argmax",
+        "argmin",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "heaviside",
+        "gather",
+        "scatter_add",
+        "scatter_set",
+    ]
+)
+
+
+def exact_variables(program: Program) -> set[Any]:
+    """Results, and all that a jump rests on."""
+    needed: set[Any] = set()
+    for e in reversed(program.equations):
+        if e.primitive.name in JUMPS or any(v in needed for v in e.outputs):
+            needed.update(a for a in e.inputs if type(a) is Var)
+    return needed.union(a for a in program.outputs if type(a) is Var)
+
+
 def share_division(program: Program) -> Program:
     equations: list[Equation] = []
     spread: dict[Any, Any] = {}  # a variable that broadcast_to made, and from what
     known: dict[Any, tuple[Var, Var]] = {}
+    exact = exact_variables(program)
     often = Counter(e.inputs[1] for e in program.equations if e.primitive is P.divide)
     for e in program.equations:
         if e.primitive is P.broadcast_to:
             spread[e.outputs[0]] = e.inputs[0]
         divisor = _divisor(e, spread, often)
-        if divisor is None:
+        if divisor is None or e.outputs[0] in exact:
             equations.append(e)
             continue
         if divisor not in known:

@@ -86,7 +86,7 @@ def _of_broadcast(w: Walk, e: Equation) -> Any:
     """Along an axis that a broadcast made, all entries are one: a sum is a multiple of it."""
     a, axes = e.inputs[0], e.params["axis"]
     inner = w.producer(a, "broadcast_to")
-    if inner is None or e.outputs[0].dtype != type_of(a).dtype:
+    if inner is None or e.outputs[0].dtype != type_of(a).dtype or a.dtype.char in "eg":
         return None
     source, shape = inner.inputs[0], type_of(a).shape
     if type(source) is not Var or not type_of(a).size:

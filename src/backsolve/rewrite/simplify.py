@@ -81,6 +81,13 @@ def _pass_real(w: Walk, e: Equation) -> Any:
     return e.inputs[0] if is_real(e.outputs[0].type) else None
 
 
+def _minus(w: Walk, a: Any, e: Equation) -> Equation | None:
+    """The negation that made `a`, taken in the dtype of the result: in a narrower one it may wrap."""
+    minus = w.sole(a, "negative")
+    same = minus is not None and type_of(minus.inputs[0]).dtype == e.outputs[0].dtype
+    return minus if same else None
+
+
 def _multiply(w: Walk, e: Equation) -> Any:
     a, b = e.inputs
     for x, y in ((a, b), (b, a)):
@@ -90,7 +97,7 @@ def _multiply(w: Walk, e: Equation) -> Any:
             return x
         if w.is_number(y, -1) and x.dtype.kind in "fi":
             return instead(e, P.negative, x)
-    minus_a, minus_b = w.sole(a, "negative"), w.sole(b, "negative")
+    minus_a, minus_b = _minus(w, a, e), _minus(w, b, e)
     if minus_a is not None and minus_b is not None:
         return instead(e, P.multiply, minus_a.inputs[0], minus_b.inputs[0])
     minus = minus_a or minus_b
@@ -104,9 +111,9 @@ def _divide(w: Walk, e: Equation) -> Any:
     a, b = e.inputs
     if w.is_number(b, 1):
         return a
-    if type(b) in (int, float) and type(a) is Var and a.dtype.kind == "f" and _is_power_of_2(b):
+    if type(b) in (int, float) and type(a) is Var and a.dtype.char in "fd" and _is_power_of_2(b):
         return instead(e, P.multiply, a, 1 / b)
-    minus = w.sole(a, "negative")
+    minus = _minus(w, a, e)
     if minus is not None and is_real(e.outputs[0].type):
         return instead(e, P.negative, w.emit(e, P.divide, minus.inputs[0], b))
     return None
@@ -123,7 +130,7 @@ def _add(w: Walk, e: Equation) -> Any:
         if _is_neutral(w, y, e, minus=True) and type_of(x) == e.outputs[0].type:
             return x
     for x, y in ((a, b), (b, a)):
-        minus = w.sole(y, "negative")
+        minus = _minus(w, y, e)
         if minus is not None:
             return instead(e, P.subtract, x, minus.inputs[0])
     return None
@@ -133,7 +140,7 @@ def _subtract(w: Walk, e: Equation) -> Any:
     a, b = e.inputs
     if _is_neutral(w, b, e, minus=False) and type_of(a) == e.outputs[0].type:
         return a
-    minus = w.sole(b, "negative")
+    minus = _minus(w, b, e)
     return None if minus is None else instead(e, P.add, a, minus.inputs[0])
 
 
@@ -167,6 +174,8 @@ def _power(w: Walk, e: Equation) -> Any:
 
 
 def _absolute(w: Walk, e: Equation) -> Any:
+    if e.outputs[0].dtype.kind != "f":  # integers wrap
+        return None
     inner = w.producer(e.inputs[0], "negative")
     if inner is not None:
         return instead(e, e.primitive, inner.inputs[0])
@@ -180,12 +189,18 @@ def _same_operand(w: Walk, e: Equation) -> Any:
 def _cast(w: Walk, e: Equation) -> Any:
     """A detour through a dtype that holds everything is none."""
     inner = w.producer(e.inputs[0], "cast", "cast_discrete")
-    if inner is None or not np.can_cast(type_of(inner.inputs[0]).dtype, inner.outputs[0].dtype):
+    if inner is None or not _holds(inner.outputs[0].dtype, type_of(inner.inputs[0]).dtype):
         return None
     start = inner.inputs[0]
     if type_of(start) == e.outputs[0].type:
         return start
     return instead(e, e.primitive, start, **e.params)
+
+
+def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
+    """Every number of one dtype exactly; NumPy lets int64 pass as float64."""
+    long = narrow.kind in "iu" and narrow.itemsize == 8
+    return np.can_cast(narrow, wide) and not (long and wide.kind in "fc")
 
 
 # ---- choices

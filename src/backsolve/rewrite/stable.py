@@ -76,7 +76,8 @@ def _plus_one(r: Recorder, a: Any) -> Any:
     if call is None:
         return None
     first, second = call.args
-    return second if _is(first, 1) else first if _is(second, 1) else None
+    x = second if _is(first, 1) else first if _is(second, 1) else None
+    return x if x is not None and type_of(_atom(x)).dtype.kind == "f" else None  # integers wrap
 
 
 def _log(r: Recorder, a: Any) -> Any:

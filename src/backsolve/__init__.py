@@ -21,10 +21,10 @@ from .api import vjp as vjp
 from .api import vmap as vmap
 from .debug import debug_nans as debug_nans
 from .function import Function as Function
+from .function import primitive as primitive
 from .operators import Block as Block
 from .operators import I as I
 from .primitive import hooks as _hooks
-from .primitive import primitive as primitive
 from .solve import checkpoint as checkpoint
 from .source import source as source
 from .system import System as System

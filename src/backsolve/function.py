@@ -1,4 +1,4 @@
-"""bs.Function: a differentiable operation by a pair of functions, as on the slides."""
+"""Operations of one's own: by a pair of functions, as on the slides, or by one row of the table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from . import tree
 from .errors import DroppedDerivativeError, ShapeError, StructureError
 from .joint import record_joint
 from .operators import Custom
+from .primitive import primitive as write_row
 from .primitive import wrap
 from .solve import back_substitute
 from .tensor import Staged, Tensor, leaf_row
@@ -176,3 +177,22 @@ def _transpose(pull: Any, types: Any, ts: Sequence[Any], record: bool) -> tuple[
     rows = [s.row for s in seeds]
     oldest = min(r.index for r in rows)
     return tuple(back_substitute(pairs, rows, oldest=oldest, record=record))
+
+
+def primitive(name: str, run: Any, *, blocks: Any, **row: Any) -> Any:
+    """A primitive of your own: a function that runs, and one linear operator per input as its derivative.
+
+    A block is an operator (bs.operators), or a function that returns one and asks by the names of its
+    arguments for what it needs: `y` the output, `a, b, c…` the inputs, `Y, A, B…` only their types,
+    keyword-only arguments the metadata of the call. Written with NumPy, it serves both modes and every order.
+    `blocks=None` says that nothing varies smoothly here: derivatives are zero.
+
+    >>> import numpy as np, backsolve as bs
+    >>> from backsolve.operators import Diagonal
+    >>> cube = primitive("doc_cube", lambda a: a**3, blocks=(lambda a: Diagonal(3 * a**2),), elementwise=True)
+    >>> bs.grad(cube)(2.0), bs.grad(bs.grad(cube))(2.0)
+    (12.0, 12.0)
+
+    `bs.testing.check_primitive` checks it: value, both modes, both orders, shapes.
+    """
+    return write_row(name, run, blocks=blocks, **row)

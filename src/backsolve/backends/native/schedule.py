@@ -124,6 +124,8 @@ class Schedule:
     def new_buffer(self, shape: Shape, dtype: np.dtype[Any]) -> View:
         buffer = Buffer("arena", size_of(shape), dtype, len(self.arena))
         self.arena.append(buffer)
+        if not buffer.size:
+            self.ready[buffer] = -1  # there is nothing to wait for
         return View.whole(buffer, shape)
 
     def _outputs(self) -> None:

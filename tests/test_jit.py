@@ -6,6 +6,7 @@ import functools
 import gc
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -409,3 +410,18 @@ def test_stats_tell_the_work():
     assert made["bytes"] == 8 * (40 * 50 + 50 * 60 + 40 * 60)
     assert made["products"] == 1
     assert made["kernels"] == made["arena_bytes"] == 0
+
+
+def test_recording_keeps_no_array_as_large_as_the_data():
+    """The adjoint of a sum times a weight repeats the weight: it is kept once from the start."""
+    x, w = np.ones((512, 1024), np.float32), np.arange(1024, dtype=np.float32)
+    f = bs.jit(bs.grad(lambda x: np.sum(np.tanh(x) * w)))
+    f(x[:2])
+    tracemalloc.start()
+    try:
+        y = f(x)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(y, bs.grad(lambda x: np.sum(np.tanh(x) * w))(x), rtol=1e-5)
+    assert peak < 2.5 * x.nbytes

@@ -32,7 +32,7 @@ _PYTHON = (float, int, bool, complex)
 class Specialised:
     """A function for one set of types: its Program, and the native code if all of it has some."""
 
-    recorded: Program
+    recorded: Program  # to be shown: its constants hold nothing
     program: Program
     out_structure: tree.Structure
     native: Native | None
@@ -352,6 +352,8 @@ def _build(
     ):
         return None
     program = rewrite(recorded)
+    nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in recorded.constants]
+    shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
     native, reason = None, 'backend="numpy"'
     if backend == "native":
         try:
@@ -359,7 +361,7 @@ def _build(
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
     own = any(x.has_own_derivative for x in recorders)
-    return Specialised(recorded, program, structures[0], native, reason, donated, fastmath, own)
+    return Specialised(shown, program, structures[0], native, reason, donated, fastmath, own)
 
 
 # ---- differentiating through compiled code

@@ -73,10 +73,17 @@ def type_of(value: Any) -> Type:
     return Type(tuple(value.shape), np.dtype(value.dtype))
 
 
+def without_repeats(a: Any) -> Any:
+    """The entries of an array that broadcasting has not merely repeated: length 1 along axes of stride 0."""
+    return a[tuple([slice(0, 1) if s == 0 else slice(None) for s in a.strides])]
+
+
 def is_uniform(c: Any) -> bool:
     """A constant that is one number everywhere, such as the adjoint of a sum; +0 and −0 are two."""
     if not isinstance(c, np.ndarray | np.generic) or not c.size:
         return False
+    if c.ndim and 0 in c.strides:
+        c = without_repeats(c)
     if c.size == 1:
         return True
     first = c.flat[0]

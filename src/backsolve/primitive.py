@@ -28,7 +28,7 @@ from weakref import ref
 import numpy as np
 
 from .errors import BacksolveError, DTypeError, ShapeError, StaticArgumentError
-from .ir import Type, Var, type_of
+from .ir import Type, Var, type_of, without_repeats
 from .row import NOTHING, Replayed, Row
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -301,6 +301,8 @@ def own(constant: Any) -> Any:
     that of the value that was used. A read-only array (`X.flags.writeable = False`) is not copied.
     """
     if type(constant) is np.ndarray and _may_change(constant):
+        if constant.size > 4096 and 0 in constant.strides:  # what is repeated stays so
+            return np.broadcast_to(without_repeats(constant).copy(), constant.shape)
         return constant.copy()
     return constant
 

@@ -6,9 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Type, type_of
+from ..ir import Type, type_of, without_repeats
 from .base import Cost, Operator, fitted, promoted, show
 from .structure import facts
+
+
+def _repeated(t: Any, d: Any) -> Any:
+    """t · d with a t that broadcasting made (the adjoint of a sum): computed once where both repeat."""
+    shape = np.shape(d)
+    if type(d) not in (float, int, np.ndarray, np.float64, np.float32) or len(shape) > t.ndim:
+        return t * d
+    if type(d) is np.ndarray:
+        d = np.broadcast_to(d, (1,) * (t.ndim - len(shape)) + shape)
+        once = [
+            s == 0 and (n == 1 or r == 0)
+            for s, n, r in zip(t.strides, d.shape, d.strides, strict=True)
+        ]
+        if any(n not in (1, m) for n, m in zip(d.shape, t.shape, strict=True)):
+            return t * d
+        part = tuple([slice(0, 1) if o else slice(None) for o in once])
+        return np.broadcast_to(t[part] * d[part], t.shape)
+    return np.broadcast_to(without_repeats(t) * d, t.shape)
 
 
 class Diagonal(Operator):
@@ -22,7 +40,11 @@ class Diagonal(Operator):
         return t * self.d
 
     def pull(self, t: Any) -> Any:
-        return t * self.d if t.dtype.kind != "c" else self.T.apply(t)
+        if t.dtype.kind == "c":
+            return self.T.apply(t)
+        if t.__class__ is np.ndarray and t.size > 4096 and 0 in t.strides:
+            return _repeated(t, self.d)
+        return t * self.d
 
     def support(self, mask: Any) -> Any:
         return mask

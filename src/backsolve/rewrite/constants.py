@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Program, Type, Var, is_uniform
+from ..ir import Equation, Program, Type, Var, is_uniform, without_repeats
 from ..primitive import P
 from .engine import raw
 
@@ -54,8 +54,10 @@ def share_constants(program: Program) -> Program:
 
 
 def _bits(a: Any) -> Any:
-    """Bytes along a last axis: NaNs and zeros of either sign compare as what they are."""
+    """As integers, of complex numbers bytes: NaNs and zeros of either sign compare as what they are."""
     a = np.ascontiguousarray(a)
+    if a.ndim and a.itemsize <= 8:
+        return a.view(f"u{a.itemsize}")
     return a.view(np.uint8).reshape(*a.shape, a.itemsize) if a.ndim else a.reshape(1).view(np.uint8)
 
 
@@ -67,6 +69,7 @@ def _content(a: Any) -> Any:
 
 
 def _without_repeats(a: Any) -> Any:
+    a = without_repeats(a) if a.ndim else a
     for axis in range(a.ndim):
         if a.shape[axis] < 2 or not a.size:
             continue

@@ -38,6 +38,10 @@ class Unsupported(Exception):  # noqa: N818 - a signal: this Program runs on the
     """An equation that has no native form."""
 
 
+def _copied(value: Any) -> Any:
+    return np.array(getattr(value, "_v", value), order="C")
+
+
 def _bounds(raw: Any) -> tuple[float, float]:
     if raw.dtype.kind not in "iu":
         return -np.inf, np.inf
@@ -99,7 +103,8 @@ class Schedule:
             self.ready[buffer] = -1
             self.views[var] = View.whole(buffer, var.shape)
         for var, value in self.program.constants:
-            raw = np.array(getattr(value, "_v", value), order="C")  # our own: nobody writes into it
+            # An array was captured by value: nobody writes into it. What a Tensor holds may change.
+            raw = np.asarray(value, order="C") if type(value) is np.ndarray else _copied(value)
             if is_uniform(raw):
                 self.numbers[var] = raw.flat[0]  # the same number everywhere needs no memory
                 continue

@@ -47,7 +47,7 @@ class Product(Step):
         return [self.a.buffer, self.b.buffer, self.c.buffer]
 
     @property
-    def flops(self) -> int:  # type: ignore[override]
+    def flops(self) -> int:
         return 2 * prod(self.c.shape) * self.a.shape[-1]
 
     def leads(self) -> list[Shape]:

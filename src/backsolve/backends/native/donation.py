@@ -97,9 +97,9 @@ def _copies(step: Step | None) -> bool:
 
 def _does_nothing(step: Step) -> bool:
     """A copy of memory onto itself."""
-    if not _copies(step):
+    if not isinstance(step, Kernel) or not _copies(step):
         return False
-    source, target = step.views()  # type: ignore[attr-defined]
+    source, target = step.views()
     return source.buffer is target.buffer and _places(source) == _places(target)
 
 

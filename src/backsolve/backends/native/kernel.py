@@ -51,7 +51,7 @@ class Kernel(Step):
         return bool(self.refusals) or any(x.code is not None for p in places for x in p.axes)
 
     @property
-    def flops(self) -> int:  # type: ignore[override]
+    def flops(self) -> int:
         each = [FUNCTION_FLOPS if e.primitive.name in FUNCTIONS else 1 for e in self.statements]
         return prod(self.domain) * (sum(each) + len(self.reductions))
 

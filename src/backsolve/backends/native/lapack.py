@@ -47,7 +47,7 @@ class Stacked(Step):
         return list(dict.fromkeys(v.buffer for v in self.views))
 
     @property
-    def flops(self) -> int:  # type: ignore[override]
+    def flops(self) -> int:
         return self.views[0].shape[0] * self.steps
 
     def emit(self, site: Site) -> None:
@@ -84,7 +84,7 @@ class Lines(Step):
         return [self.T.buffer, self.x.buffer]
 
     @property
-    def flops(self) -> int:  # type: ignore[override]
+    def flops(self) -> int:
         return prod(self.x.shape) * self.T.shape[-1]
 
     def emit(self, site: Site) -> None:

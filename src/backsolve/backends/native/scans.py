@@ -60,7 +60,7 @@ class Scan(Step):
         return [v.buffer for v in (*self.sources, self.out)]
 
     @property
-    def flops(self) -> int:  # type: ignore[override]
+    def flops(self) -> int:
         return 4 * self.out.buffer.size  # one waits for the other
 
     def describe(self) -> str:

@@ -313,7 +313,7 @@ class Schedule:
         """Whether kernel `at` can read `a`: from its own registers, or from memory filled before it."""
         home = self.home.get(a)
         if home == at:
-            return a in self.steps[at].made  # type: ignore[attr-defined]
+            return a in self.kernel(at).made
         if a in self.views:
             return self.ready[self.views[a].buffer] < at
         return home is not None and home < at

@@ -40,7 +40,7 @@ class Argsort(Step):
         return [v.buffer for v in (self.source, self.out, *self.scratch)]
 
     @property
-    def flops(self) -> int:  # type: ignore[override]
+    def flops(self) -> int:
         return 40 * self.out.buffer.size
 
     def describe(self) -> str:

@@ -79,7 +79,10 @@ class Site:
 
 
 class Step(ABC):
-    flops = 0  # about; a transcendental function counts as FUNCTION_FLOPS
+    @property
+    def flops(self) -> int:
+        """About how many; a transcendental function counts as FUNCTION_FLOPS."""
+        return 0
 
     @abstractmethod
     def buffers(self) -> list[Buffer]:

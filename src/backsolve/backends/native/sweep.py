@@ -127,7 +127,7 @@ class Sweep(Step):
         return list(found)
 
     @property
-    def flops(self) -> int:  # type: ignore[override]
+    def flops(self) -> int:
         return sum(self.count * s.flops for s in self.steps) + sum(s.flops for s in self.last)
 
     def describe(self) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..primitive import hooks
 
+FEW = 64  # entries below which the call itself is all there is to save
 LARGE = 1 << 15  # entries from which on the GIL is released
 ENOUGH = 1 << 20  # entries seen before compiling pays
 CALL = 50  # entries that take as long as a call of NumPy
@@ -30,7 +31,7 @@ def large(ufunc: Callable[..., Any], name: str) -> Callable[[Any], Any]:
     chosen: dict[Any, Callable[[Any], Any]] = {}
 
     def call(a: Any) -> Any:
-        if a.__class__ is np.ndarray:
+        if a.__class__ is np.ndarray and a.size >= FEW:
             found = chosen.get(a.dtype)
             return found(a) if found is not None else consider(a)
         return ufunc(a)

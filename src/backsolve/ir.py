@@ -5,6 +5,8 @@
     Atom     := Var | Python scalar (weak in promotion)
     Type     := shape, dtype, weak
 
+Loops, branches and calls are equations whose metadata holds Programs: see regions.py.
+
 `print(program)` shows it, `program.verify()` checks it.
 """
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .primitive import Primitive
 
 Shape = tuple[int, ...]
+STACK = -1  # the length of a stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,15 @@ class Type:
             n *= s
         return n
 
+    @property
+    def is_stack(self) -> bool:
+        """A stack: one entry for each round of a loop whose number of rounds is not known."""
+        return bool(self.shape) and self.shape[0] == STACK
+
     def __str__(self) -> str:
         mark = "~" if self.weak else ""
-        return f"{self.dtype.name}{mark}[{','.join(str(s) for s in self.shape)}]"
+        lengths = ["?" if s == STACK else str(s) for s in self.shape]
+        return f"{self.dtype.name}{mark}[{','.join(lengths)}]"
 
 
 _WEAK = {

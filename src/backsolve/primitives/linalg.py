@@ -151,15 +151,20 @@ def _run_cholesky(a: Any) -> Any:
     return np.linalg.cholesky(a)
 
 
-def _d_cholesky(y: Any) -> Any:
-    t = type_of(y)
-    rank, n = len(t.shape), t.shape[-1]
+def _phi(t: Any) -> Any:
+    n = t.shape[-1]
     weights = np.tri(n, dtype=np.empty(0, t.dtype).real.dtype)
     np.fill_diagonal(weights, 0.5)
+    return weights
+
+
+def _d_cholesky(y: Any) -> Any:
+    t = type_of(y)
+    rank = len(t.shape)
     turn: list[Any] = [Transpose(t, (*range(rank - 2), rank - 1, rank - 2))]
     if t.dtype.kind == "c":
         turn = [Conjugate(t), *turn]
-    half, L = Diagonal(weights, t), TriangularSolve(y, True)
+    half, L = Diagonal(_phi(t), t), TriangularSolve(y, True)
     # dA is Hermitian, its lower triangle is what is read: dA = H + Hᴴ, H being the weighted triangle.
     whole = OperatorSum([Identity(t), Product(turn)])
     left = Contraction(_stacked("XY,YZ->XZ", y), 1, (y, None), t)
@@ -173,6 +178,24 @@ cholesky = primitive(
     type=_of_square("cholesky", lambda s: s),
     batch=_batch_one,
     code="np.linalg.cholesky({0})",
+)
+
+
+def _run_cholesky_adjoint(L: Any, bar: Any) -> Any:
+    weights = _phi(L)
+    turned = np.swapaxes(L, -1, -2)
+    inner = P.triangular_solve(turned, weights * (turned @ np.tril(bar)), lower=False, unit=False)
+    outer = P.triangular_solve(turned, np.swapaxes(inner, -1, -2), lower=False, unit=False)
+    return weights * (outer + np.swapaxes(outer, -1, -2))
+
+
+# Ā = Φ(X + Xᵀ), X = L⁻ᵀ (L⁻ᵀ Φ(Lᵀ L̄))ᵀ, which is how the row above is transposed. Not in the table, for
+# derivatives are taken of that formula: compiled code has one step for all of it (rewrite/cholesky.py).
+cholesky_adjoint = Primitive(
+    "cholesky_adjoint",
+    _run_cholesky_adjoint,
+    type=lambda L, bar: L,
+    batch=_batch_one,
 )
 
 

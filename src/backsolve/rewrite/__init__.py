@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..ir import Program
+from .cholesky import join_cholesky_adjoints
 from .clean import drop_unused, merge_repeated
 from .constants import fold, share_constants
 from .division import share_division
@@ -37,4 +38,4 @@ def _is_same(a: Program, b: Program) -> bool:
 
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
-    return rewrite(share_division(expand(program)))
+    return rewrite(share_division(expand(join_cholesky_adjoints(program))))

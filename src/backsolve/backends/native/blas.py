@@ -20,7 +20,7 @@ from llvmlite import binding, ir
 from ...ir import Shape
 from . import threads
 from .cutting import Put, slice_view
-from .failure import FINE
+from .failure import FINE, call_step
 from .loops import nest, offset
 from .numbers.registers import memory_type, number, store
 from .pool_code import BODY, loop
@@ -211,25 +211,33 @@ def share_lines(
             length = b.trunc(b.sub(stop, start), CINT)
             some(b, [b.gep(p, [o]) for p, o in zip(starts, offsets, strict=True)], length)
 
-    _spread(site, starts, share, count * lines, most)
+    spread(site.b, site.name, starts, share, count * lines, most)
 
 
-def _spread(site: Site, pointers: list[ir.Value], body: Any, size: int, most: int) -> None:
-    """Run `body(b, pointers, low, high)` over `size` indices on up to `most` threads."""
-    table = ir.LiteralStructType([p.type for p in pointers])
-    function = ir.Function(site.module, BODY, site.name)
+def spread(
+    b: ir.IRBuilder,
+    name: str,
+    values: list[ir.Value],
+    body: Callable[[ir.IRBuilder, list[ir.Value], ir.Value, ir.Value], None],
+    size: int | ir.Value,
+    most: int,
+) -> None:
+    """Run `body(b, values, low, high)` over `size` indices on up to `most` threads."""
+    table = ir.LiteralStructType([v.type for v in values])
+    function = ir.Function(b.module, BODY, name)
     function.linkage = "internal"
     context, low, high, _ = function.args
     inside = ir.IRBuilder(function.append_basic_block("entry"))
     found = inside.load(inside.bitcast(context, table.as_pointer()))
-    body(inside, [inside.extract_value(found, k) for k in range(len(pointers))], low, high)
+    body(inside, [inside.extract_value(found, k) for k in range(len(values))], low, high)
     inside.ret(FINE)
-    b = site.b
     with b.goto_entry_block():
         place = b.alloca(table)
-    for k, p in enumerate(pointers):
-        b.store(p, b.gep(place, [CINT(0), CINT(k)]))
-    b.call(threads.spread(site.module), [function, b.bitcast(place, POINTER), INT(size), INT(most)])
+    for k, value in enumerate(values):
+        b.store(value, b.gep(place, [CINT(0), CINT(k)]))
+    count = INT(size) if isinstance(size, int) else size
+    given = [function, b.bitcast(place, POINTER), count, INT(most)]
+    call_step(b, threads.spread(b.module), given)
 
 
 def _gemm(

@@ -1,4 +1,4 @@
-"""Cholesky factors, triangular systems and elimination by the LAPACK that SciPy ships.
+"""Triangular systems and elimination by the LAPACK that SciPy ships (Cholesky factors: cholesky.py).
 
 LAPACK counts columns first: a matrix stored by rows is to it the transposed one. So it is asked for the
 other triangle, or for the transposed system, and nothing is moved around.
@@ -105,15 +105,18 @@ class Lines(Step):
 
 
 @contextmanager
-def counting(b: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
-    """for k in range(count): …"""
+def counting(
+    b: ir.IRBuilder, count: int | ir.Value, start: ir.Value | None = None
+) -> Iterator[ir.Value]:
+    """for k in range(start, count): …"""
     before = b.block
     head, inside, after = (b.append_basic_block() for _ in range(3))
     b.branch(head)
     b.position_at_end(head)
     k = b.phi(INT)
-    k.add_incoming(INT(0), before)
-    b.cbranch(b.icmp_signed("<", k, INT(count)), inside, after)
+    k.add_incoming(INT(0) if start is None else start, before)
+    end = INT(count) if isinstance(count, int) else count
+    b.cbranch(b.icmp_signed("<", k, end), inside, after)
     b.position_at_end(inside)
     yield k
     k.add_incoming(b.add(k, INT(1)), b.block)
@@ -124,37 +127,13 @@ def counting(b: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
 # ---- lowering
 
 
-def lower_cholesky(schedule: Schedule, e: Equation) -> View:
-    out = e.outputs[0]
-    n, size = out.shape[-1], out.dtype.itemsize
-    view = schedule.own(e.inputs[0])
-    stack = _as_stack(view)
-    if not stack.imaginary.size:
-        return view
-    code = schedule.fail(*INDEFINITE)
-
-    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
-        (matrix,) = pointers
-        info = _slot(b)
-        fortran(b, out.dtype, "potrf", "U", n, matrix, n, info)
-        fail_if(b, b.icmp_signed("!=", b.load(info), CINT(0)), code)
-        memset = b.module.declare_intrinsic("llvm.memset", [POINTER, INT])
-        with counting(b, n) as i:  # what stands above the diagonal
-            above = b.gep(matrix, [b.add(b.mul(i, INT(n + 1)), INT(1))])
-            length = b.mul(b.sub(INT(n - 1), i), INT(size))
-            b.call(memset, [b.bitcast(above, POINTER), ir.IntType(8)(0), length, ir.IntType(1)(0)])
-
-    _append(schedule, Stacked("cholesky", [stack], n**3 // 3, body), stack)
-    return view
-
-
 def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
     out = e.outputs[0]
     lower, unit = e.params["lower"], e.params["unit"]
-    T = _stack_of(schedule, schedule.in_memory(e.inputs[0]), out.dtype)
+    T = stack_of(schedule, schedule.in_memory(e.inputs[0]), out.dtype)
     if type_of(e.inputs[1]).dtype == out.dtype:
         view = schedule.own(e.inputs[1], (e.inputs[0],))
-        x = _as_stack(view)
+        x = as_stack(view)
     else:
         view, x = _copied(schedule, schedule.view_of(e.inputs[1]), out.dtype)
     n, k = out.shape[-2:]
@@ -180,11 +159,11 @@ def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
 
     if x.imaginary.size:
         if not unit:
-            _append(schedule, Stacked("diagonal", [T], n, check))
+            append(schedule, Stacked("diagonal", [T], n, check))
         if k == 1:
-            _append(schedule, Stacked("triangular solve", [T, x], n * n, one), x)
+            append(schedule, Stacked("triangular solve", [T, x], n * n, one), x)
         else:
-            _append(schedule, Lines("triangular solve", T, x, True, some), x)
+            append(schedule, Lines("triangular solve", T, x, True, some), x)
     return view
 
 
@@ -200,11 +179,11 @@ def lower_solve(schedule: Schedule, e: Equation) -> View:
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, columns = pointers
         _refuse_zeros(b, matrix, n, n + 1, code)
-        how, info = "N" if turned else "T", _slot(b)
+        how, info = "N" if turned else "T", slot(b)
         fortran(b, out.dtype, "getrs", how, n, k, matrix, n, order, columns, n, info)
 
     if x.imaginary.size:
-        _append(schedule, Stacked("solve", [factor, pivots, x], 2 * n * n * k, body), x)
+        append(schedule, Stacked("solve", [factor, pivots, x], 2 * n * n * k, body), x)
     return _swapped(view)
 
 
@@ -220,11 +199,11 @@ def lower_inv(schedule: Schedule, e: Equation) -> View:
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, space = pointers
         _refuse_zeros(b, matrix, n, n + 1, code)
-        fortran(b, out.dtype, "getri", n, matrix, n, order, space, 64 * n, _slot(b))
+        fortran(b, out.dtype, "getri", n, matrix, n, order, space, 64 * n, slot(b))
 
     if factor.imaginary.size:
         shared = work.broadcast((stack.shape[0], 1, 64 * n))
-        _append(schedule, Stacked("inv", [stack, pivots, shared], 4 * n**3 // 3, body), stack)
+        append(schedule, Stacked("inv", [stack, pivots, shared], 4 * n**3 // 3, body), stack)
     return _swapped(view) if turned else view
 
 
@@ -246,7 +225,7 @@ def lower_lu_diagonal(schedule: Schedule, e: Equation) -> View:
             b.store(b.select(stayed, pivot, b.fneg(pivot)), b.gep(diagonal, [i]))
 
     if flat.imaginary.size:
-        _append(schedule, Stacked("pivots", [factor, pivots, flat], n, body), flat)
+        append(schedule, Stacked("pivots", [factor, pivots, flat], n, body), flat)
     return view
 
 
@@ -260,10 +239,10 @@ def _factored(schedule: Schedule, a: Any, dtype: np.dtype[Any]) -> tuple[View, V
 
         def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
             matrix, order = pointers
-            fortran(b, dtype, "getrf", n, n, matrix, n, order, _slot(b))
+            fortran(b, dtype, "getrf", n, n, matrix, n, order, slot(b))
 
         if factor.imaginary.size:
-            _append(
+            append(
                 schedule,
                 Stacked("eliminate", [factor, pivots], 2 * n**3 // 3, body),
                 factor,
@@ -296,7 +275,7 @@ def product_with_factor(schedule: Schedule, e: Equation, a: View, b: View, c: Vi
             continue
         schedule.copy(other, c)
         lower = T.strides == known.strides
-        _append(schedule, _triangular_product(stack, _as_stack(c), lower, left=k == 0), c)
+        append(schedule, _triangular_product(stack, as_stack(c), lower, left=k == 0), c)
         return True
     return False
 
@@ -324,21 +303,21 @@ def _copied(schedule: Schedule, source: View, dtype: np.dtype[Any]) -> tuple[Vie
     """A copy to work on in place, and the same as a stack (count, rows, columns)."""
     view = schedule.new_buffer(source.shape, dtype)
     schedule.copy(source, view)
-    return view, _as_stack(view)
+    return view, as_stack(view)
 
 
-def _as_stack(view: View) -> View:
+def as_stack(view: View) -> View:
     stack = view.reshape((prod(view.shape[:-2]), *view.shape[-2:]))
     assert stack is not None
     return stack
 
 
-def _stack_of(schedule: Schedule, view: View, dtype: np.dtype[Any]) -> View:
+def stack_of(schedule: Schedule, view: View, dtype: np.dtype[Any]) -> View:
     """A matrix that is only read, copied only if LAPACK could not read it where it is."""
     view = same_dtype(schedule, view, dtype)
     stack = view.reshape((prod(view.shape[:-2]), *view.shape[-2:]))
     if stack is None or not has_unit_stride(stack):
-        stack = _as_stack(schedule.contiguous(view))
+        stack = as_stack(schedule.contiguous(view))
     return stack
 
 
@@ -347,13 +326,13 @@ def _swapped(view: View) -> View:
     return view.permute((*range(rank - 2), rank - 1, rank - 2))
 
 
-def _append(schedule: Schedule, step: Step, *written: View) -> None:
+def append(schedule: Schedule, step: Step, *written: View) -> None:
     schedule.steps.append(step)
     for view in written:
         schedule.ready[view.buffer] = len(schedule.steps) - 1
 
 
-def _slot(b: ir.IRBuilder) -> ir.Value:
+def slot(b: ir.IRBuilder) -> ir.Value:
     with b.goto_entry_block():
         return b.alloca(CINT)
 
@@ -365,7 +344,7 @@ def _refuse_zeros(b: ir.IRBuilder, matrix: ir.Value, n: int, step: int, code: in
         fail_if(b, b.fcmp_ordered("==", entry, ir.Constant(entry.type, 0.0)), code)
 
 
-def _lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule, Equation], None]:
+def lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule, Equation], None]:
     def run(schedule: Schedule, e: Equation) -> None:
         from .schedule import Unsupported
 
@@ -377,9 +356,8 @@ def _lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule
 
 
 LOWER = {
-    "cholesky": _lowering(lower_cholesky),
-    "triangular_solve": _lowering(lower_triangular_solve),
-    "solve": _lowering(lower_solve),
-    "inv": _lowering(lower_inv),
-    "lu_diagonal": _lowering(lower_lu_diagonal),
+    "triangular_solve": lowering(lower_triangular_solve),
+    "solve": lowering(lower_solve),
+    "inv": lowering(lower_inv),
+    "lu_diagonal": lowering(lower_lu_diagonal),
 }

@@ -15,6 +15,7 @@ import numpy as np
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .accumulate import count_uses, defer, lower_sum
+from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
 from .contraction import lower_contraction
 from .failure import Failures
@@ -30,7 +31,7 @@ from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
 
 # Equations that are lowered in a file of their own.
-LOWER = {**INDEXING, **LINEAR, **SCANS, **SORTING}
+LOWER = {**INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 

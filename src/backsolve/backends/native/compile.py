@@ -14,18 +14,15 @@ from . import build
 from .arena import lay_out
 from .blas import Product
 from .donation import donate
+from .emission import emit_function
 from .entry import Frame, emit_entry
-from .failure import CODE, FINE
 from .fastmath import FastModule
 from .kernel import Kernel
 from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
 from .slow_entry import slow_entry
-from .steps import Pointers, Site
 from .sweep import Sweep, flat, with_sweeps
 
-INT = ir.IntType(64)
-POINTER = ir.IntType(8).as_pointer()
 LONG = 10e-6  # seconds from which a run lets other threads have the GIL
 
 
@@ -103,26 +100,9 @@ def _emit_program(program: Program, donated: Sequence[int], fastmath: bool) -> _
         releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
     )
     module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
-    _emit(module, schedule)
+    emit_function(module, "run", schedule)
     fast = knows_layout() and all(t.dtype.kind in "fc" for t in frame.inputs if t.weak)
     return _Emitted(schedule, module, frame, emit_entry(module, frame) if fast else None)
-
-
-def _emit(module: ir.Module, schedule: Schedule) -> None:
-    function = ir.Function(module, ir.FunctionType(CODE, [POINTER.as_pointer(), POINTER]), "run")
-    table, arena = function.args
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    n_inputs, n_outputs = len(schedule.program.inputs), len(schedule.outputs)
-    first = {"input": 0, "output": n_inputs, "constant": n_inputs + n_outputs}
-    pointers = Pointers(b, table, arena, first)
-    body = function.append_basic_block("body")
-    entry = b.block
-    b.position_at_end(body)
-    for k, step in enumerate(schedule.steps):
-        step.emit(Site(b, f"step{k}", schedule.numbers, pointers.base, pointers))
-    b.ret(FINE)
-    b.position_at_end(entry)
-    b.branch(body)
 
 
 def describe(schedule: Schedule) -> str:

@@ -40,6 +40,20 @@ def donate(schedule: Schedule, donated: Sequence[int]) -> dict[int, int]:
     return donors
 
 
+def put_in_place(schedule: Schedule, pairs: dict[int, int]) -> None:
+    """Output k of a region takes the memory of input pairs[k], whose value it replaces."""
+    lives = _Lives(schedule.steps)
+    for k, i in pairs.items():
+        out, given = schedule.outputs[k], schedule.views[schedule.program.inputs[i]]
+        if out is given.buffer:
+            continue
+        if lives.may_share(out, given.buffer):
+            out.lives_in = given.buffer
+        else:
+            _copy_at_the_end(schedule, out, given)
+    schedule.steps = [s for s in schedule.steps if not _does_nothing(s)]
+
+
 def _copy_at_the_end(schedule: Schedule, out: Buffer, target: View) -> None:
     out.kind = "arena"
     if out not in schedule.arena:

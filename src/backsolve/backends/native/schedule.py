@@ -8,13 +8,14 @@ memory only if somebody outside its kernel reads it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .accumulate import count_uses, defer, lower_sum
+from .array_regions import LOWER as REGIONS
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
 from .contraction import lower_contraction
@@ -29,6 +30,9 @@ from .sorting import LOWER as SORTING
 from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
+
+if TYPE_CHECKING:
+    from .array_regions.inside import Inside
 
 # Equations that are lowered in a file of their own.
 LOWER = {**INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING}
@@ -56,8 +60,10 @@ def _types(program: Program) -> list[Type]:
 
 
 class Schedule:
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, inside: Inside | None = None):
         self.program = program
+        self.inside = inside  # what a region knows of its surroundings
+        self.root: Schedule = inside.root if inside is not None else self
         self.steps: list[Step] = []
         self.views: dict[Var, View] = {}
         self.ready: dict[Buffer, int] = {}  # the step after which a buffer holds its value
@@ -67,7 +73,8 @@ class Schedule:
         self.arena: list[Buffer] = []
         self.outputs: list[Buffer] = []
         self.constants: list[tuple[Buffer, Any]] = []
-        self.failures = Failures()
+        self.failures: Failures = Failures() if inside is None else self.root.failures
+        self.lifted: list[tuple[Buffer, View]] = []  # memory of the outer schedule, by other names
         self.now = 0  # the equation that is being lowered
         self.uses = count_uses(program.equations, program.outputs)
         self.deferred: dict[Var, Equation] = {}  # parts that wait for their sum (accumulate.py)
@@ -100,6 +107,9 @@ class Schedule:
 
     def _inputs(self) -> None:
         for k, var in enumerate(self.program.inputs):
+            if self.inside is not None:
+                self.inside.give(self, k, var)
+                continue
             buffer = Buffer("input", var.type.size, var.dtype, k)
             self.ready[buffer] = -1
             self.views[var] = View.whole(buffer, var.shape)
@@ -118,6 +128,10 @@ class Schedule:
             self.views[var] = self._constant(raw)
 
     def _constant(self, raw: Any) -> View:
+        if self.root is not self:  # all constants are the root's, found through its table
+            view = self.root._constant(raw)
+            self.ready[view.buffer] = -1
+            return view
         kept = without_copies(raw)
         for buffer, known in self.constants:
             if same_bits(known, kept):
@@ -126,6 +140,19 @@ class Schedule:
         self.constants.append((buffer, kept))
         self.ready[buffer] = -1
         return View.whole(buffer, kept.shape).broadcast(raw.shape)
+
+    def lift(self, view: View) -> View:
+        """Memory of the outer schedule that stays as it is while this region runs."""
+        if view.buffer.kind in ("ramp", "constant"):
+            self.ready[view.buffer] = -1
+            return view
+        for inner, known in self.lifted:
+            if known.buffer is view.buffer:
+                return View(inner, view.imaginary)
+        inner = Buffer("lifted", view.buffer.size, view.dtype, len(self.lifted))
+        self.lifted.append((inner, view))
+        self.ready[inner] = -1
+        return View(inner, view.imaginary)
 
     def new_buffer(self, shape: Shape, dtype: np.dtype[Any]) -> View:
         buffer = Buffer("arena", size_of(shape), dtype, len(self.arena))
@@ -138,7 +165,7 @@ class Schedule:
         """Every output gets memory of its own, written by a last copy unless its buffer can be it."""
         taken: set[Buffer] = set()
         for k, a in enumerate(self.program.outputs):
-            t = type_of(a)
+            t = type_of(a) if self.inside is None else self.inside.types[k]
             if t.weak and t.dtype.kind not in "fc":
                 raise Unsupported("a result that is a Python int or bool")
             view = self.view_of(a) if type(a) is Var and a not in self.numbers else None
@@ -146,18 +173,32 @@ class Schedule:
             if (
                 view is not None
                 and buffer is not None
-                and buffer.kind == "arena"
+                and (buffer.kind == "arena" or self._is_in_place(k, buffer))
                 and buffer not in taken
                 and view.is_contiguous
                 and buffer.size == t.size
+                and buffer.dtype == t.dtype
             ):
-                buffer.kind, buffer.index = "output", k
+                if buffer.kind == "arena":
+                    buffer.kind, buffer.index = "output", k
                 taken.add(buffer)
                 self.outputs.append(buffer)
                 continue
             fresh = Buffer("output", t.size, np.dtype(t.dtype), k)
             self.outputs.append(fresh)
             self.copy(a, View.whole(fresh, t.shape))
+
+    def _is_in_place(self, k: int, buffer: Buffer) -> bool:
+        """Whether output k of a region is due in the memory that it is in."""
+        if self.inside is None or buffer.kind != "input":
+            return False
+        return self.inside.pairs.get(k) == buffer.index
+
+    def may_overwrite(self, buffer: Buffer) -> bool:
+        """Memory that belongs to nobody else, once its last reader has passed."""
+        if buffer.kind == "input" and self.inside is not None:
+            return buffer.index in self.inside.pairs.values()
+        return buffer.kind == "arena"
 
     def view_of(self, a: Any) -> View:
         """The memory of a variable; one that lives in a kernel's register is stored there."""
@@ -198,7 +239,7 @@ class Schedule:
             view = self.view_of(a)
             busy = [v for v, w in self.views.items() if w.buffer is view.buffer]
             if (
-                view.buffer.kind == "arena"
+                self.may_overwrite(view.buffer)
                 and view.is_contiguous
                 and view.buffer.size == t.size
                 and all(self.last_use.get(v, -1) <= self.now for v in busy)
@@ -248,6 +289,9 @@ class Schedule:
 
     def _lower(self, e: Equation) -> None:
         name = e.primitive.name
+        if name in REGIONS:
+            REGIONS[name](self, e)
+            return
         if not all(fits(a, e) for a in e.inputs):
             raise Unsupported(f"{name} with a Python number that its dtype cannot hold")
         if e.outputs[0].type.weak and e.outputs[0].dtype.kind in "iu":

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from llvmlite import ir
@@ -31,6 +32,15 @@ class Pointers:
         self.first = first  # by kind of buffer: its first place in the table
         self._known: dict[Buffer, ir.Value] = {}
 
+    @cached_property
+    def root(self) -> ir.Value:
+        """The table of the whole program, which a region finds in its own."""
+        if "root" not in self.first:
+            return self.table
+        with self.b.goto_entry_block():
+            found = self.b.load(self.b.gep(self.table, [INT(self.first["root"])]))
+            return self.b.bitcast(found, POINTER.as_pointer())
+
     def base(self, buffer: Buffer) -> ir.Value:
         """The typed pointer to a buffer, made where the function begins."""
         if buffer not in self._known:
@@ -38,8 +48,9 @@ class Pointers:
                 if buffer.kind == "arena":
                     raw = self.b.gep(self.arena, [INT(buffer.offset)])
                 else:
+                    table = self.root if buffer.kind == "constant" else self.table
                     place = INT(self.first[buffer.kind] + buffer.index)
-                    raw = self.b.load(self.b.gep(self.table, [place]))
+                    raw = self.b.load(self.b.gep(table, [place]))
                 self._known[buffer] = self.b.bitcast(raw, memory_type(buffer.dtype).as_pointer())
         return self._known[buffer]
 
@@ -94,6 +105,10 @@ class Step(ABC):
     @abstractmethod
     def describe(self) -> str: ...
 
+    def inner_steps(self) -> Sequence[Step]:
+        """The steps that it consists of, if any."""
+        return ()
+
     @property
     def seconds(self) -> float:
         """About how long it runs: enough to tell microseconds from milliseconds."""
@@ -105,10 +120,10 @@ class Zero(Step):
     buffer: Buffer
 
     def buffers(self) -> list[Buffer]:
-        return [self.buffer]
+        return [self.buffer.lives_in or self.buffer]
 
     def emit(self, site: Site) -> None:
-        raw = site.b.bitcast(site.base(self.buffer), POINTER)
+        raw = site.b.bitcast(site.base(*self.buffers()), POINTER)
         memset = site.module.declare_intrinsic("llvm.memset", [POINTER, INT])
         zero, plain = ir.IntType(8)(0), ir.IntType(1)(0)
         site.b.call(memset, [raw, zero, INT(self.buffer.nbytes), plain])

@@ -55,10 +55,10 @@ def most_workers() -> int:
 
 
 def flat(steps: Sequence[Step]) -> Iterator[Step]:
-    """All steps, those inside sweeps too."""
+    """All steps, those inside others too."""
     for step in steps:
-        if isinstance(step, Sweep):
-            yield from flat(step.steps)
+        if step.inner_steps():
+            yield from flat(step.inner_steps())
         else:
             yield step
 
@@ -125,6 +125,9 @@ class Sweep(Step):
                 if whole.kind != "local":
                     found[whole] = None
         return list(found)
+
+    def inner_steps(self) -> Sequence[Step]:
+        return self.steps
 
     @property
     def flops(self) -> int:

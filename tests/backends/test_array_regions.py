@@ -1,0 +1,264 @@
+"""Loops, branches and calls that work on arrays, compiled, against their meaning in plain Python."""
+
+import numpy as np
+import pytest
+
+import backsolve.numpy as bnp
+from backsolve.backends.native.compile import compile_program
+from backsolve.ir import Equation, Program, Type, Var, type_of
+from backsolve.primitive import Primitive
+from backsolve.regions import Loop
+from backsolve.trace import evaluate, stage
+
+
+class Outline:
+    """A Program that is written down equation by equation."""
+
+    def __init__(self, *arrays):
+        self.arrays = arrays
+        self.inputs = [Var(type_of(a)) for a in arrays]
+        self.equations = []
+        self.constants = []
+
+    def add(self, primitive, inputs, params, types):
+        made = tuple(Var(t) for t in types)
+        self.equations.append(Equation(made, primitive, tuple(inputs), params))
+        return made
+
+    def constant(self, value):
+        var = Var(type_of(value))
+        self.constants.append((var, value))
+        return var
+
+    def run(self, f, *inputs):
+        """Put the equations of a function here."""
+        program, _ = stage(f, [type_of(a) for a in inputs])
+        names = dict(zip(program.inputs, inputs, strict=True))
+        self.constants.extend(program.constants)
+        for e in program.equations:
+            atoms = tuple(names.get(a, a) if type(a) is Var else a for a in e.inputs)
+            self.equations.append(Equation(e.outputs, e.primitive, atoms, e.params))
+        found = tuple(names.get(a, a) if type(a) is Var else a for a in program.outputs)
+        return found[0] if len(found) == 1 else found
+
+    def loop(self, loop, *inputs):
+        return self.add(LOOP, inputs, {"region": loop}, loop.outputs())
+
+    def program(self, *outputs):
+        return Program(
+            tuple(self.inputs), tuple(self.constants), tuple(self.equations), tuple(outputs)
+        )
+
+
+LOOP = Primitive("loop", None)
+
+
+def types_of(*values):
+    return [Type(type_of(a).shape, type_of(a).dtype) for a in values]
+
+
+INDEX = Type((), np.dtype(np.int64))
+
+
+def body_of(f, carried, fixed=(), entries=()):
+    return stage(f, [INDEX, *types_of(*carried), *types_of(*fixed), *types_of(*entries)])[0]
+
+
+def meaning(program, args):
+    """A Program with regions, run by Python."""
+    values = dict(zip(program.inputs, args, strict=True))
+    values.update(program.constants)
+    for e in program.equations:
+        inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+        region = e.params.get("region")
+        if isinstance(region, Loop):
+            results = loop_meaning(region, inputs)
+        else:
+            results = evaluate(
+                Program(
+                    tuple(a for a in dict.fromkeys(e.inputs) if type(a) is Var), (), (e,), e.outputs
+                ),
+                [values[a] for a in dict.fromkeys(e.inputs) if type(a) is Var],
+            )
+        values.update(zip(e.outputs, results, strict=True))
+    return [np.asarray(values[a] if type(a) is Var else a) for a in program.outputs]
+
+
+def loop_meaning(loop, inputs):
+    count, carried, fixed, sequences = loop.split(inputs)
+    made = [Type(t.shape, t.dtype) for t in map(type_of, loop.body.outputs[loop.carried :])]
+    entries = [{} for _ in made]
+    rounds = 0
+    while count is None or rounds < count:
+        k = np.int64(int(count) - 1 - rounds if loop.reverse else rounds)
+        if loop.goes_on is not None and not meaning(loop.goes_on, [k, *carried, *fixed])[0]:
+            break
+        results = meaning(loop.body, [k, *carried, *fixed, *[s[k] for s in sequences]])
+        carried = results[: loop.carried]
+        for store, y in zip(entries, results[loop.carried :], strict=True):
+            store[int(k)] = y
+        rounds += 1
+    sequences = []
+    for t, store in zip(made, entries, strict=True):
+        whole = np.zeros((int(count), *t.shape), t.dtype)
+        for k, y in store.items():
+            whole[k] = y
+        sequences.append(whole)
+    return [*carried, *sequences, np.int64(rounds)]
+
+
+def check(program, *args, tolerance=1e-12):
+    native = compile_program(program)
+    for _ in range(2):  # nothing is left over from one call to the next
+        before = [np.array(a) for a in args]
+        got = native.call(*args)
+        got = got if isinstance(got, tuple) else (got,)
+        for old, a in zip(before, args, strict=True):
+            np.testing.assert_array_equal(old, a)
+        for y, expected in zip(got, meaning(program, args), strict=True):
+            assert np.asarray(y).dtype == expected.dtype
+            np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance)
+    return native
+
+
+rng = np.random.default_rng(0)
+
+
+def test_a_matrix_applied_again_and_again():
+    A, x = rng.normal(size=(40, 40)) / 7, rng.normal(size=40)
+    out = Outline(A, x)
+    body = body_of(lambda k, x, A: bnp.tanh(A @ x), [x], [A])
+    y, rounds = out.loop(Loop(body, 1, 1, 0, count=10), out.inputs[1], out.inputs[0])
+    check(out.program(y, rounds), A, x)
+
+
+def test_recurrent_network():
+    T, B, n, m = 7, 5, 6, 8
+    xs, h = rng.normal(size=(T, B, n)), np.zeros((B, m))
+    W, U, b = rng.normal(size=(n, m)), rng.normal(size=(m, m)), rng.normal(size=m)
+
+    def cell(k, h, W, U, b, x):
+        new = bnp.tanh(x @ W + h @ U + b)
+        return [new, new]
+
+    for reverse in (False, True):
+        out = Outline(xs, W, U, b)
+        body = body_of(cell, [h], [W, U, b], [xs[0]])
+        start = out.constant(h)
+        xs_, *weights = out.inputs
+        last, all_, rounds = out.loop(
+            Loop(body, 1, 3, 1, count=T, reverse=reverse), start, *weights, xs_
+        )
+        check(out.program(last, all_, rounds), xs, W, U, b)
+
+
+def test_values_that_change_places():
+    a, b, c = rng.normal(size=(3, 50))
+    for f in (
+        lambda k, a, b, c: [b, a, c],
+        lambda k, a, b, c: [b, c, a],
+        lambda k, a, b, c: [b, a + b, c * k],
+        lambda k, a, b, c: [b[::-1], a, a + c],
+        lambda k, a, b, c: [a, a, a],
+    ):
+        out = Outline(a, b, c)
+        body = body_of(f, [a, b, c])
+        results = out.loop(Loop(body, 3, 0, 0, count=5), *out.inputs)
+        check(out.program(*results), a, b, c)
+
+
+def test_strided_surroundings():
+    A, x, s = rng.normal(size=(30, 20)), rng.normal(size=30), rng.normal(size=(4, 30, 9))
+    out = Outline(A, x, s)
+    A_, x_, s_ = out.inputs
+    turned = out.run(lambda A: A.T[1:, ::2], A_)  # (19, 15)
+    half = out.run(lambda x: x[::-2], x_)
+    walked = out.run(lambda s: bnp.permute_dims(s, (2, 0, 1))[::-2, 1, ::2], s_)  # (5, 15)
+
+    def f(k, x, A, e):
+        return [x * 0.5 + bnp.sum(A, axis=0) * e + k, (A * e).sum(axis=1)]
+
+    body = body_of(f, [np.zeros(15)], [np.zeros((19, 15))], [np.zeros(15)])
+    results = out.loop(Loop(body, 1, 1, 1, count=5), half, turned, walked)
+    check(out.program(*results), A, x, s)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_counts_known_only_when_it_runs(count):
+    x = rng.normal(size=20)
+    out = Outline(np.asarray(count), x)
+    n, x_ = out.inputs
+    body = body_of(lambda k, x: x * 1.5 + k, [x])
+    y, rounds = out.loop(Loop(body, 1, 0, 0, counted=True, reverse=True), n, x_)
+    check(out.program(y, rounds), np.asarray(count), x)
+
+
+def test_no_round_at_all():
+    x = rng.normal(size=20)
+    out = Outline(x)
+    body = body_of(lambda k, x: [x * 1.5, x], [x])
+    results = out.loop(Loop(body, 1, 0, 0, count=0), out.inputs[0])
+    check(out.program(*results), x)
+
+
+@pytest.mark.parametrize(
+    ("count", "reverse"), [(None, False), (3, False), (3, True), (100, False), (100, True)]
+)
+def test_as_long_as_a_condition_holds(count, reverse):
+    x = rng.normal(size=30)
+    out = Outline(x)
+    body = body_of(lambda k, x, f: [x * 0.7 + f, x.sum()][: 1 if count is None else 2], [x], [0.0])
+    test = body_of(lambda k, x, f: (x * x).sum() > f + 1, [x], [0.0])
+    body_loop = Loop(body, 1, 1, 0, goes_on=test, count=count, reverse=reverse)
+    results = out.loop(body_loop, out.inputs[0], 0.0)
+    check(out.program(*results), x)
+
+
+def test_loops_in_loops():
+    A, x = rng.normal(size=(6, 6)) / 3, rng.normal(size=6)
+    inner = Outline(np.int64(0), x, A)
+    k, x_, A_ = inner.inputs
+    deepest = body_of(lambda j, x, A, k: bnp.sin(A @ x) + j * k, [x], [A, np.int64(0)])
+    y, _ = inner.loop(Loop(deepest, 1, 2, 0, count=3), x_, A_, k)
+    z = inner.run(lambda y, A: y + A.sum(axis=0), y, A_)
+    out = Outline(A, x)
+    last, norms, _ = out.loop(
+        Loop(inner.program(z, y), 1, 1, 0, count=4), out.inputs[1], out.inputs[0]
+    )
+    check(out.program(last, norms), A, x)
+
+
+def test_the_arguments_stay_as_they_are_and_results_are_new():
+    x = rng.normal(size=30)
+    out = Outline(x)
+    body = body_of(lambda k, x: x + 1, [x])
+    a, _ = out.loop(Loop(body, 1, 0, 0, count=3), out.inputs[0])
+    b, _ = out.loop(Loop(body, 1, 0, 0, count=3), a)
+    check(out.program(out.inputs[0], a, b), x)
+
+
+def test_constants_of_bodies():
+    x, c = rng.normal(size=(4, 30)), rng.normal(size=30)
+    body = body_of(lambda k, x: bnp.sin(x) * c + bnp.arange(30) + bnp.ones(30), [x])
+    out = Outline(x)
+    y, _ = out.loop(Loop(body, 1, 0, 0, count=3), out.inputs[0])
+    check(out.program(y), x)
+
+
+def test_steps_are_shown_inside():
+    x = rng.normal(size=30)
+    out = Outline(x)
+    body = body_of(lambda k, x: bnp.sin(x), [x])
+    y, _ = out.loop(Loop(body, 1, 0, 0, count=3), out.inputs[0])
+    native = check(out.program(y), x)
+    assert "loop of 3 rounds:\n     for [30]: sin" in native.stages["steps"]()
+    assert native.stats["flops"] == 3 * 30 * 20
+
+
+def test_out_of_range_in_a_round():
+    x = rng.normal(size=30)
+    out = Outline(x)
+    body = body_of(lambda k, x, y: x * y[k + 28], [x], [x])
+    y, _ = out.loop(Loop(body, 1, 1, 0, count=3), out.inputs[0], out.inputs[0])
+    with pytest.raises(IndexError, match="out of bounds"):
+        compile_program(out.program(y)).call(x)

@@ -116,19 +116,14 @@ def logistic(n: int, d: int, hessian: bool = False) -> Workload:
 
 
 def attention(batch: int, heads: int, length: int, width: int) -> Workload:
+    """By each library's fastest way to it; PyTorch's and ours is a function of its own."""
     shape = (batch, heads, length, width)
     args = [rng.normal(size=shape).astype(np.float32) for _ in range(3)]
-    mask = np.tril(np.ones((length, length), bool))
 
     def f(lib: Any) -> Any:
-        np_ = lib.np
-
         def run(q: Any, k: Any, v: Any) -> Any:
-            s = np_.matmul(q, np_.swapaxes(k, -1, -2)) * float(width**-0.5)
-            s = np_.where(mask, s, -1e30)
-            e = np_.exp(s - np_.max(s, axis=-1, keepdims=True))
-            y = np_.matmul(e / np_.sum(e, axis=-1, keepdims=True), v)
-            return np_.sum(y * y)
+            y = lib.causal_attention(q, k, v)
+            return lib.np.sum(y * y)
 
         return run
 

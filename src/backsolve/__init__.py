@@ -32,6 +32,7 @@ from .tensor import Tensor as Tensor
 from .tensor import tensor as tensor
 
 if TYPE_CHECKING:
+    from . import nn as nn
     from . import numeric as numeric
     from . import symbolic as symbolic
     from . import testing as testing
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 _LATER = {
     "get_threads": (".backends.native.threads", "get_threads"),
     "jit": (".compiled", "jit"),
+    "nn": (".nn", None),
     "numeric": (".numeric", None),
     "set_threads": (".backends.native.threads", "set_threads"),
     "symbolic": (".symbolic", None),

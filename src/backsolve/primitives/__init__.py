@@ -1,6 +1,7 @@
 """The tables: one row per primitive, grouped by kind. Importing this package fills the registry."""
 
 from ..tensor import install_operators
+from . import attention as attention
 from . import contract as contract
 from . import discrete as discrete
 from . import elementwise as elementwise

@@ -104,7 +104,32 @@ def _sign(a: Any) -> Any:
     return y / np.abs(y)
 
 
+def _attention(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Any:
+    """Key by key, each row for itself."""
+    y = np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
+    for *place, i in np.ndindex(q.shape[:-1]):
+        keys, values = k[tuple(place)], v[tuple(place)]
+        seen = min(i + 1, len(keys)) if causal else len(keys)
+        e = [np.exp(scale * np.sum(q[(*place, i)] * keys[j])) for j in range(seen)]
+        for j in range(seen):
+            y[(*place, i)] += e[j] / sum(e) * values[j]
+    return y
+
+
+def _attention_adjoint(q: Any, k: Any, v: Any, u: Any, which: int, **params: Any) -> Any:
+    """By a step along the imaginary axis, which loses no digits."""
+    inputs = [np.asarray(a, complex) for a in (q, k, v)]
+    out = np.zeros(inputs[which].shape, q.dtype)
+    for place in np.ndindex(out.shape):
+        moved = [np.array(a) for a in inputs]
+        moved[which][place] += 1e-30j
+        out[place] = np.sum(u * _attention(moved[0], moved[1], moved[2], **params).imag) / 1e-30
+    return out
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
+    "attention": _attention,
+    "attention_adjoint": _attention_adjoint,
     "alias": lambda a: np.array(a),
     "cast": lambda a, dtype: np.array(a, dtype),
     "cast_discrete": lambda a, dtype: np.array(a, dtype),

@@ -165,12 +165,36 @@ SYSTEMS: list[tuple[Shape, Shape]] = [
     ((2, 2), (2, 0)),
 ]
 
+# queries, keys and values; tests/backends/test_attention.py has those that fill tiles
+HEADS: list[tuple[Shape, Shape, Shape]] = [
+    ((3, 2), (3, 2), (3, 1)),
+    ((2, 2, 2), (2, 3, 2), (2, 3, 2)),
+    ((2, 1, 4, 1), (2, 1, 2, 1), (2, 1, 2, 2)),
+    ((2, 2), (0, 2), (0, 1)),
+    ((0, 2), (2, 2), (2, 1)),
+]
+
 CALLS: dict[str, list[Call]] = {
     "all": _over(AXES + EMPTY, ("bool",)),
     "any": _over(AXES + EMPTY, ("bool",)),
     "argmax": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
     "argmin": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
     "argsort": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG],
+    "attention": [
+        Call(list(shapes), {"scale": 0.7, "causal": causal}, ("float32", "float64"))
+        for shapes in HEADS
+        for causal in (False, True)
+    ],
+    "attention_adjoint": [
+        Call(
+            [q, k, v, (*q[:-1], v[-1])],
+            {"which": which, "scale": 0.7, "causal": causal},
+            ("float32", "float64"),
+        )
+        for q, k, v in HEADS
+        for causal in (False, True)
+        for which in (0, 1, 2)
+    ],
     "broadcast_to": [
         Call([s], {"shape": t}, NUMBERS)
         for s, t in [((), (2,)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((1,), (0,)), ((3,), (3,))]

@@ -205,3 +205,12 @@ def share_out(step: Any, workers: int) -> Plan | None:
         if plan.is_possible(near(max(1, lead[-1] // (4 * workers)), lead)):
             return plan
     return None
+
+
+def one_by_one(step: Any, outside: set[Buffer]) -> Plan | None:
+    """One step, slice by slice, so that what it needs for a while is needed for one slice only."""
+    for lead in leads_of(step):
+        plan = Plan([step], lead, outside)
+        if plan.is_possible(1):
+            return plan
+    return None

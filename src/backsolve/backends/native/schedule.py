@@ -16,6 +16,7 @@ from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .accumulate import count_uses, defer, lower_sum
 from .array_regions import LOWER as REGIONS
+from .attention import LOWER as ATTENTION
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
 from .contraction import lower_contraction
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from .array_regions.inside import Inside
 
 # Equations that are lowered in a file of their own.
-LOWER = {**INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING}
+LOWER = {**ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 

@@ -18,7 +18,8 @@ from llvmlite import ir
 
 from . import threads
 from .arena import lay_out
-from .cutting import Plan, Put, find_plan, share_out
+from .attention import Attention
+from .cutting import Plan, Put, find_plan, one_by_one, share_out
 from .elementwise import combine, start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
@@ -44,6 +45,8 @@ def with_sweeps(steps: Sequence[Step]) -> list[Step]:
         plan = find_plan(steps, at, users)
         if plan is None and isinstance(steps[at], Kernel) and steps[at].seconds > LONG:
             plan = share_out(steps[at], most_workers())
+        if plan is None and isinstance(steps[at], Attention):
+            plan = one_by_one(steps[at], {x for x in users if users[x] != [at]})
         out.append(Sweep(plan) if plan is not None else steps[at])
         at += len(plan.steps) if plan is not None else 1
     return out

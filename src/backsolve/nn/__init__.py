@@ -1,0 +1,3 @@
+"""Parts of networks; `functional` holds those without parameters of their own."""
+
+from . import functional as functional

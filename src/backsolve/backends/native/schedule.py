@@ -15,7 +15,6 @@ import numpy as np
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .accumulate import count_uses, defer, lower_sum
-from .array_regions import LOWER as REGIONS
 from .attention import LOWER as ATTENTION
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
@@ -26,6 +25,7 @@ from .kernel import Kernel
 from .lapack import LOWER as LINEAR
 from .numbers.integer import REFUSED
 from .recompute import compute_again
+from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
 from .sorting import LOWER as SORTING
 from .steps import Step, Zero
@@ -126,11 +126,11 @@ class Schedule:
                 self.ready[ramp.buffer] = -1
                 self.views[var] = ramp
                 continue
-            self.views[var] = self._constant(raw)
+            self.views[var] = self.constant(raw)
 
-    def _constant(self, raw: Any) -> View:
+    def constant(self, raw: Any) -> View:
         if self.root is not self:  # all constants are the root's, found through its table
-            view = self.root._constant(raw)
+            view = self.root.constant(raw)
             self.ready[view.buffer] = -1
             return view
         kept = without_copies(raw)

@@ -1,0 +1,180 @@
+"""A region of registers as one step of a schedule: a function of the pointers to the arrays it touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from ....ir import Equation, Program, Var, is_uniform, type_of
+from ..failure import CODE, FINE, call_step
+from ..fastmath import builder_in
+from ..numbers.registers import memory_type, number
+from ..steps import FUNCTION_FLOPS, Site, Step
+from ..views import Buffer, View
+from . import arrays, control, indices  # noqa: F401 - their rules
+from .emitter import Emitter
+from .plan import Home, NotSmall, Plan, Planner
+from .values import Memory, Small, Value, is_large, read, small, write
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule
+
+ROUNDS = 1000  # of a loop without a known number
+
+
+@dataclass(eq=False)
+class Region(Step):
+    equation: Equation
+    plan: Plan
+    planner: Planner
+    inputs: list[Any]  # a View, or a known number
+    outputs: list[View]
+    constants: dict[Var, View] = field(default_factory=dict)
+    scratch: dict[Home, View] = field(default_factory=dict)
+    fail: Any = None
+    ranges: list[Any] = field(default_factory=list)  # of the inputs
+
+    def buffers(self) -> list[Buffer]:
+        views = [v for v in self.inputs if isinstance(v, View)]
+        views += [*self.outputs, *self.constants.values(), *self.scratch.values()]
+        return list(dict.fromkeys(v.buffer for v in views))
+
+    @property
+    def flops(self) -> int:
+        return _flops(self.plan)
+
+    def describe(self) -> str:
+        return f"{self.equation.primitive.name} in registers: {_size(self.plan)} equations"
+
+    def emit(self, site: Site) -> None:
+        buffers = self.buffers()
+        kinds = [memory_type(x.dtype).as_pointer() for x in buffers]
+        function = ir.Function(site.module, ir.FunctionType(CODE, kinds), site.name)
+        function.linkage = "internal"
+        for argument in function.args:
+            argument.add_attribute("noalias")
+            argument.add_attribute("nonnull")
+        pointers = dict(zip(buffers, function.args, strict=True))
+        b = builder_in(site.module, function.append_basic_block("entry"))
+        entry, body = b.block, function.append_basic_block("body")
+        b.position_at_end(body)
+        em = Emitter(b, self.fail, _Places(self, pointers))
+        values = [
+            self._input(em, pointers, x, v.type, interval)
+            for x, v, interval in zip(
+                self.inputs, self.plan.program.inputs, self.ranges, strict=True
+            )
+        ]
+        results = em.run(self.plan, values)
+        for v, view in zip(results, self.outputs, strict=True):
+            if isinstance(v, Small):
+                write(b, v, Memory(pointers[view.buffer], view))
+        b.ret(FINE)
+        b.position_at_end(entry)
+        b.branch(body)
+        call_step(site.b, function, [site.base(x) for x in buffers])
+
+    def _input(self, em: Emitter, pointers: Any, x: Any, t: Any, interval: Any) -> Value:
+        if not isinstance(x, View):
+            return small(t.shape, [number(x, t.dtype)] * t.size, t.dtype)
+        m = Memory(pointers[x.buffer], x)
+        if is_large(t):
+            return m
+        v = read(em.b, m)
+        for register in v.entries.flat if t.dtype.kind in "iu" else ():
+            em.ranges.note(register, interval)
+        return v
+
+
+@dataclass(eq=False)
+class _Places:
+    region: Region
+    pointers: dict[Buffer, Any]
+
+    def constant(self, v: Var) -> Memory:
+        view = self.region.constants[v]
+        return Memory(self.pointers[view.buffer], view)
+
+    def scratch(self, home: Home) -> ir.Value:
+        return self.pointers[self.region.scratch[home].buffer]
+
+
+def fits(e: Equation) -> str:
+    """Why a region is not of our kind; empty if it is."""
+    try:
+        Planner().plan(_alone(e), range(len(e.inputs)))
+    except NotSmall as reason:
+        return str(reason)
+    return ""
+
+
+def _alone(e: Equation) -> Program:
+    """A Program of one equation."""
+    inputs = [Var(type_of(a)) for a in e.inputs]
+    alone = Equation(e.outputs, e.primitive, tuple(inputs), e.params, e.where)
+    return Program(tuple(inputs), (), (alone,), e.outputs)
+
+
+def lower(schedule: Schedule, e: Equation) -> bool:
+    """Append the step of a region; False if it is not one of registers."""
+    planner = Planner()
+    try:
+        plan = planner.plan(_alone(e), range(len(e.inputs)))
+    except NotSmall:
+        return False
+    inputs: list[Any] = []
+    for j, a in enumerate(e.inputs):
+        others = tuple(x for k, x in enumerate(e.inputs) if k != j)
+        if j in plan.wants:
+            inputs.append(schedule.own(a, others))
+        elif type(a) is not Var:
+            inputs.append(a)
+        elif a in schedule.numbers and not is_large(a.type):
+            inputs.append(schedule.numbers[a])
+        else:
+            inputs.append(schedule.in_memory(a))
+    ranges = [schedule.range_of(a) if type(a) is Var else (0, 0) for a in e.inputs]
+    step = Region(e, plan, planner, inputs, [], fail=schedule.fail, ranges=ranges)
+    for p in plan.all_plans():
+        for v, value in p.program.constants:
+            raw = np.asarray(getattr(value, "_v", value))
+            if is_large(v.type) and not is_uniform(raw):
+                step.constants[v] = schedule.constant(raw)
+        for home, t in p.scratch.items():
+            step.scratch[home] = schedule.new_buffer(t.shape, t.dtype)
+    for v in e.outputs:
+        if is_large(v.type):
+            home = plan.homes[v]
+            view = inputs[home[1]] if home[0] == "input" else step.scratch[home]
+        else:
+            view = schedule.new_buffer(v.shape, v.dtype)
+        step.outputs.append(view)
+        schedule.views[v] = view
+    schedule.steps.append(step)
+    at = len(schedule.steps) - 1
+    for v, view in zip(e.outputs, step.outputs, strict=True):
+        home = plan.homes.get(v, ("out",))
+        if home[0] != "input" or home[1] in plan.wants:
+            schedule.ready[view.buffer] = at
+    return True
+
+
+def _size(plan: Plan) -> int:
+    return len(plan.order) + sum(_size(p) for ps in plan.inner.values() for p in ps)
+
+
+def _flops(plan: Plan) -> int:
+    from ..elementwise import FUNCTIONS
+
+    total = 0
+    for e in plan.order:
+        rounds = 1
+        if e.primitive.name == "loop":
+            count = e.params["region"].count
+            rounds = ROUNDS if count is None else count
+        inner = sum(_flops(p) for p in plan.inner.get(id(e), ()))
+        total += rounds * inner + (FUNCTION_FLOPS if e.primitive.name in FUNCTIONS else 1)
+    return total

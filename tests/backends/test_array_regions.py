@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+import backsolve as bs
 import backsolve.numpy as bnp
 from backsolve.backends.native.compile import compile_program
 from backsolve.ir import Equation, Program, Type, Var, type_of
 from backsolve.primitive import Primitive
-from backsolve.regions import Loop
+from backsolve.regions import Branches, Loop
+from backsolve.rewrite import rewrite_for_machines
 from backsolve.trace import evaluate, stage
 
 
@@ -32,7 +34,7 @@ class Outline:
 
     def run(self, f, *inputs):
         """Put the equations of a function here."""
-        program, _ = stage(f, [type_of(a) for a in inputs])
+        program = staged(f, [type_of(a) for a in inputs])
         names = dict(zip(program.inputs, inputs, strict=True))
         self.constants.extend(program.constants)
         for e in program.equations:
@@ -44,6 +46,10 @@ class Outline:
     def loop(self, loop, *inputs):
         return self.add(LOOP, inputs, {"region": loop}, loop.outputs())
 
+    def branch(self, which, *inputs, programs):
+        region = Branches(tuple(programs))
+        return self.add(BRANCH, (which, *inputs), {"region": region}, region.outputs())
+
     def program(self, *outputs):
         return Program(
             tuple(self.inputs), tuple(self.constants), tuple(self.equations), tuple(outputs)
@@ -51,17 +57,22 @@ class Outline:
 
 
 LOOP = Primitive("loop", None)
+BRANCH = Primitive("branch", None)
 
 
 def types_of(*values):
     return [Type(type_of(a).shape, type_of(a).dtype) for a in values]
 
 
+def staged(f, types):
+    return rewrite_for_machines(stage(f, types)[0])
+
+
 INDEX = Type((), np.dtype(np.int64))
 
 
 def body_of(f, carried, fixed=(), entries=()):
-    return stage(f, [INDEX, *types_of(*carried), *types_of(*fixed), *types_of(*entries)])[0]
+    return staged(f, [INDEX, *types_of(*carried), *types_of(*fixed), *types_of(*entries)])
 
 
 def meaning(program, args):
@@ -73,6 +84,8 @@ def meaning(program, args):
         region = e.params.get("region")
         if isinstance(region, Loop):
             results = loop_meaning(region, inputs)
+        elif isinstance(region, Branches):
+            results = meaning(region.programs[int(inputs[0])], inputs[1:])
         else:
             results = evaluate(
                 Program(
@@ -262,3 +275,131 @@ def test_out_of_range_in_a_round():
     y, _ = out.loop(Loop(body, 1, 1, 0, count=3), out.inputs[0], out.inputs[0])
     with pytest.raises(IndexError, match="out of bounds"):
         compile_program(out.program(y)).call(x)
+
+
+# ---- in place
+
+
+def updated(x, i, v):
+    x = bnp.asarray(x).copy()
+    x[i] = v
+    return x
+
+
+def long_loops(native):
+    """The kernels over whole arrays (of 1,000 entries) inside of regions."""
+    lines = native.stages["steps"]().split("\n")
+    return [x for x in lines if x.startswith("  ") and "[1000]" in x]
+
+
+def test_entries_are_set_in_place():
+    x = rng.normal(size=1000)
+    out = Outline(x)
+    body = body_of(lambda k, x: updated(x, 3 * k + 1, bnp.sin(x[k]) + x[k + 1]), [x])
+    y, _ = out.loop(Loop(body, 1, 0, 0, count=100), out.inputs[0])
+    assert not long_loops(check(out.program(y), x))
+
+
+def test_slices_are_set_in_place():
+    A = rng.normal(size=(1000, 3))
+    out = Outline(A)
+
+    def f(k, A):
+        A = updated(A, (slice(2, 4), slice(None)), A[5:7] + k)
+        return updated(A, (k, 0), A[3, 1])
+
+    y, _ = out.loop(Loop(body_of(f, [A]), 1, 0, 0, count=100), out.inputs[0])
+    text = check(out.program(y), A).stages["steps"]()
+    assert "     for [1000, 3]" not in text
+
+
+def test_adjoints_are_added_in_place():
+    x = rng.normal(size=1000)
+    out = Outline(x)
+    body = body_of(lambda k, g, x: g + bs.vjp(lambda x: x[2 * k] * x[k], x)[1](1.0)[0], [x], [x])
+    y, _ = out.loop(Loop(body, 1, 1, 0, count=100), out.constant(np.zeros(1000)), out.inputs[0])
+    check(out.program(y), x)
+
+
+def test_in_place_in_a_loop_in_a_loop():
+    x = rng.normal(size=1000)
+    inner = Outline(np.int64(0), x)
+    k, x_ = inner.inputs
+    deepest = body_of(lambda j, x, k: updated(x, 10 * k + j, x[j] + k), [x], [np.int64(0)])
+    y, _ = inner.loop(Loop(deepest, 1, 1, 0, count=10), x_, k)
+    out = Outline(x)
+    z, _ = out.loop(Loop(inner.program(y), 1, 0, 0, count=20), out.inputs[0])
+    assert not long_loops(check(out.program(z), x))
+
+
+def test_an_array_that_is_read_and_overwritten():
+    """The old entries are what a round reads (Warp's issues 1694 and 1697)."""
+    x = rng.normal(size=50)
+    out = Outline(x)
+    for f in (
+        lambda k, x: [updated(x, k, x.sum()), x],
+        lambda k, x: [updated(x, slice(0, 49), x[1:]), x.sum()],
+        lambda k, x: [x[::-1], updated(x, k, 2.0)],
+        lambda k, x: [updated(updated(x, k, 2.0), k + 1, x[k]) + x, x[k]],
+        lambda k, x: [bnp.cumsum(x)[::-1] / 9, x],
+    ):
+        out = Outline(x)
+        results = out.loop(Loop(body_of(f, [x]), 1, 0, 0, count=6), out.inputs[0])
+        check(out.program(*results), x)
+
+
+# ---- branches
+
+
+def branches_of(types, *functions):
+    return [staged(f, types_of(*types)) for f in functions]
+
+
+@pytest.mark.parametrize("which", [np.asarray(False), np.asarray(True)])
+def test_branches(which):
+    A, x = rng.normal(size=(20, 20)), rng.normal(size=20)
+    programs = branches_of([A, x], lambda A, x: [A @ x, 0.0], lambda A, x: [x, x.sum()])
+    out = Outline(which, A, x)
+    results = out.branch(*out.inputs, programs=programs)
+    check(out.program(*results), which, A, x)
+
+
+def test_one_of_many_branches():
+    x = rng.normal(size=20)
+    functions = [lambda x, n=n: x * n for n in range(5)]
+    programs = branches_of([x], *functions)
+    out = Outline(np.asarray(0, np.int32), x)
+    results = out.branch(*out.inputs, programs=programs)
+    native = compile_program(out.program(*results))
+    for n in range(5):
+        np.testing.assert_array_equal(native.call(np.asarray(n, np.int32), x), x * n)
+    for n in (-1, 5):
+        with pytest.raises(IndexError, match="5 branches"):
+            native.call(np.asarray(n, np.int32), x)
+
+
+def test_a_branch_in_a_loop_updates_in_place():
+    x = rng.normal(size=1000)
+    body = Outline(np.int64(0), x)
+    k, x_ = body.inputs
+    which = body.run(lambda k, x: x[2 * k] > 0, k, x_)
+    programs = branches_of(
+        [np.int64(0), x], lambda k, x: [x, 0.5], lambda k, x: [updated(x, k, x[k + 1]), x[k]]
+    )
+    y, z = body.branch(which, k, x_, programs=programs)
+    out = Outline(x)
+    results = out.loop(Loop(body.program(y, z), 1, 0, 0, count=100), out.inputs[0])
+    assert not long_loops(check(out.program(*results), x))
+
+
+def test_a_branch_leaves_what_is_read_later():
+    x = rng.normal(size=1000)
+    body = Outline(np.int64(0), x)
+    k, x_ = body.inputs
+    which = body.run(lambda k, x: x[2 * k] > 0, k, x_)
+    programs = branches_of([np.int64(0), x], lambda k, x: x, lambda k, x: updated(x, k, x[k + 1]))
+    (y,) = body.branch(which, k, x_, programs=programs)
+    z = body.run(lambda x, y: (x * y).sum(), x_, y)
+    out = Outline(x)
+    results = out.loop(Loop(body.program(y, z), 1, 0, 0, count=10), out.inputs[0])
+    check(out.program(*results), x)

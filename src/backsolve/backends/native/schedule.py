@@ -8,6 +8,7 @@ memory only if somebody outside its kernel reads it.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -236,20 +237,36 @@ class Schedule:
     def own(self, a: Any, others: Any = ()) -> View:
         """Memory that holds `a` and may be overwritten: its own if nobody reads that again."""
         t = type_of(a)
-        if type(a) is Var and a not in self.numbers:
-            view = self.view_of(a)
-            busy = [v for v, w in self.views.items() if w.buffer is view.buffer]
-            if (
-                self.may_overwrite(view.buffer)
-                and view.is_contiguous
-                and view.buffer.size == t.size
-                and all(self.last_use.get(v, -1) <= self.now for v in busy)
-                and not any(v in others for v in busy)
-            ):
-                self.overwritten.add(view.buffer)
-                return view
+        view = self.ownable(a, others) if type(a) is Var and a not in self.numbers else None
+        if view is not None:
+            self.overwritten.add(view.buffer)
+            return view
         view = self.new_buffer(t.shape, t.dtype)
         self.copy(a, view)
+        return view
+
+    def ownable(self, a: Var, others: Any) -> View | None:
+        """The memory of `a` if it may be overwritten, and `others` do not lie there.
+
+        Small parts of it that are still to be read are copied out first.
+        """
+        if a in self.numbers:
+            return None
+        view = self.view_of(a)
+        busy = [v for v, w in self.views.items() if w.buffer is view.buffer]
+        read = [v for v in busy if self.last_use.get(v, -1) > self.now or v in others]
+        if (
+            not self.may_overwrite(view.buffer)
+            or not view.is_contiguous
+            or view.buffer.size != prod(view.shape)
+            or a in read
+            or sum(2 * v.type.size for v in read) > view.buffer.size
+        ):
+            return None
+        for v in read:
+            part = self.new_buffer(v.shape, v.dtype)
+            self.copy(v, part)
+            self.views[v] = part
         return view
 
     def last_touch(self, buffer: Buffer) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .branch import lower_branch
 from .loop import lower_loop
 
-LOWER = {"loop": lower_loop}
+LOWER = {"loop": lower_loop, "branch": lower_branch}

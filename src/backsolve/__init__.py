@@ -39,18 +39,28 @@ if TYPE_CHECKING:
     from .backends.native.threads import get_threads as get_threads
     from .backends.native.threads import set_threads as set_threads
     from .compiled import jit as jit
+    from .control import cond as cond
+    from .control import fori_loop as fori_loop
+    from .control import map as map
+    from .control import scan as scan
+    from .control import while_loop as while_loop
 
 __version__ = "0.1.0"
 
 # Loaded when first asked for: the name, the module it lives in, and what to take from there.
 _LATER = {
+    "cond": (".control", "cond"),
+    "fori_loop": (".control", "fori_loop"),
     "get_threads": (".backends.native.threads", "get_threads"),
     "jit": (".compiled", "jit"),
+    "map": (".control", "map"),
     "nn": (".nn", None),
     "numeric": (".numeric", None),
+    "scan": (".control", "scan"),
     "set_threads": (".backends.native.threads", "set_threads"),
     "symbolic": (".symbolic", None),
     "testing": (".testing", None),
+    "while_loop": (".control", "while_loop"),
 }
 
 

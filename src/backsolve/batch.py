@@ -8,13 +8,26 @@ from typing import Any
 import numpy as np
 
 from .ir import Program, Var
+from .primitive import FUNCTIONS
 from .primitives.batching import one_by_one, spread
+from .tensor import is_stack
 
 
 def evaluate_batched(
     program: Program, args: Sequence[Any], batched: Sequence[bool], size: int
 ) -> list[Any]:
     """Run a Program whose batched inputs carry a leading axis of `size`; so do all results."""
+    return evaluate_batched_as(program, args, batched, size, [True] * len(program.outputs))
+
+
+def evaluate_batched_as(
+    program: Program,
+    args: Sequence[Any],
+    batched: Sequence[bool],
+    size: int,
+    wanted: Sequence[bool],
+) -> list[Any]:
+    """The same, with a leading axis on the `wanted` results (at least those that differ between examples)."""
     values: dict[Var, tuple[Any, bool]] = {
         var: (a, b) for var, a, b in zip(program.inputs, args, batched, strict=True)
     }
@@ -23,10 +36,28 @@ def evaluate_batched(
         inputs = [values[a] if type(a) is Var else (a, False) for a in e.inputs]
         plain = [a for a, _ in inputs]
         flags = [b for _, b in inputs]
-        if any(flags):
+        if e.primitive.holds_regions:
+            results, marks = (
+                e.primitive.batch_rule(e.primitive, size, plain, flags, e.params["region"])  # type: ignore[misc]
+                if any(flags)
+                else (e.primitive(*plain, **e.params), [False] * len(e.outputs))
+            )
+            values.update(zip(e.outputs, zip(results, marks, strict=True), strict=True))
+        elif any(flags):
             rule = e.primitive.batch_rule or one_by_one
-            values[e.outputs[0]] = (rule(e.primitive, size, plain, flags, e.params), True)
+            y, dtype = rule(e.primitive, size, plain, flags, e.params), e.outputs[0].dtype
+            # A bare number that differs between examples is an array, and no longer weak.
+            values[e.outputs[0]] = (y if y.dtype == dtype else FUNCTIONS["astype"](y, dtype), True)
         else:
             values[e.outputs[0]] = (e.primitive(*plain, **e.params), False)
-    outputs = [values[a] if type(a) is Var else (np.asarray(a), False) for a in program.outputs]
-    return [y if b else spread(y, size) for y, b in outputs]
+    outputs = [values[a] if type(a) is Var else (a, False) for a in program.outputs]
+    return [
+        _spread(y, size) if want and not b else y
+        for (y, b), want in zip(outputs, wanted, strict=True)
+    ]
+
+
+def _spread(y: Any, size: int) -> Any:
+    if is_stack(y):
+        return FUNCTIONS["spread_stack"](y, size)
+    return spread(np.asarray(y) if isinstance(y, bool | int | float | complex) else y, size)

@@ -146,5 +146,14 @@ class StructureError(BacksolveError, TypeError):
     """Two nested containers were expected to have the same form, and they differ."""
 
 
+class CarriedTypeError(BacksolveError, TypeError):
+    """A value that a staged loop carries, or that the branches of a staged `if` give, changes its type.
+
+    Compiled code needs one shape and dtype for it. Start a loop from a value of the type that it will have:
+    `s = np.zeros(3)` rather than `s = 0` if an array is added to it. (A bare number takes the dtype that it
+    becomes by itself.)
+    """
+
+
 class ProgramError(BacksolveError, ValueError):
     """A Program breaks a rule of its own grammar; `verify()` found it."""

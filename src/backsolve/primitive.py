@@ -112,6 +112,7 @@ class Primitive:
 
     is_leaf = is_joint = is_component = False
     is_plain = True  # none of the three above
+    holds_regions = False  # its metadata holds Programs, and it has several outputs (regions.py)
 
     def __init__(
         self,
@@ -248,6 +249,10 @@ class Primitive:
             return self._variadic(i, s, row)
         block, k = self.blocks[i]
         return block(s[k]) if k >= 0 else block(s, row) if k == ASKS_MORE else block
+
+    def has_block(self, i: int) -> bool:
+        """Whether the output varies smoothly with input i."""
+        return self.differentiable and (self.blocks is None or self.blocks[i][0] is not None)
 
     def infer(self, types: Sequence[Type], params: dict[str, Any]) -> list[Type]:
         """The types of the outputs, without computing them."""

@@ -3,6 +3,8 @@
     y… = branch(which, x…; branches)      the outputs of branches[which], which is a bool or an integer
     y… = loop([count,] carried…, fixed…, sequences…; body, goes_on)
     y… = call(x…; callee)
+    y  = no_entries()                     an empty stack
+    n  = length(stack)
 
 A loop runs `body` for k = 0, 1, … (or count − 1, …, 0 if `reverse`), at most `count` times and as long as
 `goes_on` says so before a round. `carried` values go from round to round, `fixed` ones stay, of each sequence a
@@ -11,23 +13,39 @@ round k reads entry k. Besides the carried values a round makes entries of new s
     goes_on: (k, carried…, fixed…)          -> bool
     body:    (k, carried…, fixed…, entries…) -> (carried…, made…)
 
-The outputs of a loop are the last carried values, the sequences made, and the number of rounds. A sequence of a
-loop with a known `count` is an array with that many entries along its first axis (beyond the last round: zeros);
-otherwise, and for entries that are stacks, it is a stack: a value that only loops read and make.
+k is weak, as Python's own integers are. A loop that is both counted and has a `count` runs as often as its
+first input says, which is at most `count`.
+
+The outputs of a loop are the last carried values, the sequences made, and the number of rounds. A sequence of
+a loop with a known `count` is an array with that many entries along its first axis (beyond the last round:
+zeros); otherwise, and for entries that are stacks, it is a stack: a value that only loops read and make.
 
 A region sees nothing but its inputs and its own constants. Equations with regions are equal only to themselves.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .ir import STACK, Program, Type, type_of
 
-INDEX = Type((), np.dtype(np.int64))
+INDEX = Type((), np.dtype(np.int64), weak=True)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Extends:
+    """An equation computes all that another one does, and more: then the other one is not needed.
+
+    `inputs` and `outputs` give, for each of the other's, which of ours it is.
+    """
+
+    region: Any
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,8 +56,9 @@ class Loop:
     sequences: int
     goes_on: Program | None = None
     count: int | None = None  # known while compiling
-    counted: bool = False  # else: given as the first input
+    counted: bool = False  # given as the first input
     reverse: bool = False
+    extends: Extends | None = None
 
     def split(self, inputs: Any) -> tuple[Any, list[Any], list[Any], list[Any]]:
         """The count (or None), what is carried, what is fixed, and the sequences."""
@@ -50,8 +69,14 @@ class Loop:
 
     def outputs(self) -> list[Type]:
         made = [type_of(a) for a in self.body.outputs]
-        sequences = [self.sequence(t) for t in made[self.carried :]]
-        return [*[Type(t.shape, t.dtype) for t in made[: self.carried]], *sequences, INDEX]
+        return [*made[: self.carried], *map(self.sequence, made[self.carried :]), INDEX]
+
+    def programs(self) -> tuple[Program, ...]:
+        return (self.body,) if self.goes_on is None else (self.body, self.goes_on)
+
+    def with_programs(self, programs: Sequence[Program]) -> Loop:
+        body, *goes_on = programs
+        return replace(self, body=body, goes_on=goes_on[0] if goes_on else None)
 
     def sequence(self, entry: Type) -> Type:
         """The type of a sequence of such entries, one for each round."""
@@ -61,10 +86,39 @@ class Loop:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Branches:
-    programs: tuple[Program, ...]  # of the same types; 0 is False, 1 is True
+    branches: tuple[Program, ...]  # of the same types; 0 is False, 1 is True
+    extends: Extends | None = None
 
     def outputs(self) -> list[Type]:
-        return [Type(t.shape, t.dtype) for t in map(type_of, self.programs[0].outputs)]
+        return [type_of(a) for a in self.branches[0].outputs]
+
+    def programs(self) -> tuple[Program, ...]:
+        return self.branches
+
+    def with_programs(self, programs: Sequence[Program]) -> Branches:
+        return replace(self, branches=tuple(programs))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Empty:
+    """What an empty stack is made of."""
+
+    type: Type
+
+    def outputs(self) -> list[Type]:
+        return [self.type]
+
+    def programs(self) -> tuple[Program, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Length:
+    def outputs(self) -> list[Type]:
+        return [INDEX]
+
+    def programs(self) -> tuple[Program, ...]:
+        return ()
 
 
 @dataclass(eq=False, slots=True)
@@ -74,6 +128,15 @@ class Callee:
     name: str
     types: list[Type] = field(default_factory=list)  # of its outputs
     program: Program | None = None  # None while it is being recorded
+    is_recursive: bool = False  # its body calls it, perhaps through others
+
+    extends: Extends | None = None
+    derivatives: dict[Any, Callee] = field(default_factory=dict)  # as they are needed
+    seen: list[Any] = field(default_factory=list)  # passes that have rewritten it
+    flags: list[bool] = field(default_factory=list)  # of a derivative: for which values it stands
 
     def outputs(self) -> list[Type]:
         return self.types
+
+    def programs(self) -> tuple[Program, ...]:
+        return ()  # a callee is looked into once, wherever it is called from

@@ -470,8 +470,22 @@ class Staged(Tensor):
     __slots__ = ()
 
 
+class StagedStack(Staged):
+    """A stack of a loop (regions.py). Two of them, adjoints of one, can be added; that is all."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return FUNCTIONS["add_stacks"](self, other)
+
+
+def is_stack(x: Any) -> bool:
+    return isinstance(x, StagedStack | list)
+
+
 def _wrap_var(var: Var, row: Row | None) -> Staged:
-    t = Staged.__new__(Staged)
+    kind = StagedStack if var.type.is_stack else Staged
+    t = kind.__new__(kind)
     t._v, t.row, t.grad = var, row, None
     return t
 

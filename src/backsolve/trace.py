@@ -4,11 +4,15 @@ A staged value is a Tensor whose `_v` is a Var. Calling a primitive on one appen
 innermost Recorder among its arguments; everything else the function touches (arrays, eager Tensors,
 values of an outer recording) becomes a constant of the Program and keeps its own history. Rows are
 made exactly as in eager mode, so differentiation inside a staged function needs nothing new.
+
+While a region (the body of a loop, a branch) is recorded, all staged calls go into it, even those on values
+of outer recordings: what stands in a branch must run only if the branch is taken.
 """
 
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +24,16 @@ from .ir import Equation, Program, Type, Var, type_of
 from .primitive import Primitive, coerce, hooks, own, wrap
 
 _level = itertools.count().__next__
+
+
+class _Active(threading.local):
+    """The regions that this thread is recording, the innermost last."""
+
+    def __init__(self) -> None:
+        self.regions: list[Recorder] = []
+
+
+_active = _Active()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +73,8 @@ class Recorder:
         if found is not None and (found[2] is raw or _same_bytes(found[2], raw)):
             return found[0]
         value = wrap(raw, row) if isinstance(a, hooks.Tensor) else own(raw)
-        t = type_of(value)
-        var = Var(Type(t.shape, t.dtype), self)
+        t = raw.type if type(raw) is Var else type_of(value)
+        var = Var(t if type(raw) is Var else Type(t.shape, t.dtype), self)
         captured = getattr(value, "_v", value)
         self.constants[id(raw), row] = (var, value, captured, raw)  # `raw` keeps its id from reuse
         self.order.append((var, value))
@@ -68,7 +82,8 @@ class Recorder:
 
     def call_of(self, a: Any) -> Call | None:
         """The call that made `a`, unless `a` varies by itself since (it carries another row)."""
-        call = self.calls.get(a._v) if isinstance(a, hooks.Tensor) else None
+        staged = isinstance(a, hooks.Tensor) and type(a._v) is Var
+        call = self.calls.get(a._v) if staged else None
         return call if call is not None and call.row is a.row else None
 
     def program(self, inputs: Sequence[Var], outputs: Sequence[Any]) -> Program:
@@ -85,15 +100,20 @@ def _same_bytes(a: Any, b: Any) -> bool:
     return bool(a.tobytes() == b.tobytes())
 
 
-def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """`prim(*args)` where an argument is staged: append an equation, return a staged value."""
+def recorder_of(name: str, args: Sequence[Any]) -> Recorder:
+    """Where a call with these arguments, one of them staged, is recorded: the innermost place."""
     staged = [a._v.recorder for a in args if isinstance(a, hooks.Tensor) and type(a._v) is Var]
-    recorder = max(staged, key=lambda r: r.level)
     if any(r.is_done for r in staged):
         raise TracedValueError(
-            f"`{prim.name}` got a value that was kept from an earlier staging (of `jit`, say), which has no "
-            "number; return it from the function instead of storing it outside"
+            f"`{name}` got a value that was kept from an earlier staging (of `jit`, or of a loop or branch), "
+            "which has no number; return it from the function instead of storing it outside"
         )
+    return max([*staged, *_active.regions[-1:]], key=lambda r: r.level)
+
+
+def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """`prim(*args)` where an argument is staged: append an equation, return a staged value."""
+    recorder = recorder_of(prim.name, args)
     args = [
         a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a)
         for a in args
@@ -139,12 +159,34 @@ def stage(
     return recorder.program(inputs, flat), result
 
 
+def stage_region(
+    f: Callable[..., Sequence[Any]], types: Sequence[Type], outer: Recorder | None
+) -> Program:
+    """Record `f`, which gives a list of values, as a region inside what `outer` records."""
+    recorder = Recorder(outer.recognise if outer is not None else None)
+    inputs = [Var(t, recorder) for t in types]
+    _active.regions.append(recorder)
+    try:
+        results = f(*[wrap(v, None) for v in inputs])
+    finally:
+        _active.regions.pop()
+    if outer is not None:
+        outer.has_own_derivative |= recorder.has_own_derivative
+    return recorder.program(inputs, results)
+
+
+def innermost_region() -> Recorder | None:
+    return _active.regions[-1] if _active.regions else None
+
+
 def evaluate(program: Program, args: Sequence[Any]) -> list[Any]:
     """Run a Program on Tensors, arrays or staged values, one primitive call an equation."""
     values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
     values.update(program.constants)
     for e in program.equations:
-        values[e.outputs[0]] = e.primitive(
-            *[values[a] if type(a) is Var else a for a in e.inputs], **e.params
-        )
+        result = e.primitive(*[values[a] if type(a) is Var else a for a in e.inputs], **e.params)
+        if e.primitive.holds_regions:
+            values.update(zip(e.outputs, result, strict=True))
+        else:
+            values[e.outputs[0]] = result
     return [values[a] if type(a) is Var else a for a in program.outputs]

@@ -10,15 +10,33 @@ from .clean import drop_unused, merge_repeated
 from .constants import fold, share_constants
 from .division import share_division
 from .expand import expand
+from .regions import inside, merge_extended, prune_regions
 from .simplify import simplify
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
-PASSES = (share_constants, fold, simplify, merge_repeated, drop_unused)
+PASSES = (
+    share_constants,
+    fold,
+    simplify,
+    merge_repeated,
+    merge_extended,
+    prune_regions,
+    drop_unused,
+)
 MOST_ROUNDS = 8
 VERIFY = bool(os.environ.get("BACKSOLVE_VERIFY"))  # check the Program after every pass
 
 
 def rewrite(program: Program) -> Program:
+    program = inside(_run_passes(program), rewrite)  # outer passes decide what regions must make
+    return program if not _holds_regions(program) else _run_passes(program)
+
+
+def _holds_regions(program: Program) -> bool:
+    return any(e.primitive.holds_regions for e in program.equations)
+
+
+def _run_passes(program: Program) -> Program:
     for _ in range(MOST_ROUNDS):
         before = program
         for apply in PASSES:
@@ -38,4 +56,8 @@ def _is_same(a: Program, b: Program) -> bool:
 
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
-    return rewrite(share_division(expand(join_cholesky_adjoints(program))))
+    return rewrite(_for_machines(program))
+
+
+def _for_machines(program: Program) -> Program:
+    return inside(share_division(expand(join_cholesky_adjoints(program))), _for_machines)

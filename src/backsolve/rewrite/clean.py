@@ -22,6 +22,9 @@ def merge_repeated(program: Program) -> Program:
     kept = []
     for e in program.equations:
         inputs = tuple(now(a) for a in e.inputs)
+        if e.primitive.holds_regions:
+            kept.append(Equation(e.outputs, e.primitive, inputs, e.params, e.where))
+            continue
         atoms = [_key(a) for a in inputs]
         if e.primitive.name in COMMUTE:
             atoms.sort()

@@ -88,7 +88,9 @@ def fold(program: Program) -> Program:
     constants = list(program.constants)
     kept: list[Equation] = []
     for e in program.equations:
-        if all(type(a) is not Var or a in known for a in e.inputs):
+        if not e.primitive.holds_regions and all(
+            type(a) is not Var or a in known for a in e.inputs
+        ):
             value = _folded(e, [known[a] if type(a) is Var else a for a in e.inputs])
             if value is not None:
                 known[e.outputs[0]] = value

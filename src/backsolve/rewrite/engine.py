@@ -31,6 +31,9 @@ class Walk:
     def run(self, rules: Mapping[str, list[Rule]], general: Rule) -> Program:
         for e in self.program.equations:
             e = Equation(e.outputs, e.primitive, tuple(map(self.now, e.inputs)), e.params, e.where)
+            if e.primitive.holds_regions:
+                self.keep(e)
+                continue
             for rule in (general, *rules.get(e.primitive.name, ())):
                 result = rule(self, e)
                 if isinstance(result, Equation):

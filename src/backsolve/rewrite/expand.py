@@ -30,6 +30,9 @@ def expand(program: Program) -> Program:
         values.update(program.constants)
         for e in program.equations:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+            if e.primitive.holds_regions:
+                values.update(zip(e.outputs, e.primitive(*inputs, **e.params), strict=True))
+                continue
             out = e.outputs[0].dtype
             call: Callable[..., Any] = e.primitive
             total = repeated.get(e.outputs[0])

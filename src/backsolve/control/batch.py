@@ -1,0 +1,272 @@
+"""Loops, branches and calls on many examples at once.
+
+What differs between examples gets a leading axis. If a condition does, a loop runs as long as any example wants
+to, and those that are done keep their values; of a branch both sides run, each only if an example takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..batch import evaluate_batched_as
+from ..ir import STACK, Program, Type, Var, type_of
+from ..primitives.batching import spread
+from ..primitives.control import BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, RegionPrimitive
+from ..regions import Branches, Callee, Empty, Loop
+from ..tensor import is_stack
+from ..trace import stage_region
+
+Results = tuple[list[Any], list[bool]]
+
+
+def batch_region(
+    prim: RegionPrimitive, size: int, args: Sequence[Any], flags: Sequence[bool], region: Any
+) -> Results:
+    """The results, and which of them carry the batch."""
+    return _BATCH[prim](size, list(args), list(flags), region)
+
+
+for _prim in (LOOP, BRANCH, CALL, NO_ENTRIES, LENGTH):
+    _prim.batch_rule = batch_region
+
+
+def batched_type(t: Type, size: int) -> Type:
+    depth = next((k for k, n in enumerate(t.shape) if n != STACK), t.ndim)
+    return Type((*t.shape[:depth], size, *t.shape[depth:]), t.dtype)
+
+
+def differs(program: Program, flags: Sequence[bool]) -> list[bool]:
+    """Which outputs differ between examples if these inputs do."""
+    known = {v for v, flag in zip(program.inputs, flags, strict=True) if flag}
+    for e in program.equations:
+        mine = [type(a) is Var and a in known for a in e.inputs]
+        if not any(mine):
+            continue
+        if e.primitive.holds_regions:
+            found = _differs(e.params["region"], mine)
+            known.update(v for v, flag in zip(e.outputs, found, strict=True) if flag)
+        else:
+            known.update(e.outputs)
+    return [type(a) is Var and a in known for a in program.outputs]
+
+
+def _differs(region: Any, flags: list[bool]) -> list[bool]:
+    if isinstance(region, Loop):
+        carried, masked = _settled(region, flags)
+        _, _, fixed, entries = region.split(flags)
+        made = differs(region.body, [False, *carried, *fixed, *entries])[region.carried :]
+        return [*carried, *[masked or m for m in made], masked]
+    if isinstance(region, Branches):
+        if flags[0]:
+            return [True] * len(region.outputs())
+        each = [differs(p, flags[1:]) for p in region.branches]
+        return [any(column) for column in zip(*each, strict=True)]
+    return [any(flags)] * len(region.outputs())
+
+
+def _settled(loop: Loop, flags: list[bool]) -> tuple[list[bool], bool]:
+    """Which carried values differ, and whether the number of rounds does."""
+    count, carried, fixed, entries = loop.split(flags)
+    by_count = bool(loop.counted and count)
+    while True:
+        asked = loop.goes_on is not None and differs(loop.goes_on, [False, *carried, *fixed])[0]
+        masked = by_count or asked
+        found = differs(loop.body, [False, *carried, *fixed, *entries])[: loop.carried]
+        wider = [c or f or masked for c, f in zip(carried, found, strict=True)]
+        if wider == carried:
+            return carried, masked
+        carried = wider
+
+
+def _in_region(
+    f: Callable[..., list[Any]], variables: Sequence[Var], flags: Sequence[bool], size: int
+) -> Program:
+    types = [
+        batched_type(v.type, size) if flag else v.type
+        for v, flag in zip(variables, flags, strict=True)
+    ]
+    return stage_region(f, types, None)
+
+
+def _batch_loop(size: int, args: list[Any], flags: list[bool], loop: Loop) -> Results:
+    carried, masked = _settled(loop, flags)
+    by_count, _, fixed, entries = loop.split(flags)
+    count, starts, others, sequences = loop.split(args)
+    inside = [False, *carried, *fixed, *entries]
+    made = [masked or m for m in differs(loop.body, inside)[loop.carried :]]
+    n, c = len(loop.body.inputs), loop.carried
+    stacks = [type_of(a).is_stack for a in loop.body.outputs[c:]]
+    rounds_at = c if masked else None  # how many rounds each example has had
+
+    def going(k: Any, state: Sequence[Any], constant: Sequence[Any], limit: Any) -> Any:
+        """Which examples take part in this round."""
+        wants: Any = None
+        if loop.goes_on is not None:
+            wants = evaluate_batched_as(
+                loop.goes_on, [k, *state, *constant], [False, *carried, *fixed], size, [True]
+            )[0]
+        if by_count:
+            within = np.less(k, limit)
+            wants = within if wants is None else np.logical_and(wants, within)
+        return wants
+
+    def body(k: Any, *rest: Any) -> list[Any]:
+        state, rest = rest[:c], rest[c:]
+        rounds = rest[:1] if masked else ()
+        rest = rest[len(rounds) :]
+        constant, rest = rest[: loop.fixed], rest[loop.fixed :]
+        limit = rest[0] if by_count else None
+        parts = rest[1:] if by_count else rest
+        results = evaluate_batched_as(
+            loop.body, [k, *state, *constant, *parts], inside, size, [*carried, *made]
+        )
+        if not masked:
+            return results
+        go = going(k, state, constant, limit)
+        new = [_select(go, y, x) for y, x in zip(results[:c], state, strict=True)]
+        ys = [y if s else _select(go, y, 0) for y, s in zip(results[c:], stacks, strict=True)]
+        return [*new, rounds[0] + go, *ys]
+
+    ins = loop.body.inputs
+    counter = Var(Type((), np.dtype(np.int64)))
+    limits = [Var(Type((), np.dtype(np.int64)))] if by_count else []
+    variables = [
+        *ins[: 1 + c], *([counter] if masked else ()), *ins[1 + c : n - loop.sequences], *limits,
+        *ins[n - loop.sequences :],
+    ]  # fmt: skip
+    marks = [
+        False, *carried, *([True] if masked else ()), *fixed, *[True for _ in limits], *entries
+    ]  # fmt: skip
+    program = _in_region(body, variables, marks, size)
+    goes_on = None
+    if loop.goes_on is not None:
+        shown = variables[: len(variables) - loop.sequences]
+
+        def asks(k: Any, *rest: Any) -> list[Any]:
+            state, rest = rest[:c], rest[c + (1 if masked else 0) :]
+            constant = rest[: loop.fixed]
+            if not masked:
+                assert loop.goes_on is not None
+                flags = [False, *carried, *fixed]
+                return evaluate_batched_as(
+                    loop.goes_on, [k, *state, *constant], flags, size, [False]
+                )
+            return [np.any(going(k, state, constant, rest[loop.fixed] if by_count else None))]
+
+        goes_on = _in_region(asks, shown, marks[: len(shown)], size)
+    most = np.max(count) if by_count else count
+    wider = replace(
+        loop,
+        body=program,
+        goes_on=goes_on,
+        carried=c + (1 if masked else 0),
+        fixed=loop.fixed + len(limits),
+        extends=None,
+    )
+    values = [
+        *([most] if loop.counted else ()),
+        *[
+            spread(x, size) if want and not has else x
+            for x, want, has in zip(starts, carried, loop.split(flags)[1], strict=True)
+        ],
+        *([np.zeros(size, np.int64)] if masked else ()),
+        *others,
+        *([count] if by_count else ()),
+        *[_turned_in(x) if flag else x for x, flag in zip(sequences, entries, strict=True)],
+    ]  # fmt: skip
+    results = LOOP(*values, region=wider)
+    last = results[:c]
+    seqs = results[c + (1 if masked else 0) : -1]
+    seqs = [_turned_out(x) if flag else x for x, flag in zip(seqs, made, strict=True)]
+    rounds = results[rounds_at] if rounds_at is not None else results[-1]
+    return [*last, *seqs, rounds], [*carried, *made, masked]
+
+
+def _turned_in(x: Any) -> Any:
+    """The axis of examples behind the one of rounds."""
+    return x if is_stack(x) else np.moveaxis(x, 0, 1)
+
+
+def _turned_out(x: Any) -> Any:
+    return x if is_stack(x) else np.moveaxis(x, 1, 0)
+
+
+def _select(go: Any, new: Any, old: Any) -> Any:
+    mask = np.reshape(go, (*np.shape(go), *[1] * (np.ndim(new) - 1)))
+    return np.where(mask, new, old)
+
+
+def _batch_branch(size: int, args: list[Any], flags: list[bool], region: Branches) -> Results:
+    which, *operands = args
+    marks = flags[1:]
+    each = [differs(p, marks) for p in region.branches]
+    outs = [flags[0] or any(column) for column in zip(*each, strict=True)]
+    programs = [
+        _in_region(
+            lambda *xs, p=p: evaluate_batched_as(p, xs, marks, size, outs), p.inputs, marks, size
+        )
+        for p in region.branches
+    ]
+    if not flags[0]:
+        return BRANCH(which, *operands, region=Branches(tuple(programs))), outs
+    total: list[Any] | None = None
+    for k, program in enumerate(programs):
+        mine = np.equal(which, k)
+        guarded = Branches((_nothing(program), program))
+        found = BRANCH(np.any(mine), *operands, region=guarded)
+        if total is None:
+            total = found
+        else:
+            total = [
+                y if is_stack(y) else _select(mine, y, old)
+                for y, old in zip(found, total, strict=True)
+            ]
+    assert total is not None
+    return total, outs
+
+
+def _nothing(program: Program) -> Program:
+    """A branch of the same type that nobody looks at."""
+    from .derive import _blank
+
+    equations: list[Any] = []
+    constants: list[Any] = []
+    types = [Type(t.shape, t.dtype) for t in map(type_of, program.outputs)]
+    outputs = tuple(_blank(t, equations, constants) for t in types)
+    inputs = tuple(Var(v.type) for v in program.inputs)
+    return Program(inputs, tuple(constants), tuple(equations), outputs)
+
+
+def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -> Results:
+    key = ("batch", size, tuple(flags))
+    found = callee.derivatives.get(key)
+    if found is None:
+        assert callee.program is not None
+        types = [batched_type(t, size) for t in callee.types]
+        outs = [True] * len(types)
+        found = Callee(f"{callee.name}[{size}]", types, None, callee.is_recursive)
+        callee.derivatives[key] = found
+        found.program = _in_region(
+            lambda *xs: evaluate_batched_as(callee.program, xs, flags, size, outs),  # type: ignore[arg-type]
+            callee.program.inputs,
+            flags,
+            size,
+        )
+    return CALL(*args, region=found), [True] * len(callee.types)
+
+
+def _batch_empty(size: int, args: list[Any], flags: list[bool], region: Empty) -> Results:
+    return NO_ENTRIES(region=region), [False]
+
+
+_BATCH: dict[RegionPrimitive, Callable[..., Results]] = {
+    LENGTH: lambda size, args, flags, region: (LENGTH(*args, region=region), [False]),
+    LOOP: _batch_loop,
+    BRANCH: _batch_branch,
+    CALL: _batch_call,
+    NO_ENTRIES: _batch_empty,
+}

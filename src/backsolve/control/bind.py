@@ -1,0 +1,136 @@
+"""What loops, branches and calls mean: run on numbers, or recorded as one equation on staged values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import location
+from ..ir import Equation, Program, Type, Var
+from ..joint import record_joint
+from ..operators import Custom
+from ..primitive import coerce, wrap
+from ..primitives.control import BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, RegionPrimitive
+from ..regions import Branches, Callee, Empty, Loop
+from ..tensor import Staged, Tensor
+from ..trace import Recorder, evaluate, innermost_region, recorder_of
+from .reach import reach_region
+
+
+class Entries(list[Any]):
+    """A stack of known entries."""
+
+    def __init__(self, entries: Sequence[Any], type: Type):
+        super().__init__(entries)
+        self.type = type
+
+
+def bind(prim: RegionPrimitive, args: Sequence[Any], region: Any) -> list[Any]:
+    if any(isinstance(a, Staged) for a in args):
+        return record(prim, args, region, recorder_of(prim.name, args))
+    to = innermost_region()
+    if prim is NO_ENTRIES and to is not None:
+        return record(prim, args, region, to)
+    return _RUN[prim](region, args)
+
+
+RegionPrimitive.bind = staticmethod(bind)
+
+
+# ---- on numbers (and on Tensors with rows, which are recorded as they are met)
+
+
+def run_loop(loop: Loop, args: Sequence[Any]) -> list[Any]:
+    limit, carried, fixed, sequences = loop.split(args)
+    limit = None if limit is None else int(limit)
+    rounds: Any = itertools.count() if limit is None else range(limit)
+    made: list[list[Any]] = [[] for _ in loop.body.outputs[loop.carried :]]
+    done = 0
+    for k in reversed(rounds) if loop.reverse else rounds:
+        if loop.goes_on is not None and not bool(evaluate(loop.goes_on, [k, *carried, *fixed])[0]):
+            break
+        entries = [s[k] for s in sequences]
+        results = evaluate(loop.body, _weakened([k, *carried, *fixed, *entries], loop.body))
+        carried = results[: loop.carried]
+        for column, y in zip(made, results[loop.carried :], strict=True):
+            column.append(y)
+        done += 1
+    types = loop.outputs()[loop.carried : -1]
+    order = slice(None, None, -1) if loop.reverse else slice(None)
+    stacks = [_joined(x[order], t) for x, t in zip(made, types, strict=True)]
+    return [*carried, *stacks, done]
+
+
+def _weakened(args: Sequence[Any], program: Program) -> list[Any]:
+    """Numbers that came out of an array, as the bare Python numbers that they were."""
+    return [
+        x.item() if v.type.weak and isinstance(x, np.generic | np.ndarray) else x
+        for x, v in zip(args, program.inputs, strict=True)
+    ]
+
+
+def _joined(entries: list[Any], t: Type) -> Any:
+    if t.is_stack:
+        return Entries(entries, t)
+    missing = t.shape[0] - len(entries)
+    zeros = [np.zeros(t.shape[1:], t.dtype)] * missing
+    return np.stack([*entries, *zeros]) if t.shape[0] else np.zeros(t.shape, t.dtype)
+
+
+def run_branch(region: Branches, args: Sequence[Any]) -> list[Any]:
+    which, *operands = args
+    taken = region.branches[int(which)]
+    return evaluate(taken, _weakened(operands, taken))
+
+
+def run_call(callee: Callee, args: Sequence[Any]) -> list[Any]:
+    assert callee.program is not None
+    return evaluate(callee.program, args)
+
+
+_RUN: dict[RegionPrimitive, Callable[..., list[Any]]] = {
+    LOOP: run_loop,
+    BRANCH: run_branch,
+    CALL: run_call,
+    NO_ENTRIES: lambda region, args: [Entries([], region.type)],
+    LENGTH: lambda region, args: [len(args[0])],
+}
+
+
+# ---- on staged values
+
+
+def record(prim: RegionPrimitive, args: Sequence[Any], region: Any, to: Recorder) -> list[Any]:
+    """An equation in the Program that `to` records; its derivative is found when it is needed."""
+    from .derive import DERIVE
+
+    args = [_staged(a, to) for a in args]
+    atoms = tuple(to.atom(a) for a in args)
+    variables = tuple(Var(t, to) for t in region.outputs())
+    to.equations.append(Equation(variables, prim, atoms, {"region": region}, location(3)))
+    places = [k for k, a in enumerate(args) if isinstance(a, Tensor) and a.row is not None]
+    varies = reach_region(prim.name, region, [k in places for k in range(len(args))])
+    if not any(varies):
+        return [wrap(v, None) for v in variables]
+
+    def operator_of(values: Sequence[Any], record: bool) -> Custom:
+        full = [wrap(a._v, None) if isinstance(a, Tensor) else a for a in args]
+        for k, v in zip(places, values, strict=True):
+            full[k] = v if isinstance(v, Tensor) else wrap(v, None)
+        push, pull = DERIVE[prim](region, full, places, varies)
+        return Custom(push, pull, name=prim.name)
+
+    rows = [args[k].row for k in places]
+    made = record_joint(prim.name, operator_of, [args[k]._v for k in places], rows, variables)
+    return [y if active else wrap(y._v, None) for y, active in zip(made, varies, strict=True)]
+
+
+def _staged(a: Any, to: Recorder) -> Any:
+    if isinstance(a, Entries):  # an empty one that no call of its own has put into this Program
+        var = Var(a.type, to)
+        to.equations.append(Equation((var,), NO_ENTRIES, (), {"region": Empty(a.type)}))
+        return wrap(var, None)
+    return a if isinstance(a, Tensor) or type(a) in (float, int, bool, complex) else coerce(a)

@@ -1,0 +1,213 @@
+"""The blocks of branches and calls: again branches and calls. Those of loops stand in derive_loop.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir import Equation, Program, Type, Var
+from ..primitives.control import BRANCH, CALL, LOOP, NO_ENTRIES, RegionPrimitive
+from ..regions import Branches, Callee, Empty, Extends
+from .derive_loop import chosen, derive_loop, pick
+from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
+from .reach import reach
+
+Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]], tuple[Any, ...]]]
+
+
+def derive_branch(region: Branches, args: list[Any], places: list[int], varies: list[bool]) -> Pair:
+    which, *operands = args
+    m = len(varies)
+
+    def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+        given = {k: t for k, t in zip(places, ts, strict=True) if t is not None}
+        varying = [k + 1 in given for k in range(len(operands))]
+        each = [reach(p, varying) for p in region.branches]
+        wanted = [any(flags) for flags in zip(*each, strict=True)]
+        both = [with_tangents(p, varying, wanted) for p in region.branches]
+        extends = Extends(region, tuple(range(len(args))), tuple(range(m)))
+        wider = Branches(tuple(both), extends)
+        found = BRANCH(which, *operands, *[given[k] for k in sorted(given)], region=wider)
+        images = iter(found[m:])
+        return tuple([next(images) if flag else None for flag in wanted])
+
+    def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+        varying = [k + 1 in places for k in range(len(operands))]
+        given = [g is not None for g in cts]
+        n = len(operands)
+        joints = [with_adjoints(p, varying, given) for p in region.branches]
+        received = [chosen(j.received, varying) for j in joints]
+        gets = [any(flags) for flags in zip(*received, strict=True)]
+        kept = [_Kept(j.program, n, m) for j in joints]
+        slots = _slots([x.stored for x in kept])
+        firsts = [x.first(slots, own) for x, own in zip(kept, slots.places, strict=True)]
+        extends = Extends(region, tuple(range(len(args))), tuple(range(m)))
+        results = BRANCH(which, *operands, region=Branches(tuple(firsts), extends))
+        seconds = [
+            x.second(slots, own, flags, gets)
+            for x, own, flags in zip(kept, slots.places, received, strict=True)
+        ]
+        back = BRANCH(
+            which, *operands, *results[m:], *pick(cts, given), region=Branches(tuple(seconds))
+        )
+        found = iter(back)
+        answers = [None, *[next(found) if flag else None for flag in gets]]
+        return tuple(answers[k] for k in places)
+
+    return push, pull
+
+
+@dataclass
+class _Slots:
+    """Room for what branches store, shared among them: one branch runs at a time."""
+
+    types: list[Type]
+    places: list[list[int]]  # for each branch: where what it stores lies
+
+
+def _slots(stored: list[list[Var]]) -> _Slots:
+    types: list[Type] = []
+    places = []
+    for variables in stored:
+        free = list(range(len(types)))
+        mine = []
+        for v in variables:
+            found = next((k for k in free if types[k] == v.type), None)
+            if found is None:
+                found = len(types)
+                types.append(v.type)
+            else:
+                free.remove(found)
+            mine.append(found)
+        places.append(mine)
+    return _Slots(types, places)
+
+
+class _Kept:
+    """One branch, parted where its adjoints come in."""
+
+    def __init__(self, program: Program, n: int, m: int):
+        self.program, self.n, self.m = program, n, m
+        self.parts = cut(program, n, m)
+        free = {*program.inputs[:n], *[v for v, _ in program.constants]}
+        self.stored, self.again = keep(self.parts.crossing, self.parts.first, free)
+
+    def first(self, slots: _Slots, own: list[int]) -> Program:
+        held = dict(zip(own, self.stored, strict=True))
+        equations, constants = list(self.parts.first), list(self.program.constants)
+        atoms = [
+            held[k] if k in held else _blank(t, equations, constants)
+            for k, t in enumerate(slots.types)
+        ]
+        outputs = (*self.program.outputs[: self.m], *atoms)
+        return Program(self.program.inputs[: self.n], tuple(constants), tuple(equations), outputs)
+
+    def second(
+        self, slots: _Slots, own: list[int], received: list[bool], gets: list[bool]
+    ) -> Program:
+        held = dict(zip(own, self.stored, strict=True))
+        entering = [held[k] if k in held else Var(t) for k, t in enumerate(slots.types)]
+        equations = [*self.again, *self.parts.second]
+        constants = list(self.program.constants)
+        outs = iter(self.program.outputs[self.m :])
+        outputs = []
+        for v, mine, wanted in zip(self.program.inputs, received, gets, strict=False):
+            if mine:
+                outputs.append(next(outs))
+            elif wanted:
+                outputs.append(_blank(strong(v.type), equations, constants))
+        inputs = (*self.program.inputs[: self.n], *entering, *self.program.inputs[self.n :])
+        return Program(inputs, tuple(constants), tuple(equations), tuple(outputs))
+
+
+def _blank(t: Type, equations: list[Equation], constants: list[Any]) -> Var:
+    """A value that nobody looks at: zeros, or an empty stack."""
+    v = Var(t)
+    if t.is_stack:
+        equations.append(Equation((v,), NO_ENTRIES, (), {"region": Empty(t)}))
+    else:
+        constants.append((v, zeros_like(t)))
+    return v
+
+
+def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list[bool]) -> Pair:
+    m = len(varies)
+
+    def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+        given = {k: t for k, t in zip(places, ts, strict=True) if t is not None}
+        varying = tuple(k in given for k in range(len(args)))
+        ahead = _pushed(callee, varying)
+        found = CALL(*args, *[given[k] for k in sorted(given)], region=ahead)
+        images = iter(found[m:])
+        return tuple([next(images) if flag else None for flag in ahead.flags])
+
+    def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+        varying = tuple(k in places for k in range(len(args)))
+        given = tuple(g is not None for g in cts)
+        back = _pulled(callee, varying, given)
+        found = iter(CALL(*args, *pick(cts, given), region=back))
+        answers = [next(found) if flag else None for flag in back.flags]
+        return tuple(answers[k] for k in places)
+
+    return push, pull
+
+
+def _pushed(callee: Callee, varying: tuple[bool, ...]) -> Any:
+    """(inputs, tangents) -> (outputs, tangents), made once; it may call itself."""
+    key = ("push", varying)
+    found = callee.derivatives.get(key)
+    if found is None:
+        assert callee.program is not None
+        types = callee.outputs()
+        flags = (
+            [t.dtype.kind in "fc" for t in types]
+            if callee.is_recursive
+            else reach(callee.program, varying)
+        )
+        ahead = [strong(t) for t in pick(types, flags)]
+        extends = Extends(callee, tuple(range(len(varying))), tuple(range(len(types))))
+        found = callee.derivatives[key] = Callee(
+            f"{callee.name}'", [*types, *ahead], None, callee.is_recursive, extends, flags=flags
+        )
+        found.program = with_tangents(callee.program, varying, flags)
+    return found
+
+
+def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) -> Any:
+    """(inputs, adjoints of outputs) -> adjoints of inputs. It computes again what it needs of the values."""
+    key = ("pull", varying, given)
+    found = callee.derivatives.get(key)
+    if found is None:
+        program = callee.program
+        assert program is not None
+        types = [strong(v.type) for v in program.inputs]
+        m = len(program.outputs)
+        if not callee.is_recursive:
+            joint = with_adjoints(program, varying, given)
+            flags = chosen(joint.received, varying)
+            back = replace(joint.program, outputs=joint.program.outputs[m:])
+            found = Callee(f"{callee.name}ᵀ", pick(types, flags), back, flags=flags)
+            callee.derivatives[key] = found
+        else:
+            flags = list(varying)
+            found = Callee(f"{callee.name}ᵀ", pick(types, flags), None, True, flags=flags)
+            callee.derivatives[key] = found
+            joint = with_adjoints(program, varying, given)
+            outs = iter(joint.program.outputs[m:])
+            equations, constants = list(joint.program.equations), list(joint.program.constants)
+            outputs = [
+                next(outs) if got else _blank(t, equations, constants)
+                for t, got in zip(found.types, joint.received, strict=True)
+            ]
+            found.program = Program(
+                joint.program.inputs, tuple(constants), tuple(equations), tuple(outputs)
+            )
+    return found
+
+
+DERIVE: dict[RegionPrimitive, Callable[..., Pair]] = {
+    LOOP: derive_loop,
+    BRANCH: derive_branch,
+    CALL: derive_call,
+}

@@ -1,0 +1,225 @@
+"""The block of a loop. Forward: the loop with tangents beside the values. Backward: two loops.
+
+The first runs ahead and is the loop itself with what must be stored as further sequences. The second runs the
+other way round: its carried values are the adjoints of the carried values, and the sums of the adjoints of what
+is fixed. Its body is the part of `with_adjoints(body)` behind the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir import Equation, Program, Var
+from ..primitive import P
+from ..primitives.control import LOOP
+from ..regions import INDEX, Extends, Loop
+from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
+from .reach import carried_that_vary, reach
+
+
+def pick(items: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    return [x for x, flag in zip(items, flags, strict=True) if flag]
+
+
+def chosen(flags: Sequence[bool], among: Sequence[bool]) -> list[bool]:
+    """Flags that were given for some of a list only, for all of it."""
+    rest = iter(flags)
+    return [flag and next(rest) for flag in among]
+
+
+@dataclass
+class _Parts:
+    """What belongs to the carried values, to the fixed ones, and to the sequences."""
+
+    carried: list[Any]
+    fixed: list[Any]
+    sequences: list[Any]
+
+    @property
+    def all(self) -> list[Any]:
+        return [*self.carried, *self.fixed, *self.sequences]
+
+
+class LoopBlock:
+    def __init__(self, loop: Loop, args: list[Any], places: list[int]):
+        self.loop, self.args, self.places = loop, args, places
+        count, *parts = loop.split(args)
+        self.head = [count] if loop.counted else []
+        self.values = _Parts(*parts)
+        self.made = len(loop.body.outputs) - loop.carried
+
+    def _split(self, items: Sequence[Any]) -> _Parts:
+        return _Parts(*self.loop.split(items)[1:])
+
+    def _spread(self, given: Sequence[Any]) -> _Parts:
+        """What was given for `places`, for all inputs; None elsewhere."""
+        found = dict(zip(self.places, given, strict=True))
+        return self._split([found.get(k) for k in range(len(self.args))])
+
+    # ---- forward
+
+    def push(self, tangents: Sequence[Any]) -> tuple[Any, ...]:
+        loop, values = self.loop, self.values
+        ts = self._spread(tangents)
+        flags = _Parts(*[[t is not None for t in p] for p in (ts.carried, ts.fixed, ts.sequences)])
+        flags.carried = carried_that_vary(loop, *vars(flags).values())
+        varying = [False, *flags.all]
+        made = reach(loop.body, varying)[loop.carried :]
+        both = with_tangents(loop.body, varying, [*flags.carried, *made])
+        # The tangents stand behind the values, each kind behind its own.
+        n = len(loop.body.inputs)
+        ins = self._split([*self.head, *both.inputs[1:n]])
+        rest = iter(both.inputs[n:])
+        d = _Parts(*[[next(rest) for flag in p if flag] for p in vars(flags).values()])
+        m = len(loop.body.outputs)
+        outs, douts = list(both.outputs[:m]), list(both.outputs[m:])
+        a, da, df, ds = loop.carried, *map(len, vars(d).values())
+        body = Program(
+            (both.inputs[0], *ins.carried, *d.carried, *ins.fixed, *d.fixed, *ins.sequences, *d.sequences),
+            both.constants,
+            both.equations,
+            (*outs[:a], *douts[:da], *outs[a:], *douts[da:]),
+        )  # fmt: skip
+        goes_on = loop.goes_on
+        if goes_on is not None:
+            unread = [Var(v.type) for v in d.carried], [Var(v.type) for v in d.fixed]
+            shown = goes_on.inputs
+            goes_on = replace(
+                goes_on, inputs=(*shown[: 1 + a], *unread[0], *shown[1 + a :], *unread[1])
+            )
+        h = len(self.head)
+        f, s = loop.fixed, loop.sequences
+        starts = [h, h + a + da, h + a + da + f + df]
+        places = [
+            *range(h),
+            *[k + j for k, size in zip(starts, (a, f, s), strict=True) for j in range(size)],
+        ]
+        results = [*range(a), *range(a + da, da + m), m + len(douts)]
+        wider = replace(
+            loop,
+            body=body,
+            goes_on=goes_on,
+            carried=a + da,
+            fixed=f + df,
+            sequences=s + ds,
+            extends=Extends(loop, tuple(places), tuple(results)),
+        )
+        seeds = [
+            zeros_like(x) if t is None else t
+            for x, t in zip(
+                pick(values.carried, flags.carried), pick(ts.carried, flags.carried), strict=True
+            )
+        ]
+        found = LOOP(
+            *self.head, *values.carried, *seeds, *values.fixed, *pick(ts.fixed, flags.fixed),
+            *values.sequences, *pick(ts.sequences, flags.sequences), region=wider,
+        )  # fmt: skip
+        images = iter([*found[a : a + da], *found[da + m : -1]])
+        return tuple([next(images) if flag else None for flag in [*flags.carried, *made, False]])
+
+    # ---- backward
+
+    def pull(self, adjoints: Sequence[Any]) -> tuple[Any, ...]:
+        loop, values = self.loop, self.values
+        a, n, m = loop.carried, len(loop.body.inputs), len(loop.body.outputs)
+        vary = self._split([k in self.places for k in range(len(self.args))])
+        vary.carried = carried_that_vary(loop, vary.carried, vary.fixed, vary.sequences)
+        at_end, made = list(adjoints[:a]), list(adjoints[a:-1])
+        given_made = [g is not None for g in made]
+        # Which carried values have an adjoint in some round: those at the end, and what they rest on.
+        held = [g is not None and flag for g, flag in zip(at_end, vary.carried, strict=True)]
+        while True:
+            joint = with_adjoints(loop.body, [False, *vary.all], [*held, *given_made])
+            gets = self._split([*self.head, *chosen(joint.received, vary.all)])
+            wider = [x or y for x, y in zip(held, gets.carried, strict=True)]
+            if wider == held:
+                break
+            held = wider
+        program = joint.program
+        parts = cut(program, n, m)
+        k, ins = program.inputs[0], self._split([*self.head, *program.inputs[1:n]])
+        free = {k, *ins.fixed, *ins.sequences, *[v for v, _ in program.constants]}
+        stored, again = keep(parts.crossing, parts.first, free)
+
+        ahead = Program(
+            program.inputs[:n],
+            program.constants,
+            tuple(parts.first),
+            (*program.outputs[:m], *stored),
+        )
+        first = replace(
+            loop,
+            body=ahead,
+            extends=Extends(loop, tuple(range(len(self.args))), (*range(m), m + len(stored))),
+        )
+        results = LOOP(*self.args, region=first)
+        tapes, rounds = results[m:-1], results[-1]
+
+        seeds = list(program.inputs[n:])
+        at_ends, of_made = seeds[: sum(held)], seeds[sum(held) :]
+        outs = iter(program.outputs[m:])
+        back = _Parts(*[[next(outs) if flag else None for flag in p] for p in vars(gets).values()])
+        equations = [*again, *parts.second]
+        totals, sums = [], []
+        for v, g in zip(ins.fixed, back.fixed, strict=True):
+            if g is not None:
+                total, summed = (Var(strong(v.type)) for _ in range(2))
+                equations.append(Equation((summed,), P.add, (total, g), {}))
+                totals.append(total)
+                sums.append(summed)
+        nothing = [
+            (Var(v.type), zeros_like(v.type))
+            for v, g in zip(at_ends, pick(back.carried, held), strict=True)
+            if g is None
+        ]
+        blank = iter(nothing)
+        carried = [next(blank)[0] if g is None else g for g in pick(back.carried, held)]
+        entries = [g for g in back.sequences if g is not None]
+        atoms = [x for e in equations for x in e.inputs] + carried + entries
+        read = {x for x in atoms if type(x) is Var}
+        fixed = [v in read for v in ins.fixed]
+        sequences = [v in read for v in ins.sequences]
+        body = Program(
+            (
+                k if k in read else Var(INDEX),
+                *at_ends, *totals, *pick(ins.fixed, fixed), *pick(ins.sequences, sequences), *stored, *of_made,
+            ),
+            (*program.constants, *nothing),
+            tuple(equations),
+            (*carried, *sums, *entries),
+        )  # fmt: skip
+        dynamic = loop.goes_on is not None or loop.counted
+        second = Loop(
+            body,
+            carried=len(at_ends) + len(totals),
+            fixed=sum(fixed),
+            sequences=sum(sequences) + len(stored) + len(of_made),
+            count=loop.count,
+            counted=dynamic,
+            reverse=not loop.reverse,
+        )
+        starts = [
+            zeros_like(x) if g is None else g
+            for x, g in zip(pick(values.carried, held), pick(at_end, held), strict=True)
+        ]
+        summed_fixed = pick(values.fixed, [g is not None for g in back.fixed])
+        results = LOOP(
+            *([rounds] if dynamic else ()), *starts, *[zeros_like(x) for x in summed_fixed],
+            *pick(values.fixed, fixed), *pick(values.sequences, sequences), *tapes, *pick(made, given_made),
+            region=second,
+        )  # fmt: skip
+        found = iter(results)
+        answers = [
+            *[None] * len(self.head),
+            *[next(found) if flag else None for flag in held],
+            *[None if g is None else next(found) for g in back.fixed],
+            *[None if g is None else next(found) for g in back.sequences],
+        ]
+        return tuple(answers[k] for k in self.places)
+
+
+def derive_loop(loop: Loop, args: list[Any], places: list[int], varies: list[bool]) -> Any:
+    block = LoopBlock(loop, args, places)
+    return block.push, block.pull

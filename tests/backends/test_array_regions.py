@@ -206,6 +206,17 @@ def test_counts_known_only_when_it_runs(count):
     check(out.program(y, rounds), np.asarray(count), x)
 
 
+def test_more_rounds_than_entries():
+    xs = rng.normal(size=(5, 100))
+    out = Outline(np.asarray(0), xs)
+    body = body_of(lambda k, total, x: total + x * x, [xs[0]], [], [xs[0]])
+    loop = Loop(body, 1, 0, 1, counted=True)
+    y, _ = out.loop(loop, out.inputs[0], out.constant(np.zeros(100)), out.inputs[1])
+    check(out.program(y), np.asarray(5), xs)
+    with pytest.raises(IndexError, match="beyond the 5 entries"):
+        compile_program(out.program(y)).call(np.asarray(6), xs)
+
+
 def test_no_round_at_all():
     x = rng.normal(size=20)
     out = Outline(x)

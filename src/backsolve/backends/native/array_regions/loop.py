@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from ....ir import Equation, type_of
 from ....regions import INDEX, Loop
+from ..failure import fail_if
 from ..numbers.integer import while_
 from ..numbers.registers import convert, load
 from ..steps import INT, POINTER, Site, Step
@@ -39,6 +40,7 @@ class LoopStep(Step):
     made: dict[int, View]  # by their place among its outputs
     rounds: View
     rooms: list[View]  # of the body, of goes_on and its answer
+    beyond: int | None  # the failure if there are more rounds than entries; None if there cannot be
 
     def buffers(self) -> list[Buffer]:
         views = [*self.carried, *self.sequences.values(), *self.made.values(), self.rounds]
@@ -75,6 +77,9 @@ class LoopStep(Step):
         with b.goto_entry_block():
             k_place = b.alloca(INT)
         count = self._count(site)
+        if self.beyond is not None:
+            shortest = min(v.shape[0] for v in self.sequences.values())
+            fail_if(b, b.icmp_signed(">", count, INT(shortest)), self.beyond)
         body = Call(site, self.body, self.rooms[0], "body")
         test = None
         if self.goes_on is not None:
@@ -197,7 +202,12 @@ def lower_loop(schedule: Schedule, e: Equation) -> None:
         for k in range(len(carried), len(outs))
     }
     rounds = schedule.new_buffer((), INDEX.dtype)
-    step = LoopStep(loop, region, test, count, memory, walked, made, rounds, rooms)
+    beyond = None
+    if isinstance(count, View) and walked:
+        n = min(v.shape[0] for v in walked.values())
+        message = f"a loop runs beyond the {n} entries of its sequence"
+        beyond = schedule.fail(IndexError, message)
+    step = LoopStep(loop, region, test, count, memory, walked, made, rounds, rooms, beyond)
     schedule.steps.append(step)
     for var, view in zip(e.outputs, [*memory, *made.values(), rounds], strict=True):
         schedule.views[var] = view

@@ -193,8 +193,8 @@ class _Rounds:
             for c, v in enumerate(new)
             if isinstance(v, Memory) and self.body.result(c) != ("input", 1 + c)
         ]
-        for c in moved:  # one may be the memory of another
-            if len(moved) > 1:
+        for c in moved:  # one may be the memory of another, or its own in another order
+            if len(moved) > 1 or self.body.homes[self.body.program.outputs[c]] == ("input", 1 + c):
                 target = em.memory(key(e, "round", c), Type(new[c].shape, new[c].dtype))  # type: ignore[union-attr]
                 em.copy(new[c], target)
                 new[c] = target

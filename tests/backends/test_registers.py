@@ -59,7 +59,7 @@ def meaning(p: Program, args: Any) -> list[Any]:
         if e.primitive.name == "loop":
             found = rounds_of(region, inputs)
         elif e.primitive.name == "branch":
-            found = meaning(region.programs[int(inputs[0])], inputs[1:])
+            found = meaning(region.branches[int(inputs[0])], inputs[1:])
         else:
             found = [
                 e.primitive.run(

@@ -77,7 +77,7 @@ class BranchStep(Step):
 def lower_branch(schedule: Schedule, e: Equation) -> None:
     region: Branches = e.params["region"]
     which, *atoms = e.inputs
-    programs = region.programs
+    programs = region.branches
     types = [in_memory(t) for t in region.outputs()]
     given: dict[int, View] = {}
     pairs: dict[int, int] = {}

@@ -51,7 +51,7 @@ def _ancestor(e: Equation, a: Var, makers: dict[Var, Equation]) -> Any:
     if isinstance(region, Loop) and k < region.carried:
         return region.split(e.inputs)[1][k]
     if isinstance(region, Branches):
-        i = heirs(region.programs).get(k)
+        i = heirs(region.branches).get(k)
         return None if i is None else e.inputs[1 + i]
     if isinstance(region, Callee):
         i = pairs_of(region).get(k)

@@ -30,7 +30,7 @@ def _branch(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> list[Val
     which = inputs[0]
     args = [em.writable(plan, e, 1 + j, v) for j, v in enumerate(inputs[1:])]
     chosen = which.entries[()]
-    n, b = len(region.programs), em.b
+    n, b = len(region.branches), em.b
     if isinstance(chosen, ir.Constant):
         return _arm(em, e, arms, min(max(int(chosen.constant), 0), n - 1), args)
     blocks = [b.append_basic_block(f"arm{k}") for k in range(n)]

@@ -142,7 +142,7 @@ class Planner:
         return found
 
     def _branch(self, plan: Plan, e: Equation) -> list[Effect]:
-        programs = e.params["region"].programs
+        programs = e.params["region"].branches
         arms = [self.plan(p, range(len(p.inputs))) for p in programs]
         plan.inner[id(e)] = arms
         wanted = set().union(*[p.wants for p in arms])

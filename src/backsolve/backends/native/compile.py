@@ -14,7 +14,7 @@ from . import build
 from .arena import lay_out
 from .blas import Product
 from .donation import donate
-from .emission import emit_function
+from .emission import emit_program
 from .entry import Frame, emit_entry
 from .fastmath import FastModule
 from .kernel import Kernel
@@ -100,7 +100,7 @@ def _emit_program(program: Program, donated: Sequence[int], fastmath: bool) -> _
         releases_gil=sum(step.seconds for step in schedule.steps) > LONG,
     )
     module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
-    emit_function(module, "run", schedule)
+    emit_program(module, schedule)
     fast = knows_layout() and all(t.dtype.kind in "fc" for t in frame.inputs if t.weak)
     return _Emitted(schedule, module, frame, emit_entry(module, frame) if fast else None)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from .failure import CODE, FINE
+from .stacks import emit_run
 from .steps import POINTER, Pointers, Site
 
 if TYPE_CHECKING:
@@ -18,15 +19,27 @@ FUNCTION = ir.FunctionType(CODE, [POINTER.as_pointer(), POINTER])
 def places(schedule: Schedule) -> dict[str, int]:
     """By kind of buffer, its first place in the table that a function is called with.
 
-    That of a region also holds the whole program's table, where the constants are.
+    That of a region also holds the whole program's table, where the constants and the stacks are.
     """
     n_inputs, n_outputs = len(schedule.program.inputs), len(schedule.program.outputs)
     first = {"input": 0, "output": n_inputs}
     if schedule.root is schedule:
-        return {**first, "constant": n_inputs + n_outputs}
-    constants = places(schedule.root)["constant"]
+        constants = n_inputs + n_outputs
+        return {**first, "constant": constants, "stacks": constants + len(schedule.constants)}
+    whole = places(schedule.root)
     root = n_inputs + n_outputs
-    return {**first, "constant": constants, "root": root, "lifted": root + 1}
+    shared = {kind: whole[kind] for kind in ("constant", "stacks")}
+    return {**first, **shared, "root": root, "lifted": root + 1}
+
+
+def emit_program(module: ir.Module, schedule: Schedule) -> None:
+    """`run`, of the whole program; with a table of stacks around it if there are any."""
+    if not schedule.stacks.are_used:
+        emit_function(module, "run", schedule)
+        return
+    work = emit_function(module, "work", schedule)
+    work.linkage = "internal"
+    emit_run(module, work, schedule.stacks, places(schedule)["stacks"])
 
 
 def emit_function(module: ir.Module, name: str, schedule: Schedule) -> ir.Function:

@@ -29,6 +29,7 @@ from .recompute import compute_again
 from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
 from .sorting import LOWER as SORTING
+from .stacks import Stacks
 from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
@@ -76,6 +77,7 @@ class Schedule:
         self.outputs: list[Buffer] = []
         self.constants: list[tuple[Buffer, Any]] = []
         self.failures: Failures = Failures() if inside is None else self.root.failures
+        self.stacks: Stacks = Stacks() if inside is None else self.root.stacks
         self.lifted: list[tuple[Buffer, View]] = []  # memory of the outer schedule, by other names
         self.now = 0  # the equation that is being lowered
         self.uses = count_uses(program.equations, program.outputs)

@@ -41,6 +41,14 @@ class Pointers:
             found = self.b.load(self.b.gep(self.table, [INT(self.first["root"])]))
             return self.b.bitcast(found, POINTER.as_pointer())
 
+    @cached_property
+    def stacks(self) -> ir.Value:
+        """The table of stacks (stacks.py)."""
+        root = self.root
+        with self.b.goto_entry_block():
+            found = self.b.load(self.b.gep(root, [INT(self.first["stacks"])]))
+            return self.b.bitcast(found, INT.as_pointer())
+
     def base(self, buffer: Buffer) -> ir.Value:
         """The typed pointer to a buffer, made where the function begins."""
         if buffer not in self._known:

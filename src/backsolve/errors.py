@@ -155,5 +155,13 @@ class CarriedTypeError(BacksolveError, TypeError):
     """
 
 
+class RecursionTypeError(BacksolveError, TypeError):
+    """A staged recursive function whose result has no one type.
+
+    Some branch must return without calling the function again, and all branches must return the same shapes
+    and dtypes.
+    """
+
+
 class ProgramError(BacksolveError, ValueError):
     """A Program breaks a rule of its own grammar; `verify()` found it."""

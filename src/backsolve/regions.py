@@ -131,7 +131,7 @@ class Callee:
     is_recursive: bool = False  # its body calls it, perhaps through others
 
     extends: Extends | None = None
-    derivatives: dict[Any, Callee] = field(default_factory=dict)  # as they are needed
+    derivatives: dict[Any, Any] = field(default_factory=dict)  # as they are needed
     seen: list[Any] = field(default_factory=list)  # passes that have rewritten it
     flags: list[bool] = field(default_factory=list)  # of a derivative: for which values it stands
 

@@ -371,7 +371,7 @@ def test_branches(which):
     A, x = rng.normal(size=(20, 20)), rng.normal(size=20)
     programs = branches_of([A, x], lambda A, x: [A @ x, 0.0], lambda A, x: [x, x.sum()])
     out = Outline(which, A, x)
-    results = out.branch(*out.inputs, branches=programs)
+    results = out.branch(*out.inputs, programs=programs)
     check(out.program(*results), which, A, x)
 
 
@@ -380,7 +380,7 @@ def test_one_of_many_branches():
     functions = [lambda x, n=n: x * n for n in range(5)]
     programs = branches_of([x], *functions)
     out = Outline(np.asarray(0, np.int32), x)
-    results = out.branch(*out.inputs, branches=programs)
+    results = out.branch(*out.inputs, programs=programs)
     native = compile_program(out.program(*results))
     for n in range(5):
         np.testing.assert_array_equal(native.call(np.asarray(n, np.int32), x), x * n)
@@ -397,7 +397,7 @@ def test_a_branch_in_a_loop_updates_in_place():
     programs = branches_of(
         [np.int64(0), x], lambda k, x: [x, 0.5], lambda k, x: [updated(x, k, x[k + 1]), x[k]]
     )
-    y, z = body.branch(which, k, x_, branches=programs)
+    y, z = body.branch(which, k, x_, programs=programs)
     out = Outline(x)
     results = out.loop(Loop(body.program(y, z), 1, 0, 0, count=100), out.inputs[0])
     assert not long_loops(check(out.program(*results), x))
@@ -409,7 +409,7 @@ def test_a_branch_leaves_what_is_read_later():
     k, x_ = body.inputs
     which = body.run(lambda k, x: x[2 * k] > 0, k, x_)
     programs = branches_of([np.int64(0), x], lambda k, x: x, lambda k, x: updated(x, k, x[k + 1]))
-    (y,) = body.branch(which, k, x_, branches=programs)
+    (y,) = body.branch(which, k, x_, programs=programs)
     z = body.run(lambda x, y: (x * y).sum(), x_, y)
     out = Outline(x)
     results = out.loop(Loop(body.program(y, z), 1, 0, 0, count=10), out.inputs[0])

@@ -21,6 +21,8 @@ from ..tensor import Staged, Tensor
 from . import batch as batch
 from . import bind as bind
 from . import stacks as stacks
+from .calls import Unfinished
+from .calls import call as call
 from .regions import Form, Region, cast_to, join, outer_recorder, settle, type_of_leaf, widens
 
 MOST_TRIES = 8  # to find the types of carried values
@@ -59,7 +61,10 @@ def cond(
     wanted: list[Type] = []
     for _ in range(MOST_TRIES):
         del forms[1:]
-        yes, no = (Region(_casting(flat(f), wanted), types, outer) for f in (on_true, on_false))
+        try:
+            yes, no = (Region(_casting(flat(f), wanted), types, outer) for f in (on_true, on_false))
+        except Unfinished:  # what the other branch gives tells the type of a recursive call
+            return _finished(on_true, on_false, operands)
         if yes.outputs == no.outputs:
             break
         names = _names(forms[0], "a result of `cond`")
@@ -69,6 +74,13 @@ def cond(
     which = pred if pred.dtype == bool else pred != 0
     results = BRANCH(which, *values, *captured, region=Branches((second, first)))
     return forms[0].filled(results)
+
+
+def _finished(on_true: Callable[..., Any], on_false: Callable[..., Any], operands: Any) -> Any:
+    try:
+        return on_false(*operands)
+    except Unfinished:
+        return on_true(*operands)
 
 
 def _casting(f: Callable[..., list[Any]], types: list[Type]) -> Callable[..., list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..ir import Equation, Program, Type, Var
@@ -145,8 +145,13 @@ def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list
     def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
         varying = tuple(k in places for k in range(len(args)))
         given = tuple(g is not None for g in cts)
-        back = _pulled(callee, varying, given)
-        found = iter(CALL(*args, *pick(cts, given), region=back))
+        if callee.is_recursive:
+            back = _pulled(callee, varying, given)
+            found = iter(CALL(*args, *pick(cts, given), region=back))
+        else:
+            first, back = _two_passes(callee, varying, given)
+            results = CALL(*args, region=first)
+            found = iter(CALL(*args, *results[m:], *pick(cts, given), region=back))
         answers = [next(found) if flag else None for flag in back.flags]
         return tuple(answers[k] for k in places)
 
@@ -174,35 +179,59 @@ def _pushed(callee: Callee, varying: tuple[bool, ...]) -> Any:
     return found
 
 
-def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) -> Any:
-    """(inputs, adjoints of outputs) -> adjoints of inputs. It computes again what it needs of the values."""
+def _two_passes(
+    callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]
+) -> tuple[Callee, Callee]:
+    """inputs -> (outputs, stored), and (inputs, stored, adjoints of outputs) -> adjoints of inputs."""
+    key = ("passes", varying, given)
+    found = callee.derivatives.get(key)
+    if found is None:
+        program = callee.program
+        assert program is not None
+        n, m = len(program.inputs), len(program.outputs)
+        joint = with_adjoints(program, varying, given)
+        kept = _Kept(joint.program, n, m)
+        slots = _slots([kept.stored])
+        flags = chosen(joint.received, varying)
+        extends = Extends(callee, tuple(range(n)), tuple(range(m)))
+        first = Callee(
+            f"{callee.name}+",
+            [*callee.types, *slots.types],
+            kept.first(slots, slots.places[0]),
+            extends=extends,
+        )
+        types = [strong(v.type) for v in pick(program.inputs, flags)]
+        second = Callee(
+            f"{callee.name}ᵀ", types, kept.second(slots, slots.places[0], flags, flags), flags=flags
+        )
+        found = callee.derivatives[key] = (first, second)
+    return found
+
+
+def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) -> Callee:
+    """(inputs, adjoints of outputs) -> adjoints of inputs, of a recursive one.
+
+    It computes again what it needs of the values: how much it would have to store is not known ahead.
+    """
     key = ("pull", varying, given)
     found = callee.derivatives.get(key)
     if found is None:
         program = callee.program
         assert program is not None
-        types = [strong(v.type) for v in program.inputs]
         m = len(program.outputs)
-        if not callee.is_recursive:
-            joint = with_adjoints(program, varying, given)
-            flags = chosen(joint.received, varying)
-            back = replace(joint.program, outputs=joint.program.outputs[m:])
-            found = Callee(f"{callee.name}ᵀ", pick(types, flags), back, flags=flags)
-            callee.derivatives[key] = found
-        else:
-            flags = list(varying)
-            found = Callee(f"{callee.name}ᵀ", pick(types, flags), None, True, flags=flags)
-            callee.derivatives[key] = found
-            joint = with_adjoints(program, varying, given)
-            outs = iter(joint.program.outputs[m:])
-            equations, constants = list(joint.program.equations), list(joint.program.constants)
-            outputs = [
-                next(outs) if got else _blank(t, equations, constants)
-                for t, got in zip(found.types, joint.received, strict=True)
-            ]
-            found.program = Program(
-                joint.program.inputs, tuple(constants), tuple(equations), tuple(outputs)
-            )
+        flags = list(varying)
+        types = [strong(v.type) for v in pick(program.inputs, flags)]
+        found = callee.derivatives[key] = Callee(f"{callee.name}ᵀ", types, None, True, flags=flags)
+        joint = with_adjoints(program, varying, given)
+        outs = iter(joint.program.outputs[m:])
+        equations, constants = list(joint.program.equations), list(joint.program.constants)
+        outputs = [
+            next(outs) if got else _blank(t, equations, constants)
+            for t, got in zip(types, joint.received, strict=True)
+        ]
+        found.program = Program(
+            joint.program.inputs, tuple(constants), tuple(equations), tuple(outputs)
+        )
     return found
 
 

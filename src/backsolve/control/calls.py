@@ -1,0 +1,175 @@
+"""Functions that are called, not unrolled: recursive ones, specialised on types and on known arguments.
+
+A call of a function that is already being recorded further out becomes a `call` of a Program of its own, a
+Callee. There is one for each combination of the types of staged arguments and the values of all others; a call
+with a combination that is just being recorded is a recursion proper, and the Callee calls itself.
+
+Such a call needs the types of a result that is not there yet. The branch that meets it gives up (`Unfinished`),
+the other branch of its `cond` tells the types, and the function is recorded once more with them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from ..errors import RecursionTypeError
+from ..ir import Program, Type
+from ..primitives.control import CALL
+from ..regions import Callee
+from ..tensor import Staged
+from ..trace import innermost_region
+from .regions import Form, Region, outer_recorder, type_of_leaf
+
+MOST_TRIES = 4
+
+
+class Unfinished(Exception):  # noqa: N818 - a signal, not a mistake
+    """A recursive call whose result's type is not known yet."""
+
+
+class _Recording:
+    """A Callee being recorded, or done: what it closes over, and the form of its result."""
+
+    def __init__(self, name: str) -> None:
+        self.callee = Callee(name)
+        self.form: Form | None = None
+        self.captured: list[Any] = []
+        self.is_done = False
+
+
+class _Open(threading.local):
+    """Functions that this thread is recording, and the Callees made meanwhile."""
+
+    def __init__(self) -> None:
+        self.functions: list[Any] = []
+        self.known: dict[Hashable, _Recording] = {}
+
+
+_open = _Open()
+
+
+def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """f(*args, **kwargs), as a call of its own Program if it is recursive and gets staged values."""
+    form = Form.of((args, kwargs))
+    staged = [k for k in form.values if isinstance(form.leaves[k], Staged)]
+    key_of_f = getattr(f, "__wrapped_code__", None) or getattr(f, "__code__", f)
+    if not staged:
+        return f(*args, **kwargs)
+    if key_of_f not in _open.functions:
+        return _unrolled(f, key_of_f, args, kwargs)
+    form.values = staged
+    key = (key_of_f, _closure(f), form.structure, tuple(_known(form)))
+    try:
+        found = _open.known.get(key)
+    except TypeError:  # an argument that cannot be compared: unroll
+        return f(*args, **kwargs)
+    values = form.taken()
+    if found is None:
+        found = _open.known[key] = _record(f, form, key)
+    if not found.is_done:
+        found.callee.is_recursive = True
+        if found.form is None:
+            raise Unfinished
+    results = CALL(*values, *found.captured, region=found.callee)
+    assert found.form is not None
+    return found.form.filled(results)
+
+
+def _unrolled(f: Callable[..., Any], key: Any, args: Any, kwargs: Any) -> Any:
+    """The outermost call stands in its caller's Program."""
+    _open.functions.append(key)
+    try:
+        return f(*args, **kwargs)
+    finally:
+        _open.functions.pop()
+        if not _open.functions:
+            _open.known.clear()
+
+
+def _closure(f: Any) -> Any:
+    return tuple(id(c.cell_contents) for c in getattr(f, "__closure__", None) or () if _full(c))
+
+
+def _full(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _known(form: Form) -> list[Hashable]:
+    """What a Program is specialised on: types of what is staged, all else by value."""
+    out: list[Hashable] = []
+    for k, x in enumerate(form.leaves):
+        if k in form.values:
+            out.append(type_of_leaf(x))
+        elif hasattr(x, "tobytes"):
+            out.append((type_of_leaf(x), x.tobytes()))
+        else:
+            out.append((type(x), repr(x) if isinstance(x, float | complex) else x))
+    return out
+
+
+def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
+    made = _open.known[key] = _Recording(getattr(f, "__name__", "f"))
+    types = [type_of_leaf(x) for x in form.taken()]
+    forms: list[Form] = []
+
+    def flat(*values: Any) -> list[Any]:
+        args, kwargs = form.filled(values)
+        forms[:] = [Form.of(f(*args, **kwargs))]
+        return forms[0].taken()
+
+    outer = innermost_region() or outer_recorder(form.taken())
+    before: list[Type] | None = None
+    for _ in range(MOST_TRIES):
+        region = _try(flat, types, outer, f)
+        # What it closes over goes with every call, also with those of its own.
+        more = [c for c in region.captured if not any(_same(c, d) for d in made.captured)]
+        stable = region.outputs == before and not more
+        if stable or not made.callee.is_recursive:
+            break
+        before = made.callee.types = region.outputs
+        made.form = forms[0]
+        made.captured = [*made.captured, *more]
+    else:
+        raise RecursionTypeError(
+            f"the result of `{made.callee.name}` has another type after each call of itself; "
+            "make its branches return one shape and dtype"
+        )
+    made.form, made.callee.types = forms[0], region.outputs
+    if not made.callee.is_recursive:
+        made.captured = list(region.captured)
+    made.callee.program = _closed(region, made.captured)
+    made.is_done = True
+    return made
+
+
+def _try(flat: Any, types: list[Type], outer: Any, f: Any) -> Region:
+    try:
+        return Region(flat, types, outer)
+    except Unfinished:
+        raise RecursionTypeError(
+            f"`{getattr(f, '__name__', 'f')}` calls itself before any branch has returned a result; "
+            "a recursion needs an `if` with a branch that does not call it"
+        ) from None
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (
+        getattr(a, "_v", a) is getattr(b, "_v", b)
+        and getattr(a, "row", None) is getattr(b, "row", None)
+    )
+
+
+def _closed(region: Region, captured: list[Any]) -> Program:
+    from ..ir import Var
+
+    inputs = []
+    for c in captured:
+        mine = [v for v, d in zip(region.variables, region.captured, strict=True) if _same(c, d)]
+        inputs.append(mine[0] if mine else Var(type_of_leaf(c)))
+    return region.with_inputs(inputs)

@@ -43,7 +43,7 @@ def value_and_grad(
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         varied = Varied("grad", args, argnums)
-        result = f(*varied.args, **kwargs)
+        result = hooks.users(f)(*varied.args, **kwargs)
         y, aux = _split_aux(result, has_aux)
         _check_scalar(y)
         aux = tree.map(varied.release, aux) if has_aux else None
@@ -119,7 +119,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     (2.0,)
     """
     varied = Varied("vjp", primals, range(len(primals)))
-    result, aux = _split_aux(f(*varied.args), has_aux)
+    result, aux = _split_aux(hooks.users(f)(*varied.args), has_aux)
     outputs, structure = tree.flatten(result)
 
     def pull(seed: Any) -> Any:
@@ -149,7 +149,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     structure = tree.flatten(tuple(primals))[1]
     flat = _match(tuple(tangents), varied.originals, structure, "the tangents")
     seeds = [t for t, s in zip(flat, varied.static, strict=True) if not s]
-    outputs, out_structure = tree.flatten(f(*varied.args))
+    outputs, out_structure = tree.flatten(hooks.users(f)(*varied.args))
     live = [y for y in outputs if isinstance(y, Tensor)]
     rows, record = varied.gather(live)
     record = record or any(
@@ -237,7 +237,7 @@ def linearize(f: Callable[..., Any], argnums: ArgNums | None = None) -> Callable
         seen = _Trace()
         hooks.add(seen)
         try:
-            outputs, structure = tree.flatten(f(*varied.args, **kwargs))
+            outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
         finally:
             hooks.remove(seen)
         tensors = [y if isinstance(y, Tensor) else wrap(np.asarray(y)[()], None) for y in outputs]
@@ -291,7 +291,7 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto") ->
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         varied = Varied("jacobian", args, argnums)
-        outputs, structure = tree.flatten(f(*varied.args, **kwargs))
+        outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
         columns = _jacobian_blocks(varied, outputs, mode)
         varied.finish()
         return structure.unflatten([varied.like(row, _as_jacobian) for row in columns])
@@ -432,7 +432,9 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             inner = list(shared)
             for k, x in zip(batched, staged, strict=True):
                 inner[k] = x
-            outputs, out_structure = tree.flatten(f(*structure.unflatten(inner), **kwargs))
+            outputs, out_structure = tree.flatten(
+                hooks.users(f)(*structure.unflatten(inner), **kwargs)
+            )
             results.append(out_structure)
             return outputs
 

@@ -165,3 +165,21 @@ class RecursionTypeError(BacksolveError, TypeError):
 
 class ProgramError(BacksolveError, ValueError):
     """A Program breaks a rule of its own grammar; `verify()` found it."""
+
+
+class ControlFlowError(BacksolveError, TypeError):
+    """A branch or loop on traced values does what a compiled program cannot do.
+
+    Compiled branches and loops carry variables of fixed types. A list cannot grow in one, an exception cannot
+    be raised or caught in one, and a variable cannot change its type or shape from one round to the next. Write
+    into an array of known length (`y = np.zeros(n)`, `y[i] = v`), give variables their final type before the
+    loop, or declare what the condition depends on static: `bs.jit(f, static_argnums=…)`.
+    """
+
+
+class UndefinedNameError(BacksolveError, UnboundLocalError):
+    """A variable is used that only some ways through a traced branch or loop assign.
+
+    Which way is taken is known only when the compiled program runs. Assign the variable before, or in both
+    branches.
+    """

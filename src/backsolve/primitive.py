@@ -59,6 +59,9 @@ class _Hooks:
     # Told of every call (debug_nans, linearize), and of every block applied by a solve.
     observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
     observe_block: Callable[[Row, Any, Any], None] | None = None
+    # What to call for a user's function (inside `jit` its control flow is rewritten), and why it was not.
+    users: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
+    why: Callable[[], str] = staticmethod(lambda: "")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -88,6 +88,11 @@ def _in_place(name: str) -> Callable[..., Any]:
     return method
 
 
+def _why_not_rewritten() -> str:
+    why = hooks.why()
+    return f". (Control flow stays Python's here: {why})" if why else ""
+
+
 class Tensor:
     """A value that remembers how it was made.
 
@@ -213,6 +218,7 @@ class Tensor:
                 "only its type is known. Write np.where(condition, a, b) for an `if` on it, np.sin for "
                 "math.sin, bs.tensor(a) for an array a to write into; and declare an argument that is a "
                 "length, a shape or a flag static: bs.jit(f, static_argnums=…)"
+                + _why_not_rewritten()
             )
         return self._v
 

@@ -1,0 +1,214 @@
+"""Runtime of `if`, conditional expressions, and/or/not and comparisons."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ControlFlowError
+from . import core
+from .jumps import RESULT
+from .places import ABSENT, Form, is_traced
+from .staging import Again, Opened, mismatch, until_known
+
+
+def if_(
+    test: Any,
+    then: Any,
+    orelse: Any,
+    state: Sequence[str],
+    held: Sequence[str],
+    scratch: Sequence[str],
+    in_try: bool = False,
+) -> None:
+    if not is_traced(test):
+        if test:
+            then()
+        elif orelse is not None:
+            orelse()
+        return
+    refuse_try(in_try, "`if`")
+    region = Opened("this `if`", [then, orelse], state, held, scratch)
+    until_known(region, lambda: _stage_if(region, as_bool(test), then, orelse))
+
+
+def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
+    before = region.snapshot()
+    ends: dict[bool, tuple[dict[str, Form], dict[str, Any]]] = {}
+
+    def branch(which: bool, body: Any) -> Callable[[], Any]:
+        def run() -> dict[str, Any]:
+            for place, value in before:
+                place.put(value)
+            if body is not None:
+                with region:
+                    body()
+            numbers, forms = region.take_apart()
+            values = {key: place.get() for key, place in region.keyed()}
+            ends[which] = forms, values
+            if len(ends) == 2:
+                _agree(region, ends, which)
+            return numbers
+
+        return run
+
+    numbers = core.cond(test, branch(True, then), branch(False, orelse))
+    for place, value in before:
+        place.put(value)
+    region.put(numbers, ends[True][0])
+    region.forget()
+
+
+def _agree(
+    region: Opened, ends: dict[bool, tuple[dict[str, Form], dict[str, Any]]], now: bool
+) -> None:
+    """Both branches leave the same kind of values; called while the variables hold those of `now`."""
+    again = False
+    for key, form in ends[now][0].items():
+        other = ends[not now][0][key]
+        if form.fits(other) and form.shapes == other.shapes:
+            continue
+        if form is ABSENT or other is ABSENT:
+            if key.startswith(RESULT):
+                region.fill(key, ends[now if other is ABSENT else not now][1][key])
+            else:
+                region.lost.add(key)
+            again = True
+            continue
+        then, orelse = ends[True][1][key], ends[False][1][key]
+        if key.startswith(RESULT):
+            advice = "return values of one type from both"
+            raise mismatch(
+                "return", then, orelse, "in one branch of an `if`", "in the other", advice
+            )
+        advice = "let both branches give it the same type"
+        raise mismatch(key, then, orelse, "in one branch of this `if`", "in the other", advice)
+    if again:
+        raise Again(region)
+
+
+def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    """`then() if test else orelse()`"""
+    if not is_traced(test):
+        return then() if test else orelse()
+    region = Opened("this conditional expression", [], (), (), ())
+
+    return until_known(region, lambda: _stage_choice(region, as_bool(test), then, orelse))
+
+
+def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
+    before = region.snapshot()
+    ends: dict[bool, dict[str, Form]] = {}
+
+    def branch(which: bool, f: Any) -> Callable[[], Any]:
+        def run() -> Any:
+            for place, value in before:
+                place.put(value)
+            with region:
+                result = f()
+            numbers, ends[which] = region.take_apart()
+            return result, numbers
+
+        return run
+
+    result, numbers = core.cond(test, branch(True, then), branch(False, orelse))
+    region.put(numbers, ends[True])
+    return result
+
+
+def refuse_try(in_try: bool, what: str) -> None:
+    if in_try:
+        raise ControlFlowError(
+            f"{what} on a traced value stands inside `try`: compiled code cannot raise into the handler. "
+            "Move it out of the `try`, or into a function of its own"
+        )
+
+
+def as_bool(x: Any) -> Any:
+    """The truth of a traced value."""
+    if x.ndim:
+        if x.size != 1:
+            raise ControlFlowError(
+                f"the truth of an array of shape {x.shape} is ambiguous; write (…).any() or (…).all()"
+            )
+        x = x.reshape(())
+    return x if x.dtype == np.bool_ else x != 0
+
+
+# ---- and, or, not, chains of comparisons
+
+
+def both(a: Any, b: Callable[[], Any], pure: bool) -> Any:
+    if not is_traced(a):
+        return a and b()
+    return _logical(a, b, pure, True)
+
+
+def either(a: Any, b: Callable[[], Any], pure: bool) -> Any:
+    if not is_traced(a):
+        return a or b()
+    return _logical(a, b, pure, False)
+
+
+def _logical(a: Any, b: Callable[[], Any], pure: bool, is_and: bool) -> Any:
+    """Python's `and`, `or`: the operand that decides; b is not computed where a decides."""
+    test = as_bool(a)
+    if a.dtype != np.bool_:
+        return choose(test, b, lambda: a) if is_and else choose(test, lambda: a, b)
+    if pure:
+        right = b()
+        if _is_bool(right):
+            return np.logical_and(a, right) if is_and else np.logical_or(a, right)
+    return choose(test, b, lambda: False) if is_and else choose(test, lambda: True, b)
+
+
+def _is_bool(x: Any) -> bool:
+    return isinstance(x, bool | np.bool_) or (hasattr(x, "dtype") and x.dtype == np.bool_)
+
+
+def negated(x: Any) -> Any:
+    return np.logical_not(as_bool(x)) if is_traced(x) else not x
+
+
+def none_of(*flags: Any) -> Any:
+    """Whether no flag is set."""
+    traced = [f for f in flags if is_traced(f)]
+    if len(traced) < len(flags) and any(f for f in flags if not is_traced(f)):
+        return False
+    result: Any = True
+    for f in traced:
+        clear = np.logical_not(f)
+        result = clear if result is True else np.logical_and(result, clear)
+    return result
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "in": lambda a, b: a in b,
+    "not in": lambda a, b: a not in b,
+}
+
+
+def compare(left: Any, *steps: tuple[str, Callable[[], Any], bool]) -> Any:
+    """a < b < c: each operand computed once, and only as far as needed."""
+    name, operand, _ = steps[0]
+    right = operand()
+    result = _COMPARE[name](left, right)
+    if len(steps) == 1:
+        return result
+    return both(result, lambda: compare(right, *steps[1:]), all(pure for _, _, pure in steps[1:]))
+
+
+def holds(test: Any) -> Any:
+    """An assertion: a traced one is taken to hold."""
+    return True if is_traced(test) else test

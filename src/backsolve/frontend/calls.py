@@ -1,0 +1,144 @@
+"""Runtime of calls: user functions are rewritten when they are called, a few builtins replaced."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Callable
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from .convert import convert_function, is_users
+from .iterables import _REPLACED
+from .places import is_traced
+from .scope import check_write, in_region, made
+from .writes import fresh
+
+
+def call(f: Any) -> Any:
+    """What to call instead of `f` inside rewritten code."""
+    kind = type(f)
+    if kind is FunctionType:
+        return convert_function(f) if f not in _SPECIAL else _SPECIAL[f]
+    if kind is MethodType:
+        inner = f.__func__
+        if type(inner) is FunctionType:
+            new = convert_function(inner)
+            return f if new is inner else MethodType(new, f.__self__)
+        return f
+    if kind is BuiltinFunctionType or kind is BuiltinMethodType:
+        return _builtin(f)
+    if kind is type:
+        return _SPECIAL.get(f, f) if not in_region() else _creating(_SPECIAL.get(f, f))
+    if kind is functools.partial:
+        new = call(f.func)
+        return f if new is f.func else functools.partial(new, *f.args, **f.keywords)
+    if isinstance(f, type):
+        return _creating(f) if in_region() else f
+    own = getattr(kind, "__call__", None)  # noqa: B004
+    if type(own) is FunctionType and is_users(own):
+        return MethodType(convert_function(own), f)
+    try:
+        return _SPECIAL.get(f, f)
+    except TypeError:  # not hashable
+        return f
+
+
+def _creating(kind: Any) -> Callable[..., Any]:
+    """A class whose instances were made in this region."""
+    return lambda *args, **kwargs: made(kind(*args, **kwargs))
+
+
+_GROWING = frozenset(
+    "append extend insert pop remove clear update setdefault popitem add discard sort reverse".split()  # noqa: SIM905
+)
+
+
+def _builtin(f: Any) -> Any:
+    owner = getattr(f, "__self__", None)
+    if isinstance(owner, list | dict | set) and f.__name__ in _GROWING:
+        if in_region():
+            check_write(owner)
+        return f
+    try:
+        return _SPECIAL.get(f, f)
+    except TypeError:
+        return f
+
+
+# ---- builtins and functions of `math` on traced values
+
+
+def _traced(new: Callable[..., Any], old: Callable[..., Any]) -> Callable[..., Any]:
+    """`new` if an argument is traced, else `old`."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return (new if any(is_traced(a) for a in args) else old)(*args, **kwargs)
+
+    return run
+
+
+def _pick(better: Callable[[Any, Any], Any], numpys: Any) -> Callable[..., Any]:
+    """Python's max and min: the first of the values that no other beats."""
+
+    def pick(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and args[0].ndim == 1:
+            return numpys(args[0])
+        result = args[0]
+        for x in args[1:]:
+            result = np.where(better(x, result), x, result)
+        return result
+
+    return pick
+
+
+def _sum(x: Any, start: Any = 0) -> Any:
+    return np.sum(x, axis=0) + start if is_traced(x) else builtins.sum(x, start)
+
+
+def _float(x: Any = 0.0) -> Any:
+    return x.astype(float) if is_traced(x) else float(x)
+
+
+def _int(x: Any = 0, *base: Any) -> Any:
+    return x.astype(int) if is_traced(x) else int(x, *base)
+
+
+def _bool(x: Any = False) -> Any:
+    return x != 0 if is_traced(x) else bool(x)
+
+
+_SPECIAL: dict[Any, Any] = {
+    **_REPLACED,
+    builtins.max: _traced(_pick(lambda x, y: x > y, np.max), builtins.max),
+    builtins.min: _traced(_pick(lambda x, y: x < y, np.min), builtins.min),
+    builtins.sum: _traced(_sum, builtins.sum),
+    builtins.float: _float,
+    builtins.int: _int,
+    builtins.bool: _bool,
+}
+_SAME_NAME = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2")
+for _name in (*_SAME_NAME, "log10", "log1p", "sqrt", "floor", "ceil", "fabs", "hypot"):
+    if hasattr(math, _name):
+        _SPECIAL[getattr(math, _name)] = _traced(getattr(np, _name), getattr(math, _name))
+for _mine, _numpys in (
+    ("asin", np.arcsin),
+    ("acos", np.arccos),
+    ("atan", np.arctan),
+    ("atan2", np.arctan2),
+    ("pow", np.power),
+):
+    _SPECIAL[getattr(math, _mine)] = _traced(_numpys, getattr(math, _mine))
+CREATING: tuple[Any, ...] = (np.zeros, np.ones, np.empty, np.full)
+CREATING += (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
+_SPECIAL.update({create: fresh(create) for create in CREATING})
+
+
+def is_special(f: Any) -> bool:
+    try:
+        return f in _SPECIAL
+    except TypeError:
+        return False

@@ -1,0 +1,145 @@
+"""Expressions with a choice in them, as calls of runtime functions.
+
+    a if c else b     →  _bs_.choose(c, lambda: a, lambda: b)
+    a and b           →  _bs_.both(a, lambda: b, pure)
+    a < b < c         →  _bs_.compare(a, ("<", lambda: b, pure), ("<", lambda: c, pure))
+    not a             →  _bs_.negated(a)
+    f(x)              →  _bs_.call(f)(x)
+
+`pure` says that an operand may be computed whether it is needed or not: it reads names and does arithmetic
+that cannot fail.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from .jumps import RUNTIME
+
+_OPERATORS = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+_BINDS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+_PURE = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp, ast.BoolOp)
+_PURE_OPERATORS = (ast.Add, ast.Sub, ast.Mult)
+
+
+def runtime(name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
+    """`_bs_.name(*args)`, placed where `at` stands."""
+    root = ast.copy_location(ast.Name(RUNTIME, ast.Load()), at)
+    function = ast.copy_location(ast.Attribute(root, name, ast.Load()), at)
+    return ast.copy_location(ast.Call(function, list(args), []), at)
+
+
+def constant(value: Any, at: ast.AST) -> ast.Constant:
+    return ast.copy_location(ast.Constant(value), at)
+
+
+def thunk(body: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments([], [], None, [], [], None, [])
+    return ast.copy_location(ast.Lambda(nothing, body), body)
+
+
+def binds(node: ast.AST) -> bool:
+    """Whether an expression cannot move into a lambda: it binds a name or suspends the function."""
+    return any(isinstance(n, _BINDS) for n in ast.walk(node))
+
+
+def pure(node: ast.expr) -> bool:
+    for n in ast.walk(node):
+        if isinstance(n, ast.expr) and not isinstance(n, _PURE):
+            return False
+        if isinstance(n, ast.BinOp) and not isinstance(n.op, _PURE_OPERATORS):
+            return False
+        if isinstance(n, ast.Compare) and any(isinstance(o, ast.In | ast.NotIn) for o in n.ops):
+            return False
+    return True
+
+
+class Expressions(ast.NodeTransformer):
+    """`is_plain(callee)` says that a callee, as written, needs no conversion (None: it makes an array);
+    `first` is the name of the first parameter of the method we stand in."""
+
+    def __init__(self, is_plain: Callable[[ast.expr], bool | None], first: str | None):
+        self.is_plain = is_plain
+        self.first = first
+        self.changed = False
+
+    def _call(self, name: str, *args: ast.expr, at: ast.AST) -> ast.expr:
+        self.changed = True
+        return runtime(name, *args, at=at)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        stays = binds(node.body) or binds(node.orelse)
+        self.generic_visit(node)
+        if stays:
+            return node
+        return self._call("choose", node.test, thunk(node.body), thunk(node.orelse), at=node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        if any(binds(v) for v in node.values[1:]):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        purities = [pure(v) for v in node.values]
+        self.generic_visit(node)
+        name = "both" if isinstance(node.op, ast.And) else "either"
+        result = node.values[0]
+        for value, is_pure in zip(node.values[1:], purities[1:], strict=True):
+            result = self._call(name, result, thunk(value), constant(is_pure, node), at=node)
+        return result
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if len(node.ops) == 1 or any(binds(c) for c in node.comparators):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        purities = [pure(c) for c in node.comparators]
+        self.generic_visit(node)
+        steps: list[ast.expr] = []
+        for op, right, is_pure in zip(node.ops, node.comparators, purities, strict=True):
+            name = constant(_OPERATORS[type(op)], node)
+            parts: list[ast.expr] = [name, thunk(right), constant(is_pure, node)]
+            steps.append(ast.copy_location(ast.Tuple(parts, ast.Load()), node))
+        return self._call("compare", node.left, *steps, at=node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return self._call("negated", node.operand, at=node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        callee = node.func
+        if isinstance(callee, ast.Name) and callee.id == "super" and not node.args and self.first:
+            # Behind a rewritten loop the frame is another: say what `super()` would have found.
+            own = ast.copy_location(ast.Name("__class__", ast.Load()), node)
+            first = ast.copy_location(ast.Name(self.first, ast.Load()), node)
+            node.args = [own, first]
+            return node
+        plain = self.is_plain(callee)
+        self.generic_visit(node)
+        if (
+            plain is None
+        ):  # np.zeros: matters only in a function that is rewritten for another reason
+            node.func = runtime("call", node.func, at=callee)
+        elif not plain:
+            node.func = self._call("call", node.func, at=callee)
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        node.value = self.visit(node.value)
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        outside, self.first = self.first, None
+        self.generic_visit(node)
+        self.first = outside
+        return node

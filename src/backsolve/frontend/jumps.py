@@ -1,0 +1,226 @@
+"""`return`, `break` and `continue` inside branches and loops, as flags.
+
+    for …:                          for …:                        stops = (brk,)
+        if c: break         →           if c: brk = True
+        rest                            else: rest
+
+What follows an `if` that always jumps moves into its other branch, so that most early returns need no flag
+at all: both branches of the `if` then compute the result. Where only some paths jump, the rest is
+guarded by `if none_of(flags)`. Loops get their stop flags in `stops`; their `else` becomes a guarded
+block behind them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RUNTIME = "_bs_"
+RESULT, RETURNED = "_bs_result", "_bs_returned"
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LOOPS = (ast.While, ast.For, ast.AsyncFor)
+
+
+class CannotRewriteError(Exception):
+    """Why a function is left as it is."""
+
+
+@dataclass(slots=True)
+class _Loop:
+    stop: str
+    skip: str
+
+
+def lower_jumps(node: ast.FunctionDef) -> None:
+    """Rewrite the body of `node` in place; nested functions are left for their own turn."""
+    escapes = [s for s in node.body if "return" in _jumps(s)]
+    if not escapes and not any(_has_loop_jump(s) for s in node.body):
+        return
+    last = node.body[-1]
+    if escapes == [last] and isinstance(last, ast.Return):
+        escapes = []  # the one return stands where it may stay
+    lowering = _Lowering(bool(escapes))
+    falls_off = not _always(node.body)
+    body = lowering.block(node.body, None)
+    lowering.drop_unused()
+    if escapes:
+        first: list[ast.stmt] = []
+        if RETURNED in lowering.used:
+            first.append(_at(_set(RETURNED, False), node.body[0]))
+        if falls_off:
+            first.append(_at(_set(RESULT, None), node.body[0]))
+        body = [*first, *body, _at(ast.Return(_name(RESULT)), last)]
+    node.body = body
+
+
+class _Lowering:
+    def __init__(self, returns: bool):
+        self.returns = returns
+        self.count = 0
+        self.used: set[str] = set()
+        self.marks: list[tuple[str, ast.Assign]] = []
+
+    def block(self, stmts: Sequence[ast.stmt], loop: _Loop | None) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for k, s in enumerate(stmts):
+            rest = list(stmts[k + 1 :])
+            if isinstance(s, ast.Return) and self.returns:
+                value = s.value if s.value is not None else ast.Constant(None)
+                result = ast.Assign([_name(RESULT, store=True)], value)
+                return [*out, _at(result, s), self.mark(RETURNED, s)]
+            if isinstance(s, ast.Break | ast.Continue):
+                assert loop is not None
+                return [*out, self.mark(loop.stop if isinstance(s, ast.Break) else loop.skip, s)]
+            kinds = _jumps(s) if self.returns else _jumps(s) - {"return"}
+            if kinds and isinstance(s, ast.If) and rest:
+                if _always(s.body):
+                    s.orelse, rest = [*s.orelse, *rest], []
+                elif _always(s.orelse):
+                    s.body, rest = [*s.body, *rest], []
+                kinds = _jumps(s) if self.returns else _jumps(s) - {"return"}
+                if not rest:
+                    return [*out, *self.inside(s, loop)]
+            out.extend(self.inside(s, loop))
+            if kinds and rest:
+                guarded = self.block(rest, loop)
+                return [
+                    *out,
+                    _at(ast.If(self.guard(self.flags(kinds, loop)), guarded, []), rest[0]),
+                ]
+        return out
+
+    def inside(self, s: ast.stmt, loop: _Loop | None) -> list[ast.stmt]:
+        if isinstance(s, ast.If):
+            s.body, s.orelse = self.block(s.body, loop), self.block(s.orelse, loop)
+            s.body = s.body or [_at(ast.Pass(), s)]
+        elif isinstance(s, ast.With | ast.AsyncWith):
+            s.body = self.block(s.body, loop)
+        elif isinstance(s, ast.Try | ast.TryStar):
+            if any(_jumps(x) for x in s.finalbody):
+                raise CannotRewriteError("a jump out of `finally` cannot be rewritten")
+            kinds = set().union(*[_jumps(x) for x in s.body])
+            s.body = self.block(s.body, loop)
+            for h in s.handlers:
+                h.body = self.block(h.body, loop)
+            if s.orelse and kinds:
+                inner = self.block(s.orelse, loop)
+                s.orelse = [_at(ast.If(self.guard(self.flags(kinds, loop)), inner, []), inner[0])]
+            else:
+                s.orelse = self.block(s.orelse, loop)
+            s.finalbody = self.block(s.finalbody, loop)
+        elif isinstance(s, ast.Match):
+            for case in s.cases:
+                case.body = self.block(case.body, loop)
+        elif isinstance(s, _LOOPS):
+            return self.loop(s, loop)
+        return [s]
+
+    def loop(self, s: Any, outer: _Loop | None) -> list[ast.stmt]:
+        self.count += 1
+        own = _Loop(f"_bs_break{self.count}", f"_bs_continue{self.count}")
+        kinds = set().union(*[_jumps(x) for x in s.body])
+        s.stops = [own.stop] if "break" in kinds else []
+        if "return" in kinds and self.returns:
+            s.stops.append(RETURNED)
+        self.used.update(s.stops)
+        orelse, s.orelse = s.orelse, []
+        s.body = self.block(s.body, own)
+        if own.skip in self.used:
+            s.body.insert(0, _at(_set(own.skip, False), s))
+        before = [_at(_set(own.stop, False), s)] if "break" in kinds else []
+        behind = self.block(orelse, outer)
+        if behind and s.stops:
+            behind = [_at(ast.If(self.guard(s.stops), behind, []), behind[0])]
+        return [*before, s, *behind]
+
+    def flags(self, kinds: set[str], loop: _Loop | None) -> list[str]:
+        flags = [RETURNED] if "return" in kinds else []
+        if loop is not None:
+            flags += [loop.stop] if "break" in kinds else []
+            flags += [loop.skip] if "continue" in kinds else []
+        return flags
+
+    def guard(self, flags: Sequence[str]) -> ast.expr:
+        self.used.update(flags)
+        return none_of(flags)
+
+    def mark(self, flag: str, where: ast.stmt) -> ast.stmt:
+        made = _at(_set(flag, True), where)
+        self.marks.append((flag, made))
+        return made
+
+    def drop_unused(self) -> None:
+        for flag, assign in self.marks:
+            if flag not in self.used:
+                assign.__class__ = ast.Pass  # type: ignore[assignment]
+
+
+def none_of(flags: Sequence[str]) -> ast.expr:
+    function = ast.Attribute(_name(RUNTIME), "none_of", ast.Load())
+    return ast.Call(function, [_name(f) for f in flags], [])
+
+
+def _children(s: ast.AST) -> list[ast.stmt]:
+    return [c for c in ast.iter_child_nodes(s) if isinstance(c, ast.stmt)] + [
+        x
+        for c in ast.iter_child_nodes(s)
+        if isinstance(c, ast.ExceptHandler | ast.match_case)
+        for x in c.body
+    ]
+
+
+def _jumps(s: ast.stmt) -> set[str]:
+    """The kinds of jumps that leave a statement: "return", "break", "continue"."""
+    if isinstance(s, ast.Return):
+        return {"return"}
+    if isinstance(s, ast.Break):
+        return {"break"}
+    if isinstance(s, ast.Continue):
+        return {"continue"}
+    if isinstance(s, _SCOPES):
+        return set()
+    if isinstance(s, _LOOPS):
+        inner = set().union(*[_jumps(c) for c in s.body]) & {"return"}
+        return inner.union(*[_jumps(c) for c in s.orelse])
+    return set().union(*[_jumps(c) for c in _children(s)])
+
+
+def _has_loop_jump(s: ast.stmt) -> bool:
+    """Whether a loop in `s` is left, or has an else."""
+    if isinstance(s, _SCOPES):
+        return False
+    if isinstance(s, _LOOPS) and s.orelse:
+        return True
+    return isinstance(s, ast.Break | ast.Continue) or any(_has_loop_jump(c) for c in _children(s))
+
+
+def _always(stmts: Sequence[ast.stmt]) -> bool:
+    """Whether a block never reaches its end."""
+    for s in stmts:
+        if isinstance(s, ast.Return | ast.Break | ast.Continue | ast.Raise):
+            return True
+        if isinstance(s, ast.If) and _always(s.body) and _always(s.orelse):
+            return True
+        if isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and s.test.value:
+            return not any("break" in _jumps(c) for c in s.body)
+    return False
+
+
+def _name(name: str, store: bool = False) -> ast.Name:
+    return ast.Name(name, ast.Store() if store else ast.Load())
+
+
+def _set(name: str, value: Any) -> ast.Assign:
+    return ast.Assign([_name(name, store=True)], ast.Constant(value))
+
+
+def _at(node: Any, where: ast.AST) -> Any:
+    """`node` and all in it that has no place yet, placed at the start of `where`."""
+    line, column = where.lineno, where.col_offset  # type: ignore[attr-defined]
+    for n in ast.walk(node):
+        if isinstance(n, ast.expr | ast.stmt) and not hasattr(n, "lineno"):
+            n.lineno, n.end_lineno = line, getattr(where, "end_lineno", line)
+            n.col_offset, n.end_col_offset = column, getattr(where, "end_col_offset", column)
+    return node

@@ -1,0 +1,270 @@
+"""Runtime of `for` and `while`.
+
+A loop over concrete things just runs, unless it is long and works on traced values: then it is staged once,
+whatever its length. If its body does what cannot be staged, it runs in Python after all.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Mapping, Sequence
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from ..errors import ControlFlowError, StructureError, TracedValueError, UndefinedNameError
+from ..tensor import Tensor
+from . import core
+from .branches import as_bool, both, if_, none_of, refuse_try
+from .iterables import Indexable, Range, sequence_of
+from .jumps import RESULT
+from .places import ABSENT, NOTHING, Form, Variable, is_traced
+from .staging import Again, Opened, mismatch, until_known
+
+UNROLLED = 8  # rounds that run in Python before a loop with a known count is staged
+PATIENCE = 10_000  # rounds that may run in Python where a loop cannot be staged
+
+
+def while_(
+    test: Any,
+    body: Any,
+    stops: Sequence[str],
+    state: Sequence[str],
+    held: Sequence[str],
+    scratch: Sequence[str],
+    in_try: bool = False,
+) -> None:
+    flags = _flags(body, stops)
+    done = 0
+    can_stage = True
+    while True:
+        goes_on = both(none_of(*[f.get() for f in flags]), test, True)
+        if is_traced(goes_on):
+            refuse_try(in_try, "`while`")
+            region = Opened("this loop", [test, body], state, held, scratch)
+            until_known(region, functools.partial(_stage_while, region, flags, test, body))
+            return
+        if not goes_on:
+            return
+        if done >= UNROLLED and can_stage and not in_try:
+            can_stage = False
+            region = Opened("this loop", [test, body], state, held, scratch)
+            if any(_holds_traced(p.get()) for p in region.places):
+                try:
+                    until_known(region, functools.partial(_stage_while, region, flags, test, body))
+                    return
+                except _NOT_STAGED:
+                    pass  # it goes on in Python
+        body()
+        done += 1
+
+
+_NOT_STAGED = (ControlFlowError, TracedValueError, StructureError, UndefinedNameError, NameError)
+
+
+def _flags(body: Any, stops: Sequence[str]) -> list[Variable]:
+    cells = dict(zip(body.__code__.co_freevars, body.__closure__ or (), strict=True))
+    return [Variable(name, cells[name]) for name in stops if name in cells]
+
+
+def _stage_while(region: Opened, flags: Sequence[Variable], test: Any, body: Any) -> None:
+    run = _Round(region, body, at_least_once=False)
+
+    def goes_on(numbers: Any) -> Any:
+        region.put(numbers, run.forms)
+        region.forget()
+        with region:
+            result = both(none_of(*[f.get() for f in flags]), test, True)
+        return as_bool(result) if is_traced(result) else bool(result)
+
+    run.finish(core.while_loop(goes_on, run.once, run.start))
+
+
+def for_(
+    sequence: Any,
+    body: Any,
+    stops: Sequence[str],
+    reads: Sequence[str],
+    state: Sequence[str],
+    held: Sequence[str],
+    scratch: Sequence[str],
+    in_try: bool = False,
+) -> None:
+    flags = _flags(body, stops)
+    found = sequence_of(sequence)
+    if found is None or in_try or not _worth_staging(found, body, reads, state, held):
+        if found is not None and is_traced(found.length):
+            refuse_try(in_try, "`for`")
+        _run(iter(sequence), body, flags, sequence, (state, held, scratch, in_try))
+        return
+    region = Opened("this loop", [body], state, held, scratch)
+    try:
+        until_known(region, functools.partial(_stage_for, region, found, flags, body))
+    except _NOT_STAGED:
+        if is_traced(found.length) or len(found) > PATIENCE:
+            raise
+        _run(iter(found), body, flags, None, (state, held, scratch, in_try))
+
+
+def _run(items: Any, body: Any, flags: Sequence[Variable], sequence: Any, shared: Any) -> None:
+    """A loop in Python. If a traced flag may have stopped it, it goes on as a staged one."""
+    state, held, scratch, in_try = shared
+    found = sequence_of(sequence)
+    for done, item in enumerate(items, 1):
+        body(item)
+        goes_on = none_of(*[f.get() for f in flags])
+        if not is_traced(goes_on):
+            if goes_on:
+                continue
+            return
+        refuse_try(in_try, "a way out of a `for`")
+        if found is not None:
+            region = Opened("this loop", [body], state, held, scratch)
+            rest = _Tail(found, done)
+            try:
+                until_known(region, functools.partial(_stage_for, region, rest, flags, body))
+                return
+            except _NOT_STAGED:
+                pass
+        for later in items:
+            test = none_of(*[f.get() for f in flags])
+            if_(test, _Bound(body, later), None, state, held, scratch)
+        return
+
+
+class _Tail(Indexable):
+    def __init__(self, part: Indexable, done: int):
+        self.part, self.done = part, done
+        self.length = part.length - done
+
+    def at(self, k: Any) -> Any:
+        return self.part.at(k + self.done)
+
+
+class _Bound:
+    """body(item) as a function without arguments that shows the cells of `body`."""
+
+    def __init__(self, body: Any, item: Any):
+        self.body, self.item = body, item
+        self.__code__, self.__closure__ = body.__code__, body.__closure__
+
+    def __call__(self) -> None:
+        self.body(self.item)
+
+
+def _worth_staging(
+    found: Indexable, body: Any, reads: Sequence[str], state: Sequence[str], held: Sequence[str]
+) -> bool:
+    if is_traced(found.length):
+        return True
+    if found.length <= UNROLLED:
+        return False
+    if isinstance(found, Indexable) and _sequence_traced(found):
+        return True
+    cells = dict(zip(body.__code__.co_freevars, body.__closure__ or (), strict=True))
+    names = {*reads, *state, *held}
+    return any(_holds_traced(Variable(n, cells[n]).get()) for n in names if n in cells)
+
+
+def _sequence_traced(found: Indexable) -> bool:
+    parts = getattr(found, "parts", None) or [getattr(found, "part", None)]
+    return is_traced(getattr(found, "array", None)) or any(
+        _sequence_traced(p) for p in parts if p is not None
+    )
+
+
+def _stage_for(region: Opened, found: Indexable, flags: Sequence[Variable], body: Any) -> None:
+    run = _Round(region, body, at_least_once=not is_traced(found.length) and found.length > 0)
+    direct = isinstance(found, Range) and not is_traced(found.step) and found.step == 1
+
+    def once(k: Any, numbers: Any) -> Any:
+        return run.once(numbers, k if direct else found.at(k))
+
+    def goes_on(numbers: Any) -> Any:
+        region.put(numbers, run.forms)
+        return none_of(*[f.get() for f in flags])
+
+    start, stop = (found.start, found.stop) if direct else (0, found.length)  # type: ignore[attr-defined]
+    options = {"goes_on": goes_on} if flags else {}
+    run.finish(core.fori_loop(start, stop, once, run.start, **options))
+
+
+class _Round:
+    """One round of a staged loop, as a function from the numbers of its state to the next ones."""
+
+    def __init__(self, region: Opened, body: Any, at_least_once: bool):
+        self.region, self.body, self.at_least_once = region, body, at_least_once
+        self.before = region.snapshot()
+        self.start, self.forms = region.take_apart()
+
+    def once(self, numbers: Any, *item: Any) -> Any:
+        region = self.region
+        region.put(numbers, self.forms)
+        region.forget()
+        values = {key: place.get() for key, place in region.keyed()}
+        with region:
+            self.body(*item)
+        after, forms = region.take_apart()
+        self.agree(forms, values)
+        return after
+
+    def agree(self, forms: dict[str, Form], before: dict[str, Any]) -> None:
+        """After a round every variable is what it was before, up to its numbers."""
+        region, again = self.region, False
+        now = {key: place.get() for key, place in region.keyed()}
+        for key, form in forms.items():
+            known = self.forms[key]
+            if form.fits(known) and form.shapes == known.shapes:
+                continue
+            if known is ABSENT:
+                if key.startswith(RESULT) or self.at_least_once:
+                    region.fill(key, now[key])
+                else:
+                    region.lost.add(key)
+                again = True
+                continue
+            if key.startswith(RESULT):
+                advice = "a function that returns from a traced loop must return one type"
+                raise mismatch(
+                    "return", before[key], now[key], "at first", "inside the loop", advice
+                )
+            raise mismatch(
+                key,
+                before[key],
+                now[key],
+                "before the loop",
+                "after one iteration",
+                "give it the later type before the loop, or use another name inside",
+            )
+        if again:
+            raise Again(region)
+
+    def finish(self, numbers: Any) -> None:
+        for place, value in self.before:
+            place.put(value)
+        self.region.put(numbers, self.forms)
+        self.region.forget()
+
+
+def _holds_traced(x: Any, depth: int = 3) -> bool:
+    """Whether a traced value can be reached from `x`."""
+    if is_traced(x):
+        return True
+    if x is NOTHING or x is None or depth == 0 or isinstance(x, np.ndarray | str | int | float):
+        return False
+    deeper: Any = ()
+    if isinstance(x, list | tuple | set | frozenset):
+        deeper = x
+    elif isinstance(x, Mapping):
+        deeper = x.values()
+    elif isinstance(x, FunctionType):
+        deeper = [Variable("", c).get() for c in x.__closure__ or ()]
+    elif isinstance(x, MethodType):
+        deeper = [x.__self__]
+    elif isinstance(x, functools.partial):
+        deeper = [x.func, *x.args, *x.keywords.values()]
+    elif not isinstance(x, type | Tensor) and hasattr(x, "__dict__"):
+        deeper = vars(x).values() if not isinstance(x, type(builtins)) else ()
+    return any(_holds_traced(y, depth - 1) for y in deeper)

@@ -1,0 +1,244 @@
+"""Places that hold state: a variable's cell, a Tensor object, a list or dict, an attribute.
+
+A region that is staged reads its places before, puts the region's own values there, runs the user's code,
+reads what it left, and puts the results back. Objects keep their identity: all names of an array that is
+written into see the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CellType
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import tree
+from ..errors import UndefinedNameError
+from ..primitive import coerce, wrap
+from ..tensor import Staged, Tensor
+
+
+def is_traced(x: Any) -> bool:
+    return isinstance(x, Staged)
+
+
+class _Nothing:
+    """A variable that has no value."""
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+NOTHING = _Nothing()
+
+
+class Undefined:
+    """What a variable holds that only some ways through staged code assign: any use is an error."""
+
+    __slots__ = ("_bs_why",)
+
+    def __init__(self, why: str):
+        self._bs_why = why
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise UndefinedNameError(self._bs_why)
+
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
+_USES = (
+    *_BINARY,
+    *[f"{side}{name}" for side in "ri" for name in _BINARY],
+    *(
+        "neg",
+        "pos",
+        "abs",
+        "invert",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "getitem",
+        "setitem",
+        "len",
+    ),
+    *("iter", "contains", "call", "bool", "float", "int", "index", "complex", "array", "getattr"),
+    *("array_ufunc", "array_function", "enter", "exit", "format"),
+)
+for _use in _USES:
+    setattr(Undefined, f"__{_use}__", _refuse)
+
+
+class Place(Protocol):
+    name: str
+
+    def get(self) -> Any: ...
+    def put(self, value: Any) -> None: ...
+
+
+@dataclass(slots=True)
+class Variable:
+    name: str
+    cell: CellType
+
+    def get(self) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return NOTHING
+
+    def put(self, value: Any) -> None:
+        if value is not NOTHING:
+            self.cell.cell_contents = value
+        elif self.get() is not NOTHING:
+            del self.cell.cell_contents
+
+
+@dataclass(slots=True)
+class Array:
+    """A Tensor that is written into."""
+
+    name: str
+    tensor: Tensor
+
+    def get(self) -> Any:
+        return wrap(self.tensor._v, self.tensor.row)
+
+    def put(self, value: Any) -> None:
+        t = value if isinstance(value, Tensor) else wrap(coerce(value), None)
+        self.tensor.__class__ = type(t)
+        self.tensor._v, self.tensor.row = t._v, t.row
+
+
+@dataclass(slots=True)
+class Container:
+    """A list or dict whose entries are replaced."""
+
+    name: str
+    container: Any
+
+    def get(self) -> Any:
+        return tree.map(lambda leaf: leaf, self.container)
+
+    def put(self, value: Any) -> None:
+        _refill(self.container, value)
+
+
+def _refill(old: Any, new: Any) -> None:
+    """Give a container the contents of another, and so the containers in it."""
+    pairs = enumerate(new) if isinstance(new, list) else new.items()
+    known = dict(enumerate(old)) if isinstance(old, list) else dict(old)
+    if isinstance(old, list):
+        del old[len(new) :]
+        old.extend([None] * (len(new) - len(old)))
+    elif set(old) != set(new):
+        old.clear()
+    for key, value in pairs:
+        before = known.get(key)
+        if isinstance(value, list | dict) and type(before) is type(value):
+            _refill(before, value)
+            value = before
+        old[key] = value
+
+
+@dataclass(slots=True)
+class Attribute:
+    name: str
+    owner: Any
+    attribute: str
+
+    def get(self) -> Any:
+        return getattr(self.owner, self.attribute, NOTHING)
+
+    def put(self, value: Any) -> None:
+        if value is not NOTHING:
+            setattr(self.owner, self.attribute, value)
+        elif self.get() is not NOTHING:
+            delattr(self.owner, self.attribute)
+
+
+# ---- values of places as trees of numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a value is besides its numbers."""
+
+    structure: tree.Structure | None  # None: it has no value
+    fixed: tuple[Any, ...]  # leaves that are no numbers; a number's place holds NUMBER
+    shapes: tuple[tuple[int, ...], ...]
+
+    def fits(self, other: Form) -> bool:
+        return (
+            self.structure == other.structure
+            and len(self.fixed) == len(other.fixed)
+            and all(_same(a, b) for a, b in zip(self.fixed, other.fixed, strict=True))
+        )
+
+    def build(self, numbers: Sequence[Any]) -> Any:
+        if self.structure is None:
+            return NOTHING
+        rest = iter(numbers)
+        return self.structure.unflatten([next(rest) if x is NUMBER else x for x in self.fixed])
+
+
+NUMBER = object()
+ABSENT = Form(None, (), ())
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    try:
+        return type(a) is type(b) and bool(a == b)
+    except Exception:  # objects that cannot be compared are not the same
+        return False
+
+
+def take_apart(value: Any) -> tuple[list[Any], Form]:
+    """The numbers in a value, and all else about it."""
+    if value is NOTHING or isinstance(value, Undefined):
+        return [], ABSENT
+    leaves, structure = tree.flatten(value)
+    numbers = [x for x in leaves if is_number(x)]
+    fixed = tuple([NUMBER if is_number(x) else x for x in leaves])
+    return numbers, Form(structure, fixed, tuple([shape_of(x) for x in numbers]))
+
+
+def is_number(x: Any) -> bool:
+    if isinstance(x, Tensor | np.generic | float | int | complex):
+        return True
+    return isinstance(x, np.ndarray) and x.dtype.kind in "biufc"
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    return x.shape if isinstance(x, Tensor) else np.shape(x)
+
+
+def describe(value: Any) -> str:
+    """A value's type as the messages name it: `float64[3]`, `None`, `a list of 2`."""
+    if value is NOTHING or isinstance(value, Undefined):
+        return "undefined"
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+    if value is None or isinstance(value, str | type):
+        return repr(value)
+    if isinstance(value, list | tuple | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, int | float | complex):
+        return f"the {type(value).__name__} {value!r}"
+    return f"a {type(value).__name__}"
+
+
+def zeros_like(x: Any) -> Any:
+    """A number of the type of `x`, for a place that is not read before it is set."""
+    if isinstance(x, bool | int | float | complex):
+        return type(x)(0)
+    return np.zeros(shape_of(x), x.dtype)[()]

@@ -1,0 +1,161 @@
+"""The regions being staged now, innermost last, and who may write into what there.
+
+Code in a region runs once, on types. A write into something from outside must therefore be part of the
+region's state: it is found when it happens (`Discovered`), and the region is staged again with it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import CellType, SimpleNamespace
+from typing import Any
+
+from .. import trace
+from ..errors import ControlFlowError
+from ..tensor import Staged, Tensor
+from .places import Array, Attribute, Container, Place, Variable
+
+
+class Discovered(BaseException):
+    """An object from outside (or an attribute of one) that a region changes. Not an Exception: users
+    catch those."""
+
+    def __init__(self, region: Region, owner: Any, attribute: str | None, site: Any):
+        super().__init__()
+        self.region, self.owner, self.attribute, self.site = region, owner, attribute, site
+
+
+class Region:
+    """One branch or loop body being staged."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.level = trace._level()  # what is recorded inside has a higher one
+        self.places: list[Place] = []
+        self.held: set[Any] = set()  # ids of objects, and (id, attribute)
+        self.made: dict[int, Any] = {}  # objects created inside
+        self.sites: set[Any] = set()  # lines that write into what they made themselves
+
+    def hold(self, place: Place) -> None:
+        self.places.append(place)
+        self.held.add(_identity(place))
+
+    def __enter__(self) -> Region:
+        self.made = {}
+        stack().append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        stack().pop()
+
+    def learn(self, found: Discovered) -> None:
+        """Hold what was found, unless it died with the failed attempt: then it was made inside."""
+        attribute = found.attribute
+        found.__traceback__ = None
+        if _count_of_owner(found) <= _ALONE:
+            self.sites.add(found.site)
+            return
+        owner, found.owner = found.owner, None
+        if isinstance(owner, CellType):
+            assert attribute is not None
+            self.hold(Variable(attribute, owner))
+        elif attribute is not None:
+            self.hold(Attribute(f"{type(owner).__name__}.{attribute}", owner, attribute))
+        else:
+            self.hold(Array("an array from outside", owner))
+
+
+def _count_of_owner(found: Any) -> int:
+    return sys.getrefcount(found.owner)
+
+
+_ALONE = _count_of_owner(SimpleNamespace(owner=object()))
+
+
+_local = threading.local()
+
+
+def stack() -> list[Region]:
+    try:
+        return _local.regions
+    except AttributeError:
+        _local.regions = []
+        return _local.regions
+
+
+def in_region() -> bool:
+    return bool(stack())
+
+
+def _identity(place: Place) -> Any:
+    if isinstance(place, Array):
+        return id(place.tensor)
+    if isinstance(place, Container):
+        return id(place.container)
+    if isinstance(place, Attribute):
+        return id(place.owner), place.attribute
+    assert isinstance(place, Variable)
+    return id(place.cell), place.name
+
+
+def made(x: Any) -> Any:
+    """Note that `x` was created here."""
+    regions = stack()
+    if regions:
+        regions[-1].made[id(x)] = x
+    return x
+
+
+def check_write(x: Any, attribute: str | None = None) -> None:
+    """Before `x` (or an attribute of it) is changed: every region between its creation and here holds it."""
+    regions = stack()
+    if not regions:
+        return
+    key = id(x) if attribute is None else (id(x), attribute)
+    for start, region in enumerate(reversed(regions)):  # the outermost region it was not made in
+        if id(x) in region.made or _recorded_in(x, region):
+            inside = regions[len(regions) - start :]
+            break
+    else:
+        inside = regions
+    for region in inside:
+        if key in region.held:
+            continue
+        if attribute is None and not isinstance(x, Tensor):
+            raise ControlFlowError(
+                f"{region.what} changes a {type(x).__name__} from outside it, which staging cannot follow. "
+                + _ADVICE.get(type(x), "Keep what changes in local variables")
+            )
+        site = _site(), attribute
+        if site not in region.sites:
+            raise Discovered(region, x, attribute, site)
+
+
+def rebinding(f: Any, *names: str) -> None:
+    """Before a function binds variables of the one around it; `f` refers to them."""
+    if in_region():
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__, strict=True))
+        for name in names:
+            check_write(cells[name], name)
+
+
+def _site() -> tuple[Any, int]:
+    """The line of the user's that is running."""
+    frame: Any = sys._getframe(2)
+    while frame.f_globals.get("__name__", "").startswith("backsolve."):
+        frame = frame.f_back
+    return frame.f_code, frame.f_lineno
+
+
+_ADVICE: dict[type, str] = {
+    list: "Write into an array of fixed length, `y = np.zeros(n)` and `y[i] = v`, instead of "
+    "letting a list grow",
+    dict: "Give the dict all its keys before, in the function that has the loop",
+}
+
+
+def _recorded_in(x: Any, region: Region) -> bool:
+    if not isinstance(x, Staged) or id(x) in region.held:
+        return False
+    return bool(x._v.recorder.level > region.level)

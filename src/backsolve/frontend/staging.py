@@ -1,0 +1,176 @@
+"""What branches and loops share: opening a region on a function's variables, and trying until it is known
+all that the region changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import CellType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..errors import ControlFlowError
+from ..tensor import Tensor
+from .places import (
+    ABSENT,
+    NOTHING,
+    Array,
+    Container,
+    Form,
+    Place,
+    Undefined,
+    Variable,
+    describe,
+    is_number,
+    take_apart,
+    zeros_like,
+)
+from .scope import Discovered, Region
+from .writes import tensor_in_cell
+
+
+class Again(BaseException):
+    """Stage a region again: more is known of it now."""
+
+    def __init__(self, region: Region):
+        super().__init__()
+        self.region = region
+
+
+class Opened(Region):
+    """A region on the variables that two or more nested functions share."""
+
+    def __init__(
+        self,
+        what: str,
+        functions: Sequence[FunctionType | None],
+        state: Sequence[str],
+        held: Sequence[str],
+        scratch: Sequence[str],
+    ):
+        super().__init__(what)
+        self.cells: dict[str, CellType] = {}
+        for f in functions:
+            if f is not None:
+                names = f.__code__.co_freevars
+                self.cells.update(zip(names, f.__closure__ or (), strict=True))
+        self.scratch = [Variable(n, self.cell(n)) for n in scratch]
+        self.fills: dict[str, tuple[list[Any], Form]] = {}  # for variables without a value at first
+        self.lost: set[str] = set()  # variables that only some ways assign
+        for name in state:
+            self.hold(Variable(name, self.cell(name)))
+        for name in held:
+            self.hold_value_of(name)
+
+    def cell(self, name: str) -> CellType:
+        if name not in self.cells:
+            raise ControlFlowError(
+                f"{self.what} assigns the global name `{name}`, which staging cannot follow; pass it as an "
+                "argument and return it"
+            )
+        return self.cells[name]
+
+    def hold_value_of(self, name: str) -> None:
+        """The place behind a name that is written into: the object itself, if it can change."""
+        cell = self.cells.get(name)
+        if cell is None:
+            return  # a name from outside the function: found when it is written into
+        variable = Variable(name, cell)
+        value = variable.get()
+        place: Place | None = variable
+        if isinstance(value, np.ndarray) and is_number(value):
+            place = Array(name, tensor_in_cell(cell, name))
+        elif isinstance(value, Tensor) and value.ndim:
+            place = Array(name, value)
+        elif isinstance(value, list | dict):
+            place = Container(name, value)
+        elif not (value is NOTHING or is_number(value) or isinstance(value, tuple)):
+            place = None  # an object: its attributes are found when they are set
+        if place is not None:
+            self.hold(place)
+
+    # ---- values
+
+    def snapshot(self) -> list[tuple[Place, Any]]:
+        return [(p, p.get()) for p in [*self.places, *self.scratch]]
+
+    def take_apart(self) -> tuple[dict[str, Any], dict[str, Form]]:
+        """The numbers in all places, by name, and the forms of all places."""
+        numbers: dict[str, Any] = {}
+        forms: dict[str, Form] = {}
+        for key, place in self.keyed():
+            if key in self.lost:
+                continue
+            parts, form = take_apart(place.get())
+            if form is ABSENT and key in self.fills:
+                parts, form = self.fills[key]
+            forms[key] = form
+            numbers[key] = parts[0] if len(parts) == 1 else parts
+        return numbers, forms
+
+    def put(self, numbers: dict[str, Any], forms: dict[str, Form]) -> None:
+        for key, place in self.keyed():
+            if key in self.lost:
+                place.put(Undefined(self.why_lost(key)))
+                continue
+            form = forms[key]
+            parts = [numbers[key]] if len(form.shapes) == 1 else numbers[key]
+            place.put(form.build(parts))
+
+    def forget(self) -> None:
+        """Temporaries of a region have no meaning outside."""
+        for variable in self.scratch:
+            variable.put(NOTHING)
+
+    def keyed(self) -> list[tuple[str, Place]]:
+        """The places under names that differ."""
+        keys: dict[str, Place] = {}
+        for place in self.places:
+            key, k = place.name, 1
+            while key in keys:
+                k += 1
+                key = f"{place.name} ({k})"
+            keys[key] = place
+        return list(keys.items())
+
+    def why_lost(self, key: str) -> str:
+        return f"`{key}` is assigned in only some ways through {self.what}; assign it before"
+
+    def fill(self, key: str, like: Any) -> None:
+        """Let a variable that has no value yet start as zeros of the type it gets."""
+        parts, form = take_apart(like)
+        self.fills[key] = ([zeros_like(x) for x in parts], form)
+
+
+def until_known(region: Opened, attempt: Callable[[], Any]) -> Any:
+    """Run `attempt` until nothing new turns up; whenever it fails, everything is put back first."""
+    for _ in range(100):
+        before = region.snapshot()
+        lesson = None
+        try:
+            return attempt()
+        except (Again, Discovered) as found:
+            if found.region is not region:
+                _put_back(before)
+                raise
+            lesson = found
+        except BaseException:
+            _put_back(before)
+            raise
+        _put_back(before)
+        if isinstance(lesson, Discovered):
+            region.learn(lesson)
+    raise ControlFlowError(f"{region.what} changes more than staging can follow")
+
+
+def _put_back(before: list[tuple[Place, Any]]) -> None:
+    for place, value in before:
+        place.put(value)
+
+
+def mismatch(
+    name: str, a: Any, b: Any, where_a: str, where_b: str, advice: str
+) -> ControlFlowError:
+    return ControlFlowError(
+        f"`{name}` is {describe(a)} {where_a} and {describe(b)} {where_b}; {advice}"
+    )

@@ -1,0 +1,190 @@
+"""Runtime of `x[i] = v`, `x.a[i] += v` and `x += v`.
+
+A Tensor that is written into stays the same object. A NumPy array that gets a traced value becomes a Tensor,
+which the caller binds to its name; that is refused if somebody else could still see the array.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import sys
+from collections.abc import Callable
+from types import CellType
+from typing import Any
+
+import numpy as np
+
+from ..errors import ControlFlowError, InPlaceError
+from ..primitive import wrap
+from ..tensor import Staged, Tensor
+from .places import is_traced
+from .scope import check_write, in_region, made
+
+slice = builtins.slice
+Step = tuple[str, Any]
+
+
+def store(value: Any, root: Any, *steps: Step) -> Any:
+    """root.a[i]… = value; the root, or what its name is to be bound to."""
+    return _store(root, steps, value, sys.getrefcount(root) > _REFERENCES)
+
+
+def update(op: str, value: Any, is_thunk: bool, root: Any, *steps: Step) -> Any:
+    """root.a[i]… op= value"""
+    place = root
+    for step in steps:
+        place = _get(place, step)
+    value = value() if is_thunk else value
+    if isinstance(place, np.ndarray) and (in_region() or is_traced(value)):
+        op = op.removeprefix("i")  # a slice of an array would be changed here and now
+    new = getattr(operator, op)(place, value)
+    return _store(root, steps, new, sys.getrefcount(root) > _REFERENCES)
+
+
+def in_place(op: str, x: Any, value: Any) -> Any:
+    """x op= value"""
+    if isinstance(x, Tensor):
+        if x.ndim:
+            check_write(x)
+    elif isinstance(x, np.ndarray):
+        if in_region() or is_traced(value):
+            if x.ndim == 0:
+                return getattr(operator, op.removeprefix("i"))(x, value)
+            x = _promoted(x, sys.getrefcount(x) > _REFERENCES_IN_PLACE)
+    elif isinstance(x, list | dict | set) and in_region():
+        check_write(x)
+    return getattr(operator, op)(x, value)
+
+
+def _get(x: Any, step: Step) -> Any:
+    kind, key = step
+    return x[key] if kind == "[" else getattr(x, key)
+
+
+def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool) -> Any:
+    """Write behind `steps`, and give back what stands for `x` now."""
+    (kind, key), rest = steps[0], steps[1:]
+    if rest:
+        child = _get(x, steps[0])
+        new = _store(child, rest, value, True)
+        if new is child and not (isinstance(x, Tensor) and kind == "["):
+            return x  # changed in place
+        value = new
+    if kind == ".":
+        if in_region():
+            check_write(x, key)
+        setattr(x, key, value)
+        return x
+    if isinstance(x, Tensor):
+        check_write(x)
+        _refuse_slice(x)
+        x[key] = value
+        return x
+    if isinstance(x, np.ndarray) and (in_region() or _holds_traced(key) or _holds_traced(value)):
+        x = _promoted(x, aliased)
+        x[key] = value
+        return x
+    if in_region():
+        check_write(x)
+    x[key] = value
+    return x
+
+
+def _holds_traced(x: Any) -> bool:
+    if is_traced(x):
+        return True
+    if isinstance(x, list | tuple):
+        return any(_holds_traced(y) for y in x)
+    if isinstance(x, slice):
+        return any(is_traced(y) for y in (x.start, x.stop, x.step))
+    return False
+
+
+def _promoted(a: np.ndarray[Any, Any], aliased: bool) -> Tensor:
+    """A Tensor with the values of an array, to take the array's place."""
+    if aliased or _has_shared_base(a):
+        raise InPlaceError(
+            "a traced value is written into a NumPy array that has other names too, or is a slice of "
+            "another; they would not see the write. Make it a tensor where it is created: y = bs.tensor(y)"
+        )
+    return wrap(a.copy(), None)
+
+
+def _has_shared_base(a: np.ndarray[Any, Any]) -> bool:
+    """Whether an array shows memory that somebody else knows too."""
+    return a.base is not None and sys.getrefcount(a.base) > _REFERENCES_OF_BASE
+
+
+def tensor_in_cell(cell: CellType, name: str) -> Tensor:
+    """The array in a variable, as a Tensor that takes its place."""
+    aliased = _references(cell) > _REFERENCES_IN_CELL
+    cell.cell_contents = tensor = _promoted(cell.cell_contents, aliased)
+    return tensor
+
+
+def _refuse_slice(x: Tensor) -> None:
+    """NumPy's slices share memory, a Tensor's do not: a write into one would be lost."""
+    if isinstance(x, Staged):
+        call = x._v.recorder.calls.get(x._v)
+        sliced = call is not None and call.primitive.name == "slice"
+    else:
+        sliced = isinstance(x._v, np.ndarray) and _has_shared_base(x._v)
+    if sliced:
+        raise InPlaceError(
+            "this writes into a slice of a tensor, which is a value of its own: the tensor would not change. "
+            "Write into the tensor itself, x[i, j] = v; or into a copy, row = x[i].copy()"
+        )
+
+
+# How many references a variable's value has when no other name knows it; counted, since it depends on
+# the version of Python.
+
+
+def _references(cell: CellType) -> int:
+    return sys.getrefcount(cell.cell_contents)
+
+
+def _count(value: Any, root: Any, *steps: Step) -> int:
+    return sys.getrefcount(root)
+
+
+def _count_in_place(op: str, x: Any, value: Any) -> int:
+    return sys.getrefcount(x)
+
+
+def _measure() -> tuple[int, int, int]:
+    x = np.zeros(1)
+
+    def inner() -> tuple[int, int]:
+        nonlocal x
+        return _count(None, x, ("[", 0)), _count_in_place("", x, None)
+
+    return *inner(), _references(inner.__closure__[0])  # type: ignore[index]
+
+
+_view = np.zeros(2)[:1]
+_REFERENCES_OF_BASE = sys.getrefcount(_view.base)
+_REFERENCES, _REFERENCES_IN_PLACE, _REFERENCES_IN_CELL = _measure()
+
+
+def raised(error: Any) -> Any:
+    """What `raise` raises: in staged code it cannot depend on the values."""
+    if in_region():
+        return ControlFlowError(
+            f"`raise` ({error!r}) stands under a condition on traced values: compiled code cannot raise it. "
+            "Check before the compiled function is called, or return a flag"
+        )
+    return error
+
+
+def fresh(create: Callable[..., Any]) -> Callable[..., Any]:
+    """np.zeros and its like inside compiled code: an array that may be given traced values."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        a = create(*args, **kwargs)
+        if isinstance(a, np.ndarray) and a.dtype.kind in "biufc" and a.ndim:
+            return made(wrap(a, None))
+        return made(a)
+
+    return run

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
+from .control.calls import call_with_rule
 from .errors import DroppedDerivativeError, ShapeError, StructureError
 from .joint import record_joint
 from .operators import Custom
@@ -15,6 +16,7 @@ from .primitive import primitive as write_row
 from .primitive import wrap
 from .solve import back_substitute
 from .tensor import Staged, Tensor, leaf_row
+from .trace import is_in_region
 
 
 class Context:
@@ -64,9 +66,12 @@ class Function:
                     f"{cls.__name__}.apply got a Tensor that varies inside a {type(a).__name__}; "
                     "pass each Tensor as an argument of its own"
                 )
-        for a in args:
-            if isinstance(a, Staged):
-                a.detach()  # a Program that is being recorded hears of a derivative of its own
+        if any(isinstance(a, Staged) for a in args):
+            if is_in_region():
+                return cls._call(args)
+            for a in args:
+                if isinstance(a, Staged):
+                    a._v.recorder.has_own_derivative = True  # a Program being recorded hears of it
         ctx = Context()
         places = [k for k, a in enumerate(args) if _varies(a)]
         if not places:
@@ -88,45 +93,86 @@ class Function:
         types = [(y.shape, y.dtype) for y in raw]
 
         def operator_of(values: Sequence[Any], record: bool) -> Custom:
-            context = ctx
-            if record:  # run forward again so that whatever it keeps knows its own rows
-                context = Context()
-                again = list(args)
-                for k, v in zip(places, values, strict=True):
-                    again[k] = v
-                cls.forward(context, *again)
-
-            def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
-                full = [np.zeros(*t) if c is None else c for c, t in zip(cts, types, strict=True)]
-                grads = cls.backward(
-                    context, *[c if isinstance(c, Tensor) else wrap(c, None) for c in full]
-                )
-                grads = grads if isinstance(grads, tuple) else (grads,)
-                if len(grads) != len(args):
-                    raise StructureError(
-                        f"{cls.__name__}.backward must return one gradient per input of forward: "
-                        f"expected {len(args)}, got {len(grads)}"
-                    )
-                return tuple(
-                    _checked(_plain(grads[k], record), args[k].shape, cls.__name__) for k in places
-                )
-
-            def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-                if hasattr(cls, "jvp"):
-                    tangents: list[Any] = [np.zeros(np.shape(_value(a))) for a in args]
-                    for k, t in zip(places, ts, strict=True):
-                        tangents[k] = tangents[k] if t is None else t
-                    out = cls.jvp(context, *tangents)
-                    return tuple(
-                        _plain(t, record) for t in (out if isinstance(out, tuple) else (out,))
-                    )
-                return _transpose(pull, types, ts, record)
-
-            return Custom(push, pull, name=cls.__name__)
+            again = list(args)
+            for k, v in zip(places, values, strict=True):
+                again[k] = v
+            return Custom(
+                *cls._rule(again, places, types, None if record else ctx), name=cls.__name__
+            )
 
         rows = [args[k].row for k in places]
         made = record_joint(cls.__name__, operator_of, [args[k]._v for k in places], rows, raw)
         for k, y in zip(values_at, made, strict=True):
+            outputs[k] = y
+        return tuple(outputs) if several else outputs[0]
+
+    @classmethod
+    def _rule(
+        cls, args: Sequence[Any], places: Sequence[int], types: Any, ctx: Context | None
+    ) -> tuple[Any, Any]:
+        """push and pull at these arguments, of which those at `places` vary.
+
+        Without a context, forward is run again so that whatever it keeps knows its own rows.
+        """
+        record = ctx is None
+        context = Context() if ctx is None else ctx
+        if record:
+            cls.forward(context, *args)
+
+        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+            full = [np.zeros(*t) if c is None else c for c, t in zip(cts, types, strict=True)]
+            grads = cls.backward(
+                context, *[c if isinstance(c, Tensor) else wrap(c, None) for c in full]
+            )
+            grads = grads if isinstance(grads, tuple) else (grads,)
+            if len(grads) != len(args):
+                raise StructureError(
+                    f"{cls.__name__}.backward must return one gradient per input of forward: "
+                    f"expected {len(args)}, got {len(grads)}"
+                )
+            return tuple(
+                _checked(_plain(grads[k], record), getattr(args[k], "shape", ()), cls.__name__)
+                for k in places
+            )
+
+        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+            if hasattr(cls, "jvp"):
+                tangents: list[Any] = [np.zeros(np.shape(_value(a))) for a in args]
+                for k, t in zip(places, ts, strict=True):
+                    tangents[k] = tangents[k] if t is None else t
+                out = cls.jvp(context, *tangents)
+                return tuple(_plain(t, record) for t in (out if isinstance(out, tuple) else (out,)))
+            return _transpose(pull, types, ts, record)
+
+        return push, pull
+
+    @classmethod
+    def _call(cls, args: Sequence[Any]) -> Any:
+        """In a loop or branch that is being recorded: a call that remembers this rule."""
+        tensors = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
+        forms: list[tuple[bool, list[int], int]] = []
+
+        def filled(values: Sequence[Any]) -> list[Any]:
+            full = list(args)
+            for k, v in zip(tensors, values, strict=True):
+                full[k] = v
+            return full
+
+        def run(*values: Any) -> list[Any]:
+            result = cls.forward(Context(), *filled(values))
+            outputs = list(result) if isinstance(result, tuple) else [result]
+            at = [k for k, y in enumerate(outputs) if y is not None]
+            forms[:] = [(isinstance(result, tuple), at, len(outputs))]
+            return [outputs[k] for k in at]
+
+        def rule(inputs: Sequence[Any], places: Sequence[int]) -> Any:
+            return cls._rule(filled(inputs), [tensors[k] for k in places], types, None)
+
+        found = call_with_rule(cls.__name__, run, [args[k] for k in tensors], rule)
+        types = [(y.shape, y.dtype) for y in found]
+        several, at, size = forms[0]
+        outputs: list[Any] = [None] * size
+        for k, y in zip(at, found, strict=True):
             outputs[k] = y
         return tuple(outputs) if several else outputs[0]
 

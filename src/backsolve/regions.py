@@ -129,6 +129,8 @@ class Callee:
     types: list[Type] = field(default_factory=list)  # of its outputs
     program: Program | None = None  # None while it is being recorded
     is_recursive: bool = False  # its body calls it, perhaps through others
+    # (inputs, which vary) -> (push, pull), where it has a derivative of its own (bs.Function)
+    own: Any = None
 
     extends: Extends | None = None
     derivatives: dict[Any, Any] = field(default_factory=dict)  # as they are needed

@@ -26,6 +26,7 @@ from .errors import (
 from .ir import Shape, Var
 from .primitive import ARRAY_FUNCTIONS, FUNCTIONS, PRIMITIVES, UFUNCS, P, Primitive, hooks, wrap
 from .row import NOTHING, Row
+from .trace import is_in_region
 
 
 class _Leaf(Primitive):
@@ -207,6 +208,8 @@ class Tensor:
     def detach(self) -> Tensor:
         if type(self._v) is Var:
             self._v.recorder.has_own_derivative = True
+            if is_in_region():  # it is differentiated later, from what was recorded
+                return P.detach(self)
         return wrap(self._v, None)
 
     # ---- leaving the world of derivatives

@@ -175,6 +175,10 @@ def stage_region(
     return recorder.program(inputs, results)
 
 
+def is_in_region() -> bool:
+    return bool(_active.regions)
+
+
 def innermost_region() -> Recorder | None:
     return _active.regions[-1] if _active.regions else None
 

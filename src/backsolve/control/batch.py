@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import evaluate_batched_as
+from ..errors import UnsupportedError
 from ..ir import STACK, Program, Type, Var, type_of
 from ..primitives.batching import spread
 from ..primitives.control import BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, RegionPrimitive
@@ -241,6 +242,13 @@ def _nothing(program: Program) -> Program:
     return Program(inputs, tuple(constants), tuple(equations), outputs)
 
 
+def _no_rule(args: Any, places: Any) -> Any:
+    raise UnsupportedError(
+        "a bs.Function in a loop or branch under vmap can be differentiated inside vmap only: "
+        "write vmap(grad(f)) instead of grad(vmap(f))"
+    )
+
+
 def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -> Results:
     key = ("batch", size, tuple(flags))
     found = callee.derivatives.get(key)
@@ -248,7 +256,8 @@ def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -
         assert callee.program is not None
         types = [batched_type(t, size) for t in callee.types]
         outs = [True] * len(types)
-        found = Callee(f"{callee.name}[{size}]", types, None, callee.is_recursive)
+        own = None if callee.own is None else _no_rule
+        found = Callee(f"{callee.name}[{size}]", types, None, callee.is_recursive, own)
         callee.derivatives[key] = found
         found.program = _in_region(
             lambda *xs: evaluate_batched_as(callee.program, xs, flags, size, outs),  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from ..errors import RecursionTypeError
+from ..errors import DroppedDerivativeError, RecursionTypeError
 from ..ir import Program, Type
 from ..primitives.control import CALL
 from ..regions import Callee
@@ -173,3 +173,25 @@ def _closed(region: Region, captured: list[Any]) -> Program:
         mine = [v for v, d in zip(region.variables, region.captured, strict=True) if _same(c, d)]
         inputs.append(mine[0] if mine else Var(type_of_leaf(c)))
     return region.with_inputs(inputs)
+
+
+def call_with_rule(
+    name: str, f: Callable[..., list[Any]], args: list[Any], rule: Callable[..., Any]
+) -> list[Any]:
+    """f(*args) inside a region, as a call that keeps a derivative of its own: `rule(inputs)` -> (push, pull).
+
+    All of `args` are staged, or arrays; f gives a list of values.
+    """
+    region = Region(f, [type_of_leaf(x) for x in args], innermost_region())
+    n = len(args)
+
+    def own(inputs: list[Any], places: list[int]) -> Any:
+        if any(k >= n for k in places):
+            raise DroppedDerivativeError(
+                f"{name}.forward uses a Tensor that needs a gradient but is not one of its arguments; "
+                "pass it to apply()"
+            )
+        return rule(inputs[:n], places)
+
+    callee = Callee(name, region.outputs, region.with_inputs(region.variables), own=own)
+    return CALL(*args, *region.captured, region=callee)

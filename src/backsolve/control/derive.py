@@ -132,6 +132,8 @@ def _blank(t: Type, equations: list[Equation], constants: list[Any]) -> Var:
 
 
 def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list[bool]) -> Pair:
+    if callee.own is not None:
+        return callee.own(args, places)
     m = len(varies)
 
     def push(ts: Sequence[Any]) -> tuple[Any, ...]:
@@ -173,7 +175,12 @@ def _pushed(callee: Callee, varying: tuple[bool, ...]) -> Any:
         ahead = [strong(t) for t in pick(types, flags)]
         extends = Extends(callee, tuple(range(len(varying))), tuple(range(len(types))))
         found = callee.derivatives[key] = Callee(
-            f"{callee.name}'", [*types, *ahead], None, callee.is_recursive, extends, flags=flags
+            f"{callee.name}'",
+            [*types, *ahead],
+            None,
+            callee.is_recursive,
+            extends=extends,
+            flags=flags,
         )
         found.program = with_tangents(callee.program, varying, flags)
     return found

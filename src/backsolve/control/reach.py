@@ -38,7 +38,7 @@ def reach_region(name: str, region: Any, varying: Sequence[bool]) -> list[bool]:
         each = [reach(p, varying[1:]) for p in region.branches]
         found = [any(flags) for flags in zip(*each, strict=True)]
     elif isinstance(region, Callee):
-        known = region.program is not None and not region.is_recursive
+        known = region.program is not None and not region.is_recursive and region.own is None
         found = (
             reach(region.program, varying)  # type: ignore[arg-type]
             if known

@@ -342,3 +342,5 @@ cast_discrete = elementwise(
 
 # The same value under a new row: what a nested differentiation varies, and what x.copy() returns.
 alias = elementwise("alias", lambda a: a, (ONE,), kind=Unary, text="{0}", code="{0}")
+# The same value, constant from here on: how a region remembers a stop_gradient.
+detach = elementwise("detach", lambda a: a, text="{0}", code="{0}")

@@ -167,13 +167,14 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     "float_power": lambda a, b: np.power(_double(a), _double(b)),
     "logaddexp2": _logaddexp2,
     "real": lambda a: a,
+    "detach": lambda a: a,
     "conjugate": lambda a: a,
     "logit": lambda a: np.log(a / (1 - a)),
     "ndtr": lambda a: 0.5 * _erfc(a * float(-np.sqrt(0.5))),
 }
 
 
-ANY_KIND = {"fmax", "fmin", "float_power", "logsumexp", "norm", "xlogy", "xlog1py"}
+ANY_KIND = {"detach", "fmax", "fmin", "float_power", "logsumexp", "norm", "xlogy", "xlog1py"}
 
 
 def _erfc(x: Any) -> Any:

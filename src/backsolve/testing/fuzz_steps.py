@@ -103,7 +103,7 @@ AT_EQUAL = {"maximum", "minimum", "fmax", "fmin", "equal", "not_equal", "less", 
 AT_EQUAL |= {"greater", "greater_equal"}
 AT_INTEGERS = {"floor", "ceil", "trunc", "rint"}
 DIVIDES = {"divide", "floor_divide", "remainder", "fmod", "arctan2"}
-LEFT_OUT = {"nextafter", "spacing", "alias", "cast", "cast_discrete", "where", "clip"}
+LEFT_OUT = {"nextafter", "spacing", "alias", "detach", "cast", "cast_discrete", "where", "clip"}
 ELEMENTWISE = sorted(n for n, p in PRIMITIVES.items() if p.elementwise and n not in LEFT_OUT)
 
 

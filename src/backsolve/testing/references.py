@@ -131,6 +131,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "attention": _attention,
     "attention_adjoint": _attention_adjoint,
     "alias": lambda a: np.array(a),
+    "detach": lambda a: np.array(a),
     "cast": lambda a, dtype: np.array(a, dtype),
     "cast_discrete": lambda a, dtype: np.array(a, dtype),
     "digamma": special.digamma,

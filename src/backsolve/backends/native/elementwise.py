@@ -92,6 +92,7 @@ _MIXED: dict[str, Callable[..., Register]] = {
     "cast": _cast,
     "cast_discrete": _cast,
     "alias": _cast,
+    "detach": _cast,
     "where": _where,
     "ldexp": _ldexp,
 }

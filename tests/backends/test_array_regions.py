@@ -7,8 +7,8 @@ import backsolve as bs
 import backsolve.numpy as bnp
 from backsolve.backends.native.compile import compile_program
 from backsolve.ir import Equation, Program, Type, Var, type_of
-from backsolve.primitive import Primitive
-from backsolve.regions import Branches, Loop
+from backsolve.primitives.control import BRANCH, LOOP
+from backsolve.regions import INDEX, Branches, Loop
 from backsolve.rewrite import rewrite_for_machines
 from backsolve.trace import evaluate, stage
 
@@ -46,18 +46,19 @@ class Outline:
     def loop(self, loop, *inputs):
         return self.add(LOOP, inputs, {"region": loop}, loop.outputs())
 
-    def branch(self, which, *inputs, programs):
-        region = Branches(tuple(programs))
+    def branch(self, which, *inputs, branches):
+        region = Branches(tuple(branches))
         return self.add(BRANCH, (which, *inputs), {"region": region}, region.outputs())
 
     def program(self, *outputs):
+        """Bare numbers become arrays: a compiled program returns no Python integers."""
+        outputs = [
+            self.run(lambda n: n + np.zeros((), np.int64), a) if type_of(a).dtype.kind == "i" else a
+            for a in outputs
+        ]
         return Program(
             tuple(self.inputs), tuple(self.constants), tuple(self.equations), tuple(outputs)
         )
-
-
-LOOP = Primitive("loop", None)
-BRANCH = Primitive("branch", None)
 
 
 def types_of(*values):
@@ -66,9 +67,6 @@ def types_of(*values):
 
 def staged(f, types):
     return rewrite_for_machines(stage(f, types)[0])
-
-
-INDEX = Type((), np.dtype(np.int64))
 
 
 def body_of(f, carried, fixed=(), entries=()):
@@ -103,7 +101,7 @@ def loop_meaning(loop, inputs):
     entries = [{} for _ in made]
     rounds = 0
     while count is None or rounds < count:
-        k = np.int64(int(count) - 1 - rounds if loop.reverse else rounds)
+        k = int(count) - 1 - rounds if loop.reverse else rounds
         if loop.goes_on is not None and not meaning(loop.goes_on, [k, *carried, *fixed])[0]:
             break
         results = meaning(loop.body, [k, *carried, *fixed, *[s[k] for s in sequences]])
@@ -371,7 +369,7 @@ def test_branches(which):
     A, x = rng.normal(size=(20, 20)), rng.normal(size=20)
     programs = branches_of([A, x], lambda A, x: [A @ x, 0.0], lambda A, x: [x, x.sum()])
     out = Outline(which, A, x)
-    results = out.branch(*out.inputs, programs=programs)
+    results = out.branch(*out.inputs, branches=programs)
     check(out.program(*results), which, A, x)
 
 
@@ -380,7 +378,7 @@ def test_one_of_many_branches():
     functions = [lambda x, n=n: x * n for n in range(5)]
     programs = branches_of([x], *functions)
     out = Outline(np.asarray(0, np.int32), x)
-    results = out.branch(*out.inputs, programs=programs)
+    results = out.branch(*out.inputs, branches=programs)
     native = compile_program(out.program(*results))
     for n in range(5):
         np.testing.assert_array_equal(native.call(np.asarray(n, np.int32), x), x * n)
@@ -397,7 +395,7 @@ def test_a_branch_in_a_loop_updates_in_place():
     programs = branches_of(
         [np.int64(0), x], lambda k, x: [x, 0.5], lambda k, x: [updated(x, k, x[k + 1]), x[k]]
     )
-    y, z = body.branch(which, k, x_, programs=programs)
+    y, z = body.branch(which, k, x_, branches=programs)
     out = Outline(x)
     results = out.loop(Loop(body.program(y, z), 1, 0, 0, count=100), out.inputs[0])
     assert not long_loops(check(out.program(*results), x))
@@ -409,8 +407,25 @@ def test_a_branch_leaves_what_is_read_later():
     k, x_ = body.inputs
     which = body.run(lambda k, x: x[2 * k] > 0, k, x_)
     programs = branches_of([np.int64(0), x], lambda k, x: x, lambda k, x: updated(x, k, x[k + 1]))
-    (y,) = body.branch(which, k, x_, programs=programs)
+    (y,) = body.branch(which, k, x_, branches=programs)
     z = body.run(lambda x, y: (x * y).sum(), x_, y)
     out = Outline(x)
     results = out.loop(Loop(body.program(y, z), 1, 0, 0, count=10), out.inputs[0])
     check(out.program(*results), x)
+
+
+# ---- Python's integers
+
+
+def test_counters_that_are_pythons_own():
+    x = rng.normal(size=100)
+    f = bs.jit(lambda x: bs.fori_loop(0, 9, lambda i, s: (s[0] * x + i, s[1] + 2 * i), (x, 3))[0])
+    eager = bs.fori_loop(0, 9, lambda i, s: (s[0] * x + i, s[1] + 2 * i), (x, 3))[0]
+    np.testing.assert_allclose(f(x), eager, rtol=1e-13)
+    assert f.stats()["specialisations"][0]["native"]
+
+
+def test_a_counter_that_outgrows_64_bits():
+    f = bs.jit(lambda x: bs.fori_loop(0, 99, lambda i, s: (s[0] + s[1], 3 * s[1]), (x, 1))[0])
+    with pytest.raises(OverflowError, match="64 bits"):
+        f(np.zeros(1000))

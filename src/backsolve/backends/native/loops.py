@@ -18,7 +18,7 @@ from .elementwise import FUNCTIONS, combine, emit, start_of
 from .failure import CODE, FINE, fail_if
 from .fastmath import builder_in
 from .narrowing import Narrow, loop_in_blocks, narrow_dtypes
-from .numbers.integer import REFUSED, while_
+from .numbers.integer import OUTGROWS, REFUSED, while_
 from .numbers.registers import (
     BOOL,
     convert,
@@ -247,7 +247,9 @@ class Emitter:
         out = e.outputs[0]
         args = [convert(b, v, t, out.dtype) for v, t in inputs]
         slot = self._flag(b, self.kernel.refusals[out])
-        b.store(b.or_(b.load(slot), REFUSED[e.primitive.name][2](b, *args)), slot)
+        name = e.primitive.name
+        test = OUTGROWS[name] if name in OUTGROWS else REFUSED[name][2]
+        b.store(b.or_(b.load(slot), test(b, *args)), slot)
 
     def _flag(self, b: ir.IRBuilder, code: int) -> ir.Value:
         if code not in self.flags:

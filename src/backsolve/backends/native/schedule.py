@@ -17,6 +17,7 @@ from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from ...operators.slice import key_of
 from .accumulate import count_uses, defer, lower_sum
 from .attention import LOWER as ATTENTION
+from .bounds import ANY, EXACT, OVERFLOW, bounds_after, is_python_integer
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
 from .contraction import lower_contraction
@@ -24,7 +25,7 @@ from .failure import Failures
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
-from .numbers.integer import REFUSED
+from .numbers.integer import OUTGROWS, REFUSED
 from .recompute import compute_again
 from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
@@ -106,6 +107,9 @@ class Schedule:
     def fail(self, kind: type[Exception], message: str) -> int:
         """The code with which a step makes the program raise this exception."""
         return self.failures.code(kind, message)
+
+    def unsupported(self, what: str) -> Exception:
+        return Unsupported(what)
 
     # ---- buffers
 
@@ -314,7 +318,7 @@ class Schedule:
             return
         if not all(fits(a, e) for a in e.inputs):
             raise Unsupported(f"{name} with a Python number that its dtype cannot hold")
-        if e.outputs[0].type.weak and e.outputs[0].dtype.kind in "iu":
+        if is_python_integer(e) and name not in (*EXACT, *OUTGROWS):
             raise Unsupported(f"{name} of Python integers, which have no bounds,")
         if not defer(self, e) and not (name == "add" and lower_sum(self, e)):
             self.lower_now(e)
@@ -340,6 +344,11 @@ class Schedule:
         kernel.statements.append(e)
         kernel.made.add(out)
         self.home[out] = at
+        bounds = bounds_after(self, e)
+        if bounds != ANY:
+            self.ranges[out] = bounds
+        elif is_python_integer(e) and e.primitive.name in OUTGROWS:
+            kernel.refusals[out] = self.fail(*OVERFLOW)
         refused = REFUSED.get(e.primitive.name)
         if refused is not None and out.dtype.kind in "iu":
             low, high = self.range_of(e.inputs[-1])

@@ -118,8 +118,8 @@ class LoopStep(Step):
 
         (rounds,) = while_(b, [INT(0)], condition, one_round)
         b.store(rounds, site.base(self.rounds.buffer))
-        if test is not None and isinstance(self.count, int):
-            self._zero_the_rest(site, rounds)
+        if self.loop.count is not None and (test is not None or self.loop.counted):
+            self._zero_the_rest(site, rounds, count)
 
     def _count(self, site: Site) -> ir.Value | None:
         if not isinstance(self.count, View):
@@ -131,16 +131,18 @@ class LoopStep(Step):
         """Of the i-th round."""
         return b.sub(b.sub(count, INT(1)), i) if self.loop.reverse else i
 
-    def _zero_the_rest(self, site: Site, rounds: ir.Value) -> None:
-        """Entries that no round has made."""
+    def _zero_the_rest(self, site: Site, rounds: ir.Value, count: ir.Value) -> None:
+        """Entries that no round has made: behind the last one, and before the first if it goes back."""
         b = site.b
         memset = site.module.declare_intrinsic("llvm.memset", [POINTER, INT])
+        start = b.sub(count, rounds) if self.loop.reverse else INT(0)
+        end = b.add(start, rounds)
         for view in self.made.values():
             size = INT(_entry(view) * view.dtype.itemsize)
             base = b.bitcast(site.base(view.buffer), POINTER)
-            start = base if self.loop.reverse else b.gep(base, [b.mul(rounds, size)])
-            length = b.mul(b.sub(INT(self.guessed), rounds), size)
-            b.call(memset, [start, BYTE(0), length, BIT(0)])
+            for low, high in ((INT(0), start), (end, INT(view.shape[0]))):
+                first, length = b.mul(low, size), b.mul(b.sub(high, low), size)
+                b.call(memset, [b.gep(base, [first]), BYTE(0), length, BIT(0)])
 
 
 def _entry(view: View) -> int:
@@ -154,7 +156,8 @@ def lower_loop(schedule: Schedule, e: Equation) -> None:
     if loop.counted:
         known = known_number(schedule, count, INDEX.dtype)
         count = schedule.view_of(count) if known is None else max(int(known), 0)
-    most = float(count) if isinstance(count, int) else np.inf
+    known = [n for n in (count, loop.count) if isinstance(n, int)]
+    most = float(min(known)) if known else np.inf
     body = loop.body
     types = [in_memory(v.type) for v in body.inputs]
     atoms = [*carried, *fixed, *sequences]
@@ -197,10 +200,12 @@ def lower_loop(schedule: Schedule, e: Equation) -> None:
         test = Region(loop.goes_on, surroundings)
         rooms.append(schedule.new_buffer((test.arena_bytes,), np.dtype(np.uint8)))
         rooms.append(schedule.new_buffer((), answer))
-    made = {
-        k: schedule.new_buffer((int(most), *outs[k].shape), outs[k].dtype)
-        for k in range(len(carried), len(outs))
-    }
+    made = {}
+    for k in range(len(carried), len(outs)):
+        t = loop.sequence(outs[k])
+        if t.is_stack:
+            raise schedule.unsupported("a loop that makes a stack")
+        made[k] = schedule.new_buffer(t.shape, t.dtype)
     rounds = schedule.new_buffer((), INDEX.dtype)
     beyond = None
     if isinstance(count, View) and walked:

@@ -270,6 +270,25 @@ REFUSED: dict[str, tuple[type[Exception], str, Rule]] = {
         lambda b, x, n: b.icmp_signed("<", n, n.type(0)),
     ),
 }
+
+
+def _times(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.extract_value(b.smul_with_overflow(x, y), 1)
+
+
+def _least(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    return b.icmp_signed("==", x, x.type(-(1 << 63)))
+
+
+# Whether the result of Python's integers has more than 64 bits (bounds.py).
+OUTGROWS: dict[str, Rule] = {
+    "add": lambda b, x, y: b.extract_value(b.sadd_with_overflow(x, y), 1),
+    "subtract": lambda b, x, y: b.extract_value(b.ssub_with_overflow(x, y), 1),
+    "multiply": _times,
+    "square": lambda b, x: _times(b, x, x),
+    "negative": _least,
+    "absolute": _least,
+}
 SIGNED: dict[str, Rule] = {
     **_integers(True),
     "absolute": absolute,

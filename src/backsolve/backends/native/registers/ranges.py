@@ -30,7 +30,7 @@ class Ranges:
 
     def after(self, name: str, inputs: list[Any], dtype: np.dtype[Any]) -> Interval:
         """Bounds of the result of an element-wise equation, given as they are only if none wraps."""
-        rule = _RULES.get(name)
+        rule = RULES.get(name)
         if rule is None or dtype.kind not in "iu":
             return ANY
         low, high = rule(*[self.of(x) for x in inputs])
@@ -68,7 +68,7 @@ def _cast(x: Interval, *_: Interval) -> Interval:
     return x
 
 
-_RULES: dict[str, Callable[..., Interval]] = {
+RULES: dict[str, Callable[..., Interval]] = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "subtract": lambda x, y: (x[0] - y[1], x[1] - y[0]),
     "negative": lambda x: (-x[1], -x[0]),

@@ -58,6 +58,23 @@ class TestComposition:
         bs.jit(loss)(x).backward()
         np.testing.assert_allclose(x.grad, bs.grad(loss)(self.x))
 
+    @pytest.mark.parametrize("derivative", [bs.grad, bs.jacobian])
+    def test_differentiating_inside_at_a_plain_array(self, derivative):
+        """Its leaf is no variable of somebody outside: the whole is compiled."""
+        f = bs.jit(lambda x: derivative(lambda step: np.sum(np.sin(x + step) * step))(np.ones(3)))
+        expected = np.cos(self.x + 1) + np.sin(self.x + 1)
+        np.testing.assert_allclose(f(self.x), expected)
+        (stats,) = f.stats()["specialisations"]
+        assert stats["native"]
+
+    def test_differentiating_inside_while_somebody_outside_does(self):
+        def outer(z):
+            w = 2 * z
+            inner = lambda x: np.sum(x * w * bs.grad(lambda q: np.sum(q * q * w))(np.ones(3)))
+            return bs.jit(inner)(self.x)
+
+        np.testing.assert_allclose(bs.grad(outer)(np.ones(3)), 16 * self.x)
+
     def test_closing_over_an_outer_variable(self):
         f = lambda w: bs.jit(lambda x: (x * w).sum())(self.x)
         assert bs.grad(f)(2.0) == pytest.approx(self.x.sum())

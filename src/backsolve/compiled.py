@@ -22,6 +22,7 @@ from .operators import Custom
 from .primitive import coerce, wrap
 from .rewrite import rewrite, rewrite_for_machines
 from .rewrite.stable import recognise
+from .row import ancestors, next_index
 from .tensor import Staged, Tensor
 from .trace import evaluate, stage
 
@@ -345,12 +346,15 @@ def _build(
         structures.append(structure)
         return outputs
 
+    start = next_index()
     recorded, _ = stage(flat, types, recognise=recognise)
-    if any(
-        isinstance(c, Tensor) and (c.row is not None or isinstance(c, Staged))
-        for _, c in recorded.constants
-    ):
+    if any(isinstance(c, Tensor) and _varies(c, start) for _, c in recorded.constants):
         return None
+    # A constant may still carry a row of the function itself, which differentiated at a plain array.
+    constants = tuple(
+        [(v, wrap(c._v, None) if isinstance(c, Tensor) else c) for v, c in recorded.constants]
+    )
+    recorded = Program(recorded.inputs, constants, recorded.equations, recorded.outputs)
     program = rewrite(recorded)
     nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in recorded.constants]
     shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
@@ -362,6 +366,13 @@ def _build(
             reason = f"`{missing}` has no native form yet"
     own = any(x.has_own_derivative for x in recorders)
     return Specialised(shown, program, structures[0], native, reason, donated, fastmath, own)
+
+
+def _varies(c: Tensor, start: int) -> bool:
+    """Whether somebody outside of the staging that began at index `start` varies this value."""
+    if isinstance(c, Staged):
+        return True
+    return c.row is not None and (c.row.index < start or ancestors([c.row], start)[1])
 
 
 # ---- differentiating through compiled code

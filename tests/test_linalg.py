@@ -227,6 +227,16 @@ def test_compiled_triangular_systems_of_every_layout() -> None:
     assert compiled.stats()["specialisations"][0]["native"]
 
 
+def test_three_operands_are_split_even_if_a_pair_is_larger_than_all_of_them() -> None:
+    args = matrices(20, 22), matrices(28, 22, 3, 4), matrices(20, 4)
+    f = bs.jit(lambda a, b, c: np.einsum("vb,abij,vj->avi", a, b, c))
+    np.testing.assert_allclose(
+        f(*args), np.einsum("vb,abij,vj->avi", *args), rtol=1e-10, atol=1e-12
+    )
+    (stats,) = f.stats()["specialisations"]
+    assert stats["native"], stats["reason"]
+
+
 CONTRACTIONS = ["ii->i", "ii->", "ij->j", "iij->ji", "ij,jk,kl->li", "ij,ij->", "ij,ik->kij"]
 
 

@@ -29,7 +29,9 @@ def _contract(*operands: Any, subscripts: str, sizes: Any) -> Any:
     parts = list(operands)
     kept = "".join(c for c in dict.fromkeys(output) if any(c in x for x in labels))
     stand_ins = [np.broadcast_to(np.float64(0), a.shape) for a in parts]
-    plan, _ = np.einsum_path(f"{','.join(labels)}->{kept}", *stand_ins, optimize="optimal")
+    # Pairs only, however large: left to itself, einsum takes three at once to save memory.
+    limits = ("optimal", 1 << 62)
+    plan, _ = np.einsum_path(f"{','.join(labels)}->{kept}", *stand_ins, optimize=limits)
     for places in plan[1:]:
         chosen = sorted(places)
         taken, names = [parts[k] for k in chosen], [labels[k] for k in chosen]

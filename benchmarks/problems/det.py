@@ -1,0 +1,41 @@
+"""det: the determinant by expansion along the first row, minor by minor, and its gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import backsolve as bs
+
+from .base import Function, eager
+
+jit = eager  # until recursive functions are staged: `jit = bs.jit`
+
+
+def determinant(A: Any) -> Any:
+    if len(A) == 1:
+        return A[0, 0]
+    total, sign = 0.0, 1.0
+    for j in range(len(A)):
+        minor = np.delete(A[1:], j, axis=1)
+        total = total + sign * A[0, j] * determinant(minor)
+        sign = -sign
+    return total
+
+
+def prepare(message: dict[str, Any]) -> tuple[np.ndarray]:
+    ell = message["ell"]
+    return (np.array(message["A"], dtype=float).reshape(ell, ell),)
+
+
+functions = {
+    "primal": Function(jit(determinant)),
+    "gradient": Function(jit(bs.grad(determinant)), lambda g: g.ravel().tolist()),
+}
+derivative = ("gradient",)
+sizes = {"small": {"ell": 5}, "middle": {"ell": 9}, "large": {"ell": 11}}
+
+
+def generate(rng: Any, ell: int) -> dict[str, Any]:
+    return {"A": rng.random(ell * ell).tolist(), "ell": ell}

@@ -382,3 +382,24 @@ def test_the_derivative_of_logsumexp_takes_no_second_exponential(axis):
     special = np.array([[np.inf, 1.0, 2.0], [np.nan, 1.0, 2.0], [-np.inf] * 3])
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(bs.jit(f)(special), f(special))
+
+
+LABELS = RNG.integers(0, 50, 400)
+SMALL_CONSTANTS = {
+    "gather": lambda x: np.sum(x[np.arange(400), LABELS] * 2.0),
+    "slice": lambda x: np.sum(x[3:5, ::7]) + np.sum(np.sin(x)),
+    "weights": lambda x: np.sum(np.sin(x) * np.linspace(0, 1, 50)) * 3.0,
+    "mean": lambda x: np.mean(np.exp(x) - x),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_CONSTANTS)
+def test_adjoints_of_constants_are_not_written_out(name):
+    """What a gradient makes of its seed alone stays a formula: it may be larger than all that it is made of."""
+    f = bs.grad(SMALL_CONSTANTS[name])
+    x = RNG.normal(size=(400, 50))
+    recorded, _ = stage(f, [type_of(x)])
+    for program in (recorded, rewrite.rewrite_for_machines(rewrite.rewrite(recorded))):
+        kept = [rewrite.constants.without_repeats(np.asarray(c)).size for _, c in program.constants]
+        assert max(kept, default=0) <= 400
+        np.testing.assert_allclose(evaluate(program, [x])[0], f(x), rtol=1e-14)

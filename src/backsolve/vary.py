@@ -85,7 +85,7 @@ class Varied:
         Whether somebody does shows when a row older than ours is met; the first try takes it that
         nobody does, which is the common case and the fast one.
         """
-        pairs = [(y.row, s) for y, s in seeds if y.row is not None]
+        pairs = [(y.row, _in_the_program(s, y)) for y, s in seeds if y.row is not None]
         self.record = any(r.parents for r in self.rows) or any(
             isinstance(y, Staged) or isinstance(s, Tensor) for y, s in seeds
         )
@@ -134,6 +134,16 @@ class Varied:
         ]
         parts = self.structure.unflatten(leaves)
         return parts[0] if self.single else parts
+
+
+def _in_the_program(seed: Any, y: Tensor) -> Any:
+    """A seed of a staged result is a constant of its Program, and so is what is made of it.
+
+    Computed at once instead, the adjoint of a read of one entry would be captured as a whole array.
+    """
+    if not isinstance(y, Staged) or not isinstance(seed, np.ndarray | np.generic):
+        return seed
+    return wrap(y._v.recorder.atom(seed), None)
 
 
 _NUMBERS = (Tensor, np.ndarray, np.generic, float, complex, int)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -105,19 +106,25 @@ def _folded(e: Equation, values: list[Any]) -> Any:
     arrays = [v for v in values if isinstance(v, np.ndarray | np.generic)]
     if out.weak or not arrays:
         return None
-    uniform = all(is_uniform(v) for v in arrays) and (
-        e.primitive.elementwise or e.primitive.name in ("reshape", "broadcast_to", "permute")
-    )
-    if uniform:
-        one = [v.flat[0] if isinstance(v, np.ndarray | np.generic) else v for v in values]
-        y = _run(e, one) if e.primitive.elementwise else one[0]
-        return None if y is None else np.broadcast_to(np.asarray(y, out.dtype), out.shape)
+    if e.primitive.name in ("reshape", "broadcast_to", "permute") and is_uniform(values[0]):
+        return np.broadcast_to(np.asarray(values[0].flat[0], out.dtype), out.shape)
     if e.primitive.name == "broadcast_to":
         return None  # a view: it costs nothing as it is
-    if out.size > max(SMALL, *[v.size for v in arrays]):
+    size = out.size
+    if e.primitive.elementwise:  # what broadcasting repeats is computed once
+        values = [_distinct(v) for v in values]
+        size = prod(np.broadcast_shapes(*[np.shape(v) for v in values]))
+    if size > max(SMALL, *[_distinct(v).size for v in arrays]):
         return None
     y = _run(e, values)
-    return None if y is None else np.asarray(y, out.dtype)
+    return None if y is None else np.broadcast_to(np.asarray(y, out.dtype), out.shape)
+
+
+def _distinct(v: Any) -> Any:
+    """Length 1 along axes that only repeat."""
+    if not isinstance(v, np.ndarray) or not v.ndim:
+        return v
+    return v[(slice(0, 1),) * v.ndim] if is_uniform(v) else without_repeats(v)
 
 
 def _run(e: Equation, values: list[Any]) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..ir import Equation, Program, Var, type_of
 from ..operators.broadcast import reduced_shape
+from ..primitive import wrap
 from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
 from .expand_order import PLACES, is_place
@@ -27,7 +28,7 @@ def expand(program: Program) -> Program:
 
     def run(*args: Any) -> list[Any]:
         values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
-        values.update(program.constants)
+        values.update((v, _in_program(c, args)) for v, c in program.constants)
         for e in program.equations:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
             if e.primitive.holds_regions:
@@ -48,6 +49,11 @@ def expand(program: Program) -> Program:
         return [values[a] if type(a) is Var else a for a in program.outputs]
 
     return stage(run, [v.type for v in program.inputs], names)[0]
+
+
+def _in_program(constant: Any, args: tuple[Any, ...]) -> Any:
+    """As a variable: what rests on constants alone is recorded too, and left to `fold`."""
+    return wrap(args[0]._v.recorder.atom(constant), None) if args else constant
 
 
 def _is_expanded(e: Equation) -> bool:

@@ -90,7 +90,7 @@ class Attention(Step):
         return f"{kind} → {what} {' × '.join(str(v.shape) for v in self.reads)}"
 
     def emit(self, site: Site) -> None:
-        site.in_function(self.buffers(), self._emit)
+        site.in_function(self.buffers(), self._emit, as_it_is=True)
 
     def _emit(self, b: ir.IRBuilder, pointers: dict[Buffer, Any]) -> None:
         *batch, n, _ = self.reads[Q].shape
@@ -191,6 +191,7 @@ def _over_lines(
     kind = [*[entry.as_pointer()] * tiles, INT, INT, INT, *[entry] * numbers]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kind), name)
     function.linkage = "internal"
+    functions.keep_apart(function)
     places, (lines, keys, first, *rest) = function.args[:tiles], function.args[tiles:]
     for place in places:
         place.add_attribute("noalias")

@@ -21,6 +21,7 @@ from ...ir import Shape
 from . import threads
 from .cutting import Put, slice_view
 from .failure import FINE, call_step
+from .functions import keep_apart
 from .loops import nest, offset
 from .numbers.registers import memory_type, number, store
 from .pool_code import BODY, loop
@@ -211,7 +212,7 @@ def share_lines(
             length = b.trunc(b.sub(stop, start), CINT)
             some(b, [b.gep(p, [o]) for p, o in zip(starts, offsets, strict=True)], length)
 
-    spread(site.b, site.name, starts, share, count * lines, most)
+    spread(site.b, site.name, starts, share, count * lines, most, as_it_is=True)
 
 
 def spread(
@@ -221,11 +222,13 @@ def spread(
     body: Callable[[ir.IRBuilder, list[ir.Value], ir.Value, ir.Value], None],
     size: int | ir.Value,
     most: int,
+    as_it_is: bool = False,
 ) -> None:
     """Run `body(b, values, low, high)` over `size` indices on up to `most` threads."""
     table = ir.LiteralStructType([v.type for v in values])
     function = ir.Function(b.module, BODY, name)
     function.linkage = "internal"
+    keep_apart(function, as_it_is)
     context, low, high, _ = function.args
     inside = ir.IRBuilder(function.append_basic_block("entry"))
     found = inside.load(inside.bitcast(context, table.as_pointer()))

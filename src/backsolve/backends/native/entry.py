@@ -21,6 +21,7 @@ from ...ir import Type
 from . import objects
 from .builtin import BYTE, CINT, INT, NULL, POINTER, Builtin
 from .failure import FINE, Failures
+from .functions import keep_apart
 from .loops import loop_with
 
 ALIGNMENT = 64
@@ -63,6 +64,8 @@ class _Entry(Builtin):
     def __init__(self, module: ir.Module, frame: Frame):
         super().__init__(module, "entry")
         self.frame = frame
+        if frame.releases_gil:
+            keep_apart(self.function, as_it_is=True)
 
     def emit(self, run: ir.Function) -> objects.Table:
         """Arguments, results and constants are walked in loops: there may be hundreds of them."""

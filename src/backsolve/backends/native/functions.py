@@ -36,6 +36,17 @@ def call(b: ir.IRBuilder, name: str, args: Sequence[ir.Value], inline: bool) -> 
     return b.call(_shared(b.module, f"{name}.{t}", t, args, body), args)
 
 
+def keep_apart(function: ir.Function, as_it_is: bool = False) -> None:
+    """Have LLVM compile a function by itself; `as_it_is`, if its time goes into what it calls.
+
+    LLVM takes a third longer over one large function than over its parts, and most over code that
+    computes a few addresses for a call of BLAS.
+    """
+    function.attributes.add("noinline")
+    if as_it_is:
+        function.attributes.add("optnone")
+
+
 def _shared(
     module: ir.Module, symbol: str, result: ir.Type, args: Sequence[ir.Value], body: Body
 ) -> ir.Function:

@@ -8,6 +8,7 @@ kept in a register there; one that does is added into memory, entry by entry.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, combine, emit, start_of
 from .failure import CODE, FINE, fail_if
 from .fastmath import builder_in
+from .functions import keep_apart
 from .narrowing import Narrow, loop_in_blocks, narrow_dtypes
 from .numbers.integer import OUTGROWS, REFUSED, while_
 from .numbers.registers import (
@@ -54,6 +56,8 @@ def emit_kernel(
     kind = ir.FunctionType(result, [*pointers, INT] if counted else pointers)
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
+    if prod(kernel.domain) >= LONG_LOOP:
+        keep_apart(function)
     for argument in function.args[: len(buffers)]:
         argument.add_attribute("noalias")
         argument.add_attribute("nonnull")

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from ...ir import Var
 from .failure import CODE, FINE, call_step
+from .functions import keep_apart
 from .numbers.registers import memory_type
 from .views import Buffer, View
 
@@ -81,13 +82,17 @@ class Site:
         return self.b.gep(self.base(view.buffer), [INT(view.offset + offset)])
 
     def in_function(
-        self, buffers: Sequence[Buffer], body: Callable[[ir.IRBuilder, dict[Buffer, Any]], None]
+        self,
+        buffers: Sequence[Buffer],
+        body: Callable[[ir.IRBuilder, dict[Buffer, Any]], None],
+        as_it_is: bool = False,
     ) -> None:
         """Emit `body` as a function of its own, where the pointers to buffers do not alias."""
         buffers = list(dict.fromkeys(buffers))
         pointers = [memory_type(x.dtype).as_pointer() for x in buffers]
         function = ir.Function(self.module, ir.FunctionType(CODE, pointers), self.name)
         function.linkage = "internal"
+        keep_apart(function, as_it_is)
         for argument in function.args:
             argument.add_attribute("noalias")
             argument.add_attribute("nonnull")

@@ -23,6 +23,7 @@ from .cutting import Plan, Put, find_plan, one_by_one, share_out
 from .elementwise import combine, start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
+from .functions import keep_apart
 from .kernel import Kernel
 from .loops import fill, load, loop, loop_between, store
 from .numbers.registers import memory_type
@@ -190,6 +191,7 @@ class Sweep(Step):
         kind = ir.FunctionType(CODE, [POINTER, INT, INT, INT])
         function = ir.Function(site.module, kind, f"{site.name}_sweep")
         function.linkage = "internal"
+        keep_apart(function)
         context, low, high, worker = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
         given = b.bitcast(context, POINTER.as_pointer())

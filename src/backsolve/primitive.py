@@ -449,6 +449,11 @@ def _frozen(params: dict[str, Any]) -> tuple[Any, ...]:
 _DTYPES: dict[Any, Any] = {}
 
 
+def know_dtype(prim: Primitive, dtype: np.dtype[Any], arity: int) -> None:
+    """An element-wise row keeps this dtype, if all inputs have it: nobody needs to run it to know."""
+    _DTYPES[prim, ((dtype, False),) * arity, ()] = (dtype, False)
+
+
 def _elementwise_dtype(prim: Primitive, inputs: Any, params: Any) -> tuple[np.dtype[Any], bool]:
     """Ask NumPy: run the primitive on single ones of these dtypes."""
     key = (prim, inputs, params)

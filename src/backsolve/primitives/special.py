@@ -16,7 +16,7 @@ import numpy as np
 
 from ..lanes import Binary, Unary
 from ..operators import Diagonal
-from ..primitive import UFUNCS
+from ..primitive import UFUNCS, know_dtype
 from .elementwise import COSTLY, elementwise, exp_
 from .large import large
 
@@ -64,6 +64,8 @@ def _row(name: str, kind: Any, blocks: Any, ufunc: str, code: str | None) -> Any
 
     row = elementwise(name, stand_in, blocks, kind=kind, ufunc=(), code=code)
     NAMES[name] = ufunc
+    for real in ("float32", "float64"):  # so that staging needs no SciPy
+        know_dtype(row, np.dtype(real), arity=len(blocks))
 
     def receive(found: Any) -> None:
         row.use(large(found, name) if name in COSTLY else found)
@@ -91,11 +93,11 @@ digamma = unary(
     "digamma", lambda a: Diagonal(polygamma(a, n=1)), "psi", code="special.digamma({0})"
 )
 sigmoid = unary("sigmoid", lambda y: Diagonal(y * (1 - y)), "expit", code="sigmoid({0})")
-log_sigmoid = unary("log_sigmoid", lambda a: Diagonal(load().expit(-a)), "log_expit")
+log_sigmoid = unary("log_sigmoid", lambda a: Diagonal(sigmoid(-a)), "log_expit")
 softplus = elementwise(
     "softplus",
     lambda a: np.logaddexp(a, 0),
-    (lambda a: Diagonal(load().expit(a)),),
+    (lambda a: Diagonal(sigmoid(a)),),
     kind=Unary,
     code="np.logaddexp({0}, 0)",
 )

@@ -412,20 +412,3 @@ def test_a_branch_leaves_what_is_read_later():
     out = Outline(x)
     results = out.loop(Loop(body.program(y, z), 1, 0, 0, count=10), out.inputs[0])
     check(out.program(*results), x)
-
-
-# ---- Python's integers
-
-
-def test_counters_that_are_pythons_own():
-    x = rng.normal(size=100)
-    f = bs.jit(lambda x: bs.fori_loop(0, 9, lambda i, s: (s[0] * x + i, s[1] + 2 * i), (x, 3))[0])
-    eager = bs.fori_loop(0, 9, lambda i, s: (s[0] * x + i, s[1] + 2 * i), (x, 3))[0]
-    np.testing.assert_allclose(f(x), eager, rtol=1e-13)
-    assert f.stats()["specialisations"][0]["native"]
-
-
-def test_a_counter_that_outgrows_64_bits():
-    f = bs.jit(lambda x: bs.fori_loop(0, 99, lambda i, s: (s[0] + s[1], 3 * s[1]), (x, 1))[0])
-    with pytest.raises(OverflowError, match="64 bits"):
-        f(np.zeros(1000))

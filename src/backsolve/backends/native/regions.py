@@ -23,4 +23,4 @@ def lower_region(schedule: Schedule, e: Equation) -> None:
     ARRAYS[name](schedule, e)
 
 
-LOWER = dict.fromkeys(("loop", "branch", "call"), lower_region)
+LOWER = dict.fromkeys(("loop", "branch", "call", "no_entries", "length"), lower_region)

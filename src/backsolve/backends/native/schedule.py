@@ -79,6 +79,8 @@ class Schedule:
         self.constants: list[tuple[Buffer, Any]] = []
         self.failures: Failures = Failures() if inside is None else self.root.failures
         self.stacks: Stacks = Stacks() if inside is None else self.root.stacks
+        self.sites: list[int] = []  # places of this region that make stacks
+        self.callees: dict[Any, Any] = {} if inside is None else self.root.callees
         self.lifted: list[tuple[Buffer, View]] = []  # memory of the outer schedule, by other names
         self.now = 0  # the equation that is being lowered
         self.uses = count_uses(program.equations, program.outputs)

@@ -70,7 +70,7 @@ def reserve(b: ir.IRBuilder, described: ir.Value, size: ir.Value) -> ir.Value:
         wanted = b.select(b.icmp_signed(">", doubled, size), doubled, size)
         wanted = b.select(b.icmp_signed(">", wanted, INT(LEAST)), wanted, INT(LEAST))
         data = b.inttoptr(word(b, described, DATA), POINTER)
-        found = _foreign(b, "PyMem_RawRealloc", POINTER, [data, wanted])
+        found = foreign(b, "PyMem_RawRealloc", POINTER, [data, wanted])
         with b.if_then(_is_null(b, found), likely=False):
             b.ret(ir.IntType(1)(1))
         set_word(b, described, DATA, b.ptrtoint(found, INT))
@@ -98,7 +98,7 @@ def take_node(b: ir.IRBuilder, table: ir.Value) -> ir.Value:
             set_word(b, node, LENGTH, INT(0))
             set_word(b, table, _LAST, known)
             b.ret(node)
-        fresh = _foreign(b, "PyMem_RawMalloc", POINTER, [INT(8 * (NEXT + 1))])
+        fresh = foreign(b, "PyMem_RawMalloc", POINTER, [INT(8 * (NEXT + 1))])
         node = b.bitcast(fresh, WORDS)
         with b.if_then(_is_null(b, fresh), likely=False):
             b.ret(node)
@@ -155,7 +155,7 @@ def _fill(b: ir.IRBuilder, target: ir.Value, source: ir.Value | None, words: int
 
 def _free(b: ir.IRBuilder, described: ir.Value) -> None:
     data = b.inttoptr(word(b, described, DATA), POINTER)
-    _foreign(b, "PyMem_RawFree", ir.VoidType(), [data])
+    foreign(b, "PyMem_RawFree", ir.VoidType(), [data])
 
 
 def _free_nodes(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -171,7 +171,7 @@ def _free_nodes(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
     words = b.inttoptr(node, WORDS)
     following = word(b, words, NEXT)
     _free(b, words)
-    _foreign(b, "PyMem_RawFree", ir.VoidType(), [b.bitcast(words, POINTER)])
+    foreign(b, "PyMem_RawFree", ir.VoidType(), [b.bitcast(words, POINTER)])
     node.add_incoming(following, b.block)
     b.branch(head)
     b.position_at_end(done)
@@ -197,7 +197,7 @@ def _is_null(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
     return b.icmp_unsigned("==", pointer, ir.Constant(pointer.type, None))
 
 
-def _foreign(b: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
+def foreign(b: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
     """Call a function of the interpreter that needs no GIL."""
     symbol = f"backsolve_{name}"
     address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value

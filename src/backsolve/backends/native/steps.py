@@ -43,6 +43,15 @@ class Pointers:
             return self.b.bitcast(found, POINTER.as_pointer())
 
     @cached_property
+    def depth(self) -> ir.Value:
+        """How many calls of recursive functions are under way."""
+        if "depth" not in self.first:
+            return INT(0)
+        with self.b.goto_entry_block():
+            found = self.b.load(self.b.gep(self.table, [INT(self.first["depth"])]))
+            return self.b.ptrtoint(found, INT)
+
+    @cached_property
     def stacks(self) -> ir.Value:
         """The table of stacks (stacks.py)."""
         root = self.root

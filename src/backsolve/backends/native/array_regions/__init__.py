@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from .branch import lower_branch
+from .call import lower_call
+from .empty import lower_length, lower_no_entries
 from .loop import lower_loop
 
-LOWER = {"loop": lower_loop, "branch": lower_branch}
+LOWER = {
+    "loop": lower_loop,
+    "branch": lower_branch,
+    "call": lower_call,
+    "no_entries": lower_no_entries,
+    "length": lower_length,
+}

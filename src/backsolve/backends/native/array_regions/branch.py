@@ -107,6 +107,7 @@ def lower_branch(schedule: Schedule, e: Equation) -> None:
         schedule.in_memory(which), branches, given, taken, room, _failure(schedule, which, branches)
     )
     schedule.steps.append(step)
+    schedule.sites += [n for r in branches for n in r.schedule.sites]
     for var, view in zip(e.outputs, taken, strict=True):
         schedule.views[var] = view
         schedule.ready[view.buffer] = len(schedule.steps) - 1

@@ -16,30 +16,30 @@ UPDATES = ("scatter_set", "slice_update")
 PARTS = ("scatter_add", "unslice")
 
 
-def heirs(programs: Any, skip: int = 0) -> dict[int, int]:
+def heirs(programs: Any, asked: tuple[Callee, ...] = ()) -> dict[int, int]:
     """Output -> input, as any of the programs of the same types has it; each input once."""
     found: dict[int, int] = {}
     for program in programs:
-        for k, i in _heirs(program).items():
+        for k, i in _heirs(program, asked).items():
             same = in_memory(type_of(program.outputs[k])) == in_memory(program.inputs[i].type)
-            if k not in found and i not in found.values() and i >= skip and same:
+            if k not in found and i not in found.values() and same:
                 found[k] = i
     return found
 
 
-def _heirs(program: Program) -> dict[int, int]:
+def _heirs(program: Program, asked: tuple[Callee, ...]) -> dict[int, int]:
     makers = {v: e for e in program.equations for v in e.outputs}
     inputs = {v: i for i, v in enumerate(program.inputs)}
     found: dict[int, int] = {}
     for k, a in enumerate(program.outputs):
         while type(a) is Var and a not in inputs:
-            a = _ancestor(makers[a], a, makers) if a in makers else None
-        if type(a) is Var and a.shape:
+            a = _ancestor(makers[a], a, makers, asked) if a in makers else None
+        if type(a) is Var and a.shape and not a.type.is_stack:
             found.setdefault(k, inputs[a])
     return found
 
 
-def _ancestor(e: Equation, a: Var, makers: dict[Var, Equation]) -> Any:
+def _ancestor(e: Equation, a: Var, makers: dict[Var, Equation], asked: tuple[Callee, ...]) -> Any:
     """What `a` was before this equation wrote into it, or None."""
     region, name = e.params.get("region"), e.primitive.name
     k = e.outputs.index(a)
@@ -51,10 +51,10 @@ def _ancestor(e: Equation, a: Var, makers: dict[Var, Equation]) -> Any:
     if isinstance(region, Loop) and k < region.carried:
         return region.split(e.inputs)[1][k]
     if isinstance(region, Branches):
-        i = heirs(region.branches).get(k)
+        i = heirs(region.branches, asked).get(k)
         return None if i is None else e.inputs[1 + i]
     if isinstance(region, Callee):
-        i = pairs_of(region).get(k)
+        i = pairs_of(region, asked).get(k)
         return None if i is None else e.inputs[i]
     return None
 
@@ -63,15 +63,8 @@ def _is_part(a: Any, makers: dict[Var, Equation]) -> bool:
     return type(a) is Var and a in makers and makers[a].primitive.name in PARTS
 
 
-_asked: list[Callee] = []
-
-
-def pairs_of(callee: Callee) -> dict[int, int]:
+def pairs_of(callee: Callee, asked: tuple[Callee, ...] = ()) -> dict[int, int]:
     """The outputs of a callee that replace inputs. A call inside of itself tells nothing."""
-    if callee in _asked or callee.program is None:
+    if callee in asked or callee.program is None:
         return {}
-    _asked.append(callee)
-    try:
-        return heirs([callee.program])
-    finally:
-        _asked.pop()
+    return heirs([callee.program], (*asked, callee))

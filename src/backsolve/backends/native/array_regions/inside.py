@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....ir import Type, Var, type_of
+from ....ir import Type, Var
+from ....regions import INDEX
+from ..stacks import WIDTH
 from ..views import Buffer, View
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ class Inside:
     entries: dict[int, View] = field(default_factory=dict)  # inputs laid out as such a view
     pairs: dict[int, int] = field(default_factory=dict)  # output -> the input that it overwrites
     ranges: dict[int, Range] = field(default_factory=dict)  # of integer inputs
+    recurs: bool = False  # it may be under way several times at once
 
     def give(self, schedule: Schedule, k: int, var: Var) -> None:
         """Input k of the region, a number or in memory."""
@@ -47,22 +50,27 @@ class Inside:
 
 
 def in_memory(t: Type) -> Type:
-    """What lies in memory for a value of type `t`."""
-    return Type(t.shape, t.dtype)
+    """What lies in memory for a value of type `t`; of a stack its three words."""
+    return Type((WIDTH,), INDEX.dtype) if t.is_stack else Type(t.shape, t.dtype)
 
 
 def known_number(schedule: Schedule, a: Any, dtype: np.dtype[Any]) -> Any:
     """The number that an atom is known to be everywhere, or None."""
     if type(a) is not Var:
         return dtype.type(a)
+    if a.type.is_stack:
+        return None
     found = schedule.numbers.get(a)
     return None if found is None else dtype.type(found)
 
 
 def owned(schedule: Schedule, a: Any, t: Type, others: Any) -> View:
     """Memory of type `t` that holds `a` and may be overwritten."""
-    if type_of(a).dtype == t.dtype:
-        return schedule.own(a, others)
+    if type(a) is Var:
+        found = schedule.ownable(a, others)
+        if found is not None and found.dtype == t.dtype:
+            schedule.overwritten.add(found.buffer)
+            return found
     view = schedule.new_buffer(t.shape, t.dtype)
     schedule.copy(a, view)
     return view

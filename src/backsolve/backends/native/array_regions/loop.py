@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from ....ir import Equation, type_of
+from ....ir import Equation, Type, type_of
 from ....regions import INDEX, Loop
 from ..failure import fail_if
 from ..numbers.integer import while_
@@ -21,6 +21,7 @@ from ..steps import INT, POINTER, Site, Step
 from ..views import Buffer, View
 from .inside import Inside, in_memory, known_number, owned
 from .region import Call, Region
+from .tapes import NO_MEMORY, NewTape, Tape
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -36,15 +37,17 @@ class LoopStep(Step):
     goes_on: Region | None
     count: int | View | None
     carried: list[View]
-    sequences: dict[int, View]  # by their place among the inputs of the body
-    made: dict[int, View]  # by their place among its outputs
+    sequences: dict[int, View | Tape]  # by their place among the inputs of the body
+    made: dict[int, View | NewTape]  # by their place among its outputs
     rounds: View
     rooms: list[View]  # of the body, of goes_on and its answer
     beyond: int | None  # the failure if there are more rounds than entries; None if there cannot be
 
     def buffers(self) -> list[Buffer]:
-        views = [*self.carried, *self.sequences.values(), *self.made.values(), self.rounds]
-        views += [*self.rooms, *([self.count] if isinstance(self.count, View) else [])]
+        walked = [*self.sequences.values(), *self.made.values()]
+        views = [*self.carried, *[x.words if isinstance(x, Tape) else x for x in walked]]
+        views += [self.rounds, *self.rooms]
+        views += [self.count] if isinstance(self.count, View) else []
         regions = [self.body, *([self.goes_on] if self.goes_on is not None else [])]
         lifted = [x for r in regions for x in r.lifted()]
         return list(dict.fromkeys([*[v.buffer for v in views], *lifted]))
@@ -70,76 +73,108 @@ class LoopStep(Step):
         test = f"{self.goes_on.describe()}\n   do\n" if self.goes_on is not None else ""
         return f"{how}{often}:\n{test}{self.body.describe()}"
 
-    # ---- emission
-
     def emit(self, site: Site) -> None:
-        b = site.b
-        with b.goto_entry_block():
-            k_place = b.alloca(INT)
-        count = self._count(site)
-        if self.beyond is not None:
-            shortest = min(v.shape[0] for v in self.sequences.values())
-            fail_if(b, b.icmp_signed(">", count, INT(shortest)), self.beyond)
-        body = Call(site, self.body, self.rooms[0], "body")
-        test = None
-        if self.goes_on is not None:
-            test = Call(site, self.goes_on, self.rooms[1], "goes_on")
-            test.take(0, site.base(self.rooms[2].buffer))
-        for call in (body, *([test] if test is not None else [])):
-            call.give(0, k_place)
-            for j, view in enumerate(self.carried):
+        _Rounds(self, site).emit()
+
+
+class _Rounds:
+    """The emission of a loop."""
+
+    def __init__(self, step: LoopStep, site: Site):
+        self.step, self.site, self.b = step, site, site.b
+        with self.b.goto_entry_block():
+            self.k_place = self.b.alloca(INT)
+        self.count = self._count()
+        self._look_at_lengths()
+        self.body = Call(site, step.body, step.rooms[0], "body")
+        self.test: Call | None = None
+        if step.goes_on is not None:
+            self.test = Call(site, step.goes_on, step.rooms[1], "goes_on")
+            self.test.take(0, site.base(step.rooms[2].buffer))
+        for call in (self.body, *([self.test] if self.test is not None else [])):
+            call.give(0, self.k_place)
+            for j, view in enumerate(step.carried):
                 call.give(1 + j, site.base(view.buffer))
 
-        def condition(b: ir.IRBuilder, i: ir.Value) -> ir.Value:
-            within = BIT(1) if count is None else b.icmp_signed("<", i, count)
-            if test is None:
-                return within
-            before = b.block
-            with b.if_then(within, likely=True):
-                b.store(self._number(b, i, count), k_place)
-                test.run()
-                answer = load(b, site.base(self.rooms[2].buffer), np.dtype(bool))
-                behind = b.block
-            result = b.phi(BIT)
-            result.add_incoming(BIT(0), before)
-            result.add_incoming(answer, behind)
-            return result
+    def emit(self) -> None:
+        step, site, b = self.step, self.site, self.b
+        for tape in [x for x in step.sequences.values() if isinstance(x, Tape)]:
+            tape.open(site)
+        self.new = [x for x in step.made.values() if isinstance(x, NewTape)]
+        self.grows = step.loop.goes_on is not None or self.count is None
+        for tape in self.new:
+            tape.open(site, None if self.grows else self.count)
+        self.clean = step.body.cleaner(site)
+        (rounds,) = while_(b, [INT(0)], self._condition, self._round)
+        b.store(rounds, site.base(step.rounds.buffer))
+        for tape in self.new:
+            tape.close(site, rounds)
+        if step.loop.count is not None and (self.test is not None or step.loop.counted):
+            self._zero_the_rest(rounds)
 
-        def one_round(b: ir.IRBuilder, i: ir.Value) -> list[ir.Value]:
-            k = self._number(b, i, count)
-            b.store(k, k_place)
-            for place, view in self.sequences.items():
-                step = INT(view.strides[0]) if view.shape[0] > 1 else INT(0)
-                body.give(place, b.gep(site.base(view.buffer), [b.mul(k, step)]))
-            for place, view in self.made.items():
-                body.take(place, b.gep(site.base(view.buffer), [b.mul(k, INT(_entry(view)))]))
-            body.run()
-            return [b.add(i, INT(1), flags=("nsw", "nuw"))]
+    def _condition(self, b: ir.IRBuilder, i: ir.Value) -> ir.Value:
+        within = BIT(1) if self.count is None else b.icmp_signed("<", i, self.count)
+        if self.test is None:
+            return within
+        before = b.block
+        with b.if_then(within, likely=True):
+            b.store(self._number(i), self.k_place)
+            self.test.run()
+            answer = load(b, self.site.base(self.step.rooms[2].buffer), np.dtype(bool))
+            behind = b.block
+        result = b.phi(BIT)
+        result.add_incoming(BIT(0), before)
+        result.add_incoming(answer, behind)
+        return result
 
-        (rounds,) = while_(b, [INT(0)], condition, one_round)
-        b.store(rounds, site.base(self.rounds.buffer))
-        if self.loop.count is not None and (test is not None or self.loop.counted):
-            self._zero_the_rest(site, rounds, count)
+    def _round(self, b: ir.IRBuilder, i: ir.Value) -> list[ir.Value]:
+        base = self.site.base
+        k = self._number(i)
+        b.store(k, self.k_place)
+        for place, x in self.step.sequences.items():
+            if isinstance(x, Tape):
+                self.body.give(place, x.place(b, k))
+            else:
+                step = INT(x.strides[0]) if x.shape[0] > 1 else INT(0)
+                self.body.give(place, b.gep(base(x.buffer), [b.mul(k, step)]))
+        for place, y in self.step.made.items():
+            if isinstance(y, NewTape):
+                if self.grows:
+                    y.grow(b, i)
+                self.body.take(place, y.place(b, k))
+            else:
+                self.body.take(place, b.gep(base(y.buffer), [b.mul(k, INT(_entry(y)))]))
+        self.body.run()
+        self.clean()
+        return [b.add(i, INT(1), flags=("nsw", "nuw"))]
 
-    def _count(self, site: Site) -> ir.Value | None:
-        if not isinstance(self.count, View):
-            return None if self.count is None else INT(self.count)
-        found = load(site.b, site.address(self.count), self.count.dtype)
-        return convert(site.b, found, self.count.dtype, INDEX.dtype)
+    def _count(self) -> ir.Value | None:
+        count = self.step.count
+        if not isinstance(count, View):
+            return None if count is None else INT(count)
+        found = load(self.b, self.site.address(count), count.dtype)
+        return convert(self.b, found, count.dtype, INDEX.dtype)
 
-    def _number(self, b: ir.IRBuilder, i: ir.Value, count: Any) -> ir.Value:
+    def _look_at_lengths(self) -> None:
+        """A number of rounds that is only known now may not exceed the entries there are."""
+        lengths = [x.shape[0] for x in self.step.sequences.values() if isinstance(x, View)]
+        if self.step.beyond is not None:
+            outside = self.b.icmp_signed(">", self.count, INT(min(lengths)))
+            fail_if(self.b, outside, self.step.beyond)
+
+    def _number(self, i: ir.Value) -> ir.Value:
         """Of the i-th round."""
-        return b.sub(b.sub(count, INT(1)), i) if self.loop.reverse else i
+        return self.b.sub(self.b.sub(self.count, INT(1)), i) if self.step.loop.reverse else i
 
-    def _zero_the_rest(self, site: Site, rounds: ir.Value, count: ir.Value) -> None:
+    def _zero_the_rest(self, rounds: ir.Value) -> None:
         """Entries that no round has made: behind the last one, and before the first if it goes back."""
-        b = site.b
-        memset = site.module.declare_intrinsic("llvm.memset", [POINTER, INT])
-        start = b.sub(count, rounds) if self.loop.reverse else INT(0)
+        b = self.b
+        memset = self.site.module.declare_intrinsic("llvm.memset", [POINTER, INT])
+        start = b.sub(self.count, rounds) if self.step.loop.reverse else INT(0)
         end = b.add(start, rounds)
-        for view in self.made.values():
+        for view in [y for y in self.step.made.values() if isinstance(y, View)]:
             size = INT(_entry(view) * view.dtype.itemsize)
-            base = b.bitcast(site.base(view.buffer), POINTER)
+            base = b.bitcast(self.site.base(view.buffer), POINTER)
             for low, high in ((INT(0), start), (end, INT(view.shape[0]))):
                 first, length = b.mul(low, size), b.mul(b.sub(high, low), size)
                 b.call(memset, [b.gep(base, [first]), BYTE(0), length, BIT(0)])
@@ -152,75 +187,84 @@ def _entry(view: View) -> int:
 
 def lower_loop(schedule: Schedule, e: Equation) -> None:
     loop: Loop = e.params["region"]
+    if loop.reverse and loop.goes_on is not None and loop.count is None:
+        raise schedule.unsupported("a loop that goes back from where nobody knows")
     count, carried, fixed, sequences = loop.split(e.inputs)
     if loop.counted:
-        known = known_number(schedule, count, INDEX.dtype)
-        count = schedule.view_of(count) if known is None else max(int(known), 0)
-    known = [n for n in (count, loop.count) if isinstance(n, int)]
-    most = float(min(known)) if known else np.inf
-    body = loop.body
-    types = [in_memory(v.type) for v in body.inputs]
+        number = known_number(schedule, count, INDEX.dtype)
+        count = schedule.in_memory(count) if number is None else max(int(number), 0)
+    most = min([float(n) for n in (count, loop.count) if isinstance(n, int)], default=np.inf)
+    types = [in_memory(v.type) for v in loop.body.inputs]
     atoms = [*carried, *fixed, *sequences]
-    memory = []
-    for j, a in enumerate(carried):
-        memory.append(owned(schedule, a, types[1 + j], [*atoms[:j], *atoms[j + 1 :]]))
-    first = 1 + len(carried)
-    inputs: dict[int, Any] = {}
+    memory = [
+        owned(schedule, a, types[1 + j], [*atoms[:j], *atoms[j + 1 :]])
+        for j, a in enumerate(carried)
+    ]
+    first, last = 1 + len(carried), 1 + len(carried) + len(fixed)
+    given: dict[int, Any] = {}
+    walked: dict[int, View | Tape] = {}
     ranges = {0: (0.0, max(most - 1, 0.0))}
     for k, a in enumerate(atoms[len(carried) :], first):
         number = known_number(schedule, a, types[k].dtype)
-        inputs[k] = schedule.view_of(a) if number is None else number
+        if number is not None:
+            given[k] = number
+        elif k < last:
+            given[k] = schedule.view_of(a)
+        else:
+            view = schedule.in_memory(a)
+            walked[k] = Tape(view, types[k]) if a.type.is_stack else view
         ranges[k] = schedule.range_of(a)
-    given = {k: v for k, v in inputs.items() if k < first + len(fixed) or not isinstance(v, View)}
-    walked = {
-        k: v if v.buffer.kind != "ramp" else schedule.in_memory(a)
-        for (k, v), a in zip(inputs.items(), atoms[len(carried) :], strict=True)
-        if k not in given
-    }
-    outs = [in_memory(type_of(a)) for a in body.outputs]
+    outs = [in_memory(type_of(a)) for a in loop.body.outputs]
     outs[: len(carried)] = types[1:first]
-    inside = Inside(
-        schedule.root,
-        outs,
-        schedule,
-        given,
-        {k: _first_entry(v) for k, v in walked.items()},
-        {j: 1 + j for j in range(len(carried))},
-        ranges,
-    )
-    region = Region(body, inside)
-    rooms = [schedule.new_buffer((region.arena_bytes,), np.dtype(np.uint8))]
+    recurs = schedule.inside is not None and schedule.inside.recurs
+    pairs = {j: 1 + j for j in range(len(carried))}
+    layouts = {k: _first_entry(x) for k, x in walked.items() if isinstance(x, View)}
+    root = schedule.root
+    body = Region(loop.body, Inside(root, outs, schedule, given, layouts, pairs, ranges, recurs))
+    byte = np.dtype(np.uint8)
+    rooms = [schedule.new_buffer((body.arena_bytes,), byte)]
     test = None
     if loop.goes_on is not None:
-        answer = np.dtype(bool)
-        still = {k: v for k, v in given.items() if k < first + len(fixed)}
-        surroundings = Inside(
-            schedule.root, [in_memory(type_of(loop.goes_on.outputs[0]))], schedule, still
-        )
-        test = Region(loop.goes_on, surroundings)
-        rooms.append(schedule.new_buffer((test.arena_bytes,), np.dtype(np.uint8)))
-        rooms.append(schedule.new_buffer((), answer))
-    made = {}
-    for k in range(len(carried), len(outs)):
-        t = loop.sequence(outs[k])
-        if t.is_stack:
-            raise schedule.unsupported("a loop that makes a stack")
-        made[k] = schedule.new_buffer(t.shape, t.dtype)
+        answer = in_memory(type_of(loop.goes_on.outputs[0]))
+        still = {k: v for k, v in given.items() if k < last}
+        test = Region(loop.goes_on, Inside(root, [answer], schedule, still, recurs=recurs))
+        rooms.append(schedule.new_buffer((test.arena_bytes,), byte))
+        rooms.append(schedule.new_buffer((), answer.dtype))
+    made = _new_sequences(schedule, loop, outs, recurs)
     rounds = schedule.new_buffer((), INDEX.dtype)
     beyond = None
-    if isinstance(count, View) and walked:
-        n = min(v.shape[0] for v in walked.values())
+    if isinstance(count, View) and layouts:
+        n = min(v.shape[0] for v in walked.values() if isinstance(v, View))
         message = f"a loop runs beyond the {n} entries of its sequence"
         beyond = schedule.fail(IndexError, message)
-    step = LoopStep(loop, region, test, count, memory, walked, made, rounds, rooms, beyond)
+    step = LoopStep(loop, body, test, count, memory, walked, made, rounds, rooms, beyond)
     schedule.steps.append(step)
-    for var, view in zip(e.outputs, [*memory, *made.values(), rounds], strict=True):
+    schedule.sites += [*body.left_sites(), *(test.schedule.sites if test is not None else ())]
+    results = [x.words if isinstance(x, NewTape) else x for x in made.values()]
+    for var, view in zip(e.outputs, [*memory, *results, rounds], strict=True):
         schedule.views[var] = view
         schedule.ready[view.buffer] = len(schedule.steps) - 1
+
+
+def _new_sequences(
+    schedule: Schedule, loop: Loop, outs: list[Type], recurs: bool
+) -> dict[int, View | NewTape]:
+    made: dict[int, View | NewTape] = {}
+    for k in range(loop.carried, len(outs)):
+        t = loop.sequence(type_of(loop.body.outputs[k]))
+        if not t.is_stack:
+            made[k] = schedule.new_buffer(t.shape, t.dtype)
+            continue
+        words = in_memory(t)
+        view = schedule.new_buffer(words.shape, words.dtype)
+        site = schedule.root.stacks.new_site()
+        schedule.sites.append(site)
+        made[k] = NewTape(view, outs[k], site, recurs, schedule.fail(*NO_MEMORY))
+    return made
 
 
 def _first_entry(view: View) -> View:
     """How an entry of a sequence lies, seen from where its pointer points."""
     if not view.shape[0]:
         return View.whole(view.buffer, view.shape[1:])
-    return view.with_(view.imaginary[0])
+    return view.with_(view.imaginary[0, ...])

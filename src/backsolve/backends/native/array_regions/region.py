@@ -8,12 +8,13 @@ lies, strided as it is; temporary arrays lie in a room of the outer arena.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from ....ir import Program
+from ....ir import Program, type_of
+from .. import stacks
 from ..arena import lay_out
 from ..emission import emit_function, places
 from ..failure import call_step
@@ -21,6 +22,9 @@ from ..steps import INT, POINTER, Site, Step
 from ..sweep import Sweep, with_sweeps
 from ..views import Buffer, View
 from .inside import Inside
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule
 
 
 class Region:
@@ -47,6 +51,30 @@ class Region:
     def seconds(self) -> float:
         return sum(step.seconds for step in self.steps)
 
+    def left_sites(self) -> list[int]:
+        """Places that make stacks which outlive the region: some output may be one of them."""
+        gives_stacks = any(type_of(a).is_stack for a in self.schedule.program.outputs)
+        return self.schedule.sites if gives_stacks else []
+
+    def cleaner(self, site: Site) -> Callable[[], None]:
+        """What gives back the memory of the stacks of a round, if none of them outlives it."""
+        sites = [] if self.left_sites() else self.schedule.sites
+        if not sites:
+            return lambda: None
+        b, table = site.b, site.pointers.stacks
+        described = [stacks.descriptor(b, table, n) for n in sites]
+        lengths = [stacks.word(b, x, stacks.LENGTH) for x in described]
+        recurs = self.schedule.inside is not None and self.schedule.inside.recurs
+        mark = stacks.nodes_in_use(b, table) if recurs else None
+
+        def clean() -> None:
+            for x, length in zip(described, lengths, strict=True):
+                stacks.set_word(b, x, stacks.LENGTH, length)
+            if mark is not None:
+                stacks.release_nodes(b, table, mark)
+
+        return clean
+
     def lifted(self) -> list[Buffer]:
         """The memory of the surroundings that it reads."""
         return [view.buffer for _, view in self.schedule.lifted]
@@ -56,19 +84,17 @@ class Region:
         return "\n".join(f"     {line}" for line in lines.split("\n"))
 
 
-class Call:
-    """A region's function and the table it is called with, set up where `site` stands."""
+class Table:
+    """What a region's function is called with, set up where `site` stands."""
 
-    def __init__(self, site: Site, region: Region, room: View, name: str):
-        self.site, self.room = site, room
-        schedule = region.schedule
-        self.function = emit_function(site.module, f"{site.name}_{name}", schedule)
-        self.function.linkage = "internal"
+    def __init__(self, site: Site, schedule: Schedule):
+        self.site = site
         self.first = places(schedule)
         size = self.first["lifted"] + len(schedule.lifted)
         with site.b.goto_entry_block():
-            self.table = site.b.alloca(POINTER, size=size)
+            self.pointer = site.b.alloca(POINTER, size=size)
         self._put(self.first["root"], site.pointers.root)
+        self.put_depth(site.pointers.depth)
         for k, (_, view) in enumerate(schedule.lifted):
             self._put(self.first["lifted"] + k, site.base(view.buffer))
 
@@ -80,10 +106,24 @@ class Call:
         """Where output k is due."""
         self._put(self.first["output"] + k, pointer)
 
-    def run(self) -> None:
-        arena = self.site.b.bitcast(self.site.base(self.room.buffer), POINTER)
-        call_step(self.site.b, self.function, [self.table, arena])
+    def put_depth(self, depth: ir.Value) -> None:
+        """How many calls of recursive functions are under way."""
+        self._put(self.first["depth"], self.site.b.inttoptr(depth, POINTER))
 
     def _put(self, place: int, pointer: Any) -> None:
         b = self.site.b
-        b.store(b.bitcast(pointer, POINTER), b.gep(self.table, [INT(place)]))
+        b.store(b.bitcast(pointer, POINTER), b.gep(self.pointer, [INT(place)]))
+
+
+class Call(Table):
+    """A region's own function with its table."""
+
+    def __init__(self, site: Site, region: Region, room: View, name: str):
+        super().__init__(site, region.schedule)
+        self.room = room
+        self.function = emit_function(site.module, f"{site.name}_{name}", region.schedule)
+        self.function.linkage = "internal"
+
+    def run(self) -> None:
+        arena = self.site.b.bitcast(self.site.base(self.room.buffer), POINTER)
+        call_step(self.site.b, self.function, [self.pointer, arena])

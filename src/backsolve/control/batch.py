@@ -96,6 +96,7 @@ def _in_region(
 def _batch_loop(size: int, args: list[Any], flags: list[bool], loop: Loop) -> Results:
     carried, masked = _settled(loop, flags)
     by_count, _, fixed, entries = loop.split(flags)
+    by_count = loop.counted and by_count
     count, starts, others, sequences = loop.split(args)
     inside = [False, *carried, *fixed, *entries]
     made = [masked or m for m in differs(loop.body, inside)[loop.carried :]]

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..errors import DTypeError, IndexingError, InPlaceError
 from ..ir import Var
+from ..operators.slice import key_of
 from ..primitive import FUNCTIONS, P, Primitive, wrap
 from ..row import Row
-from ..tensor import Tensor
+from ..tensor import Staged, Tensor
 from ._register import (
     array,
     dtype_of,
@@ -29,10 +30,14 @@ FULL = (None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A part of a key that is an index array; `fresh` if it reads a new axis of length 1."""
+    """A part of a key that is an index array; `fresh` if it reads a new axis of length 1.
+
+    A slice between staged bounds is one of its entries, `sliced`: its axis stays where it is.
+    """
 
     array: Any
     fresh: bool = False
+    sliced: bool = False
 
 
 def _entry(k: Any) -> list[Any]:
@@ -42,6 +47,8 @@ def _entry(k: Any) -> list[Any]:
     if type(k) is int or isinstance(k, np.integer):
         return [int(k)]
     if isinstance(k, slice):
+        if isinstance(k.start, Staged) or isinstance(k.stop, Staged):
+            return [_staged_slice(k)]
         return [tuple(None if p is None else operator.index(p) for p in (k.start, k.stop, k.step))]
     if isinstance(k, Tensor):
         replayed = getattr(k, "origin", None)
@@ -60,6 +67,34 @@ def _entry(k: Any) -> list[Any]:
     if a.ndim == 0:
         return [Index(np.zeros(int(a), np.intp), fresh=True)]
     return [_Mask(a)]
+
+
+def _staged_slice(k: slice) -> Index:
+    """x[i : i + 3] with a staged i: its length is known, and that is all that is needed."""
+    step = 1 if k.step is None else operator.index(k.step)
+    (low, a), (high, b) = affine(k.start), affine(k.stop)
+    if low is not high or step < 1:
+        raise IndexingError(
+            "a slice with a staged bound must have a known length: write x[i : i + 3], or x[i : i + 3 : 2]; "
+            "for a length that varies, use a mask: np.where(np.arange(n) < i, x, 0)"
+        )
+    return Index(k.start + np.arange(0, max(b - a, 0), step), sliced=True)
+
+
+def affine(x: Any) -> tuple[Any, int]:
+    """A staged integer as (variable, offset): i + 1 and i + 4 differ by a known number."""
+    if not isinstance(x, Staged):
+        return None, 0 if x is None else operator.index(x)
+    var, offset = x._v, 0
+    for e in reversed(var.recorder.equations):
+        if e.outputs[0] is not var or e.primitive.name not in ("add", "subtract"):
+            continue
+        a, b = e.inputs
+        if type(b) is int and type(a) is Var:
+            var, offset = a, offset + (b if e.primitive.name == "add" else -b)
+        elif type(a) is int and e.primitive.name == "add":
+            var, offset = b, offset + a
+    return var, offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +173,14 @@ def getitem(x: Any, key: Any) -> Any:
             return P.slice(x, spec=(key,))
     parts = _parts(x, key)
     if any(type(p) is Index for p in parts):
-        return _read(x, parts)
+        for k, p in enumerate([p for p in parts if p is not None]):
+            if (
+                type(p) is Index and p.sliced
+            ):  # one after the other: each keeps its axis in its place
+                x = _read(x, [*[FULL] * k, Index(p.array)])
+        parts = [FULL if type(p) is Index and p.sliced else p for p in parts]
+        if any(type(p) is Index for p in parts):
+            return _read(x, parts)
     spec = list(_spec(parts))
     while spec and spec[-1] == FULL:
         spec.pop()
@@ -200,11 +242,56 @@ def setitem(x: Any, key: Any, v: Any) -> Any:
         spec = _spec(parts)
         target = np.broadcast_to(np.empty(()), x.shape)
         return P.slice_update(x, _fit(v, shape_of(P.slice(target, spec=spec))), spec=spec)
+    if all(p.sliced or not (shape_of(p.array) or p.fresh) for p in parts if type(p) is Index):
+        return _write_at(x, parts, v)
     numbers = _places(x, parts)
     flat = P.reshape(numbers, shape=(size_of(numbers),))
     v = P.reshape(_fit(v, shape_of(numbers)), shape=shape_of(flat))
     written = P.scatter_set(P.reshape(x, shape=(size_of(x),)), v, flat)
     return P.reshape(written, shape=x.shape)
+
+
+def _write_at(x: Any, parts: list[Any], v: Any) -> Any:
+    """Write where index arrays are single numbers: the axes of slices stay in order, each walked by its own."""
+    parts = [p for p in parts if p is not Ellipsis]
+    while parts and parts[-1] == FULL:
+        parts.pop()
+    if None in parts:
+        shown = [p for p in parts if type(p) is not int and not _is_one(p)]  # each an axis of v
+        v = _fit(v, _written_shape(x, parts))
+        v = np.squeeze(v, axis=tuple(k for k, p in enumerate(shown) if p is None))
+        parts = [p for p in parts if p is not None]
+    walked = [_walk(x.shape[k], p) for k, p in enumerate(parts)]
+    axes = [w for w in walked if len(shape_of(w))]
+    indices = []
+    for w in walked:
+        behind = len(axes) - 1 - next((k for k, u in enumerate(axes) if u is w), len(axes) - 1)
+        indices.append(np.reshape(w, (-1, *[1] * behind)) if len(shape_of(w)) else w)
+    shape = (*[shape_of(w)[0] for w in axes], *x.shape[len(parts) :])
+    return P.scatter_set(x, _fit(v, shape), *indices)
+
+
+def _walk(size: int, p: Any) -> Any:
+    """The places along one axis that a part of a key stands for."""
+    if type(p) is Index:
+        return p.array
+    return np.int64(p) if type(p) is int else np.arange(size)[key_of((p,))[0]]
+
+
+def _is_one(p: Any) -> bool:
+    return type(p) is Index and not p.sliced
+
+
+def _written_shape(x: Any, parts: list[Any]) -> tuple[int, ...]:
+    out: list[int] = []
+    axis = 0
+    for p in parts:
+        if p is None:
+            out.append(1)
+            continue
+        out.extend(shape_of(_walk(x.shape[axis], p)))
+        axis += 1
+    return (*out, *x.shape[axis:])
 
 
 def places(x: Any, key: Any) -> Any:

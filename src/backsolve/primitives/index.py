@@ -120,6 +120,8 @@ def _scatter_set_block(i: int, s: Any, row: Any) -> Any:
     indices = tuple(s[3:])
     if i == 0:
         return EraseAt(row, indices)
+    if all(not np.shape(k) for k in indices):  # one place: no write comes after it
+        return Gather(row, indices).T
     last = winners(row.shape, indices)
     trailing = row.ndim - len(indices)
     return Product([Gather(row, indices).T, Mask(np.reshape(last, (*last.shape, *[1] * trailing)))])

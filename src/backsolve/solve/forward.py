@@ -14,7 +14,7 @@ from ..primitive import hooks, row_values
 from ..row import Row
 from . import masked
 from .fit import fit_ahead
-from .masked import Masked
+from .masked import Masked, is_kept_entry_by_entry
 
 
 def forward_substitute(
@@ -53,11 +53,12 @@ def forward_substitute(
                 if t is None:
                     continue
                 block = primitive.block(row, i, saved)
-                image = (
-                    masked.apply(block, t)
-                    if block.masks or t.__class__ is Masked
-                    else block.apply(t)
-                )
+                if is_kept_entry_by_entry(block, parent):
+                    image = block.apply(masked.plain(t))
+                elif block.masks or t.__class__ is Masked:
+                    image = masked.apply(block, t)
+                else:
+                    image = block.apply(t)
                 image = fit_ahead(image, row)
                 if observe is not None:
                     observe(row, image, t)

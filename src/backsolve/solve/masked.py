@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..operators import Operator
+from ..operators import Erase, EraseAt, Operator, ScatterAdd, Unslice
 from ..operators.base import whole
+from ..row import Row
+from ..trace import is_in_region
 
 
 class Masked:
@@ -21,6 +23,23 @@ class Masked:
     def __init__(self, value: Any, mask: Any):
         self.value = value
         self.mask = mask  # True where the differential may be non-zero
+
+
+# Arrays that are read and written entry by entry: given to a region, or made by writing into one.
+_MEMORY = frozenset(["leaf", "alias", "scatter_set", "slice_update", "component"])
+
+
+def is_kept_entry_by_entry(op: Operator, row: Row) -> bool:
+    """Whether to keep no track of which entries of an adjoint are structurally zero.
+
+    In a loop that reads and writes single entries a mask would cost as much as the whole array each round.
+    Such an adjoint is a number 0 where nothing was read.
+    """
+    return (
+        op.__class__ in (Unslice, ScatterAdd, Erase, EraseAt)
+        and row.primitive.name in _MEMORY
+        and is_in_region()
+    )
 
 
 def apply(op: Operator, t: Any) -> Any:

@@ -19,7 +19,7 @@ from ..primitive import ASKS_MORE, hooks, row_values
 from ..row import FREED, Row
 from . import masked
 from .fit import fit_back
-from .masked import Masked
+from .masked import Masked, is_kept_entry_by_entry
 
 
 class OuterRow(Exception):  # noqa: N818 - a signal, not a mistake
@@ -183,6 +183,8 @@ def _joint_images(seed: Any, row: Row, record: bool) -> list[tuple[Any, Any]]:
 def _apply_masked(block: Any, seed: Any, parent: Row) -> Any:
     """A block that makes structural zeros. A leaf needs no mask: nothing will multiply its adjoint."""
     if parent.is_leaf and block.__class__ in (Unslice, ScatterAdd):
+        return block.apply(masked.plain(seed))
+    if is_kept_entry_by_entry(block, parent):
         return block.apply(masked.plain(seed))
     g = masked.apply(block, seed)
     return masked.plain(g) if parent.is_leaf else g

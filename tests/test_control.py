@@ -1,0 +1,261 @@
+"""cond, while_loop, fori_loop, scan, map and calls: staged against plain Python, in every mode."""
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.control import call
+from backsolve.errors import CarriedTypeError, StructureError, UnsupportedError
+
+
+def power_sum(x):
+    return bs.fori_loop(0, 5, lambda i, s: s * np.sin(x) + i, x)
+
+
+def either(x):
+    return bs.cond(x > 0, lambda t: t**3, lambda t: -np.exp(t), x)
+
+
+def grows(x):
+    return bs.while_loop(
+        lambda s: s[0] * s[0] < 50, lambda s: (s[0] * x * s[1], s[1] + 1), (x, 1.0)
+    )[0]
+
+
+def fills(x):
+    def body(i, y):
+        y = y.copy()
+        y[i] = np.sin(x) * y[i - 1] + x * i
+        return y
+
+    return bs.fori_loop(1, 6, body, bs.tensor(np.zeros(6)) + x)[5]
+
+
+def scanned(x):
+    last, squares = bs.scan(lambda c, a: (c * a + x, c * c), x, np.arange(1.0, 5.0) / 3)
+    return squares.sum() + last
+
+
+def backwards(x):
+    return bs.scan(lambda c, a: (c * a + 1, c * x), x, np.arange(1.0, 5.0) / 3, reverse=True)[
+        1
+    ].sum()
+
+
+def mapped(x):
+    return bs.map(lambda a: np.sin(a * x), np.arange(4.0)).sum()
+
+
+def loop_in_loop(x):
+    def outer(i, s):
+        return bs.while_loop(
+            lambda t: t < 10.0, lambda t: t * (1 + np.abs(x)) + s * 0.1 + 0.5, s * 0.5
+        )
+
+    return bs.fori_loop(0, 4, outer, x)
+
+
+def loop_in_branch(x):
+    def outer(i, s):
+        return bs.cond(
+            s > 2.0,
+            lambda: bs.while_loop(lambda t: t > 1.0, lambda t: t * 0.5 * np.cos(x) ** 2, s),
+            lambda: s * x,
+        )
+
+    return bs.fori_loop(0, 6, outer, x)
+
+
+def known_rounds_given_up(x):
+    return bs.fori_loop(0, 20, lambda i, s: s * x + 0.1, x, goes_on=lambda s: s < 4.0)
+
+
+def never_runs(x):
+    return bs.while_loop(lambda s: s < 0, lambda s: s * x, x) + bs.fori_loop(
+        0, 0, lambda i, s: s * x, x
+    )
+
+
+def arrays(x):
+    A = np.linspace(-1, 1, 9).reshape(3, 3)
+    v = bs.fori_loop(0, 6, lambda i, v: np.tanh(A @ v + x), np.ones(3) * x)
+    return (v * v).sum()
+
+
+def factorial(x, n):
+    again = lambda: n * x * call(factorial, x, n - 1) + np.sin(x)
+    return bs.cond(n <= 1, lambda: x, again)
+
+
+def recursive(x):
+    return call(factorial, x, np.floor(x) + 3)
+
+
+def minors(A):
+    n = A.shape[0]
+    if n == 1:
+        return A[0, 0]
+    total = 0.0
+    for j in range(n):
+        rest = [k for k in range(n) if k != j]
+        total = total + (-1) ** j * A[0, j] * call(minors, A[1:, rest])
+    return total
+
+
+def determinant(x):
+    A = np.array([[2.0, 0.3, -1], [0.2, 1, 0.7], [1, -0.5, 0.9]])
+    return call(minors, A * x + np.sin(x))
+
+
+class Rounded(bs.Function):
+    @staticmethod
+    def forward(ctx, x, s):
+        ctx.save_for_backward(x)
+        return np.round(x * s) / s
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * np.cos(x), None
+
+
+def own_rule(x):
+    return bs.fori_loop(0, 9, lambda i, s: Rounded.apply(s * 1.3 + x, 8.0) * 0.5, x)
+
+
+def stopped(x):
+    return bs.fori_loop(0, 9, lambda i, s: s * np.cos(x) * bs.stop_gradient(np.sin(s)) + x, x)
+
+
+FUNCTIONS = [
+    power_sum, either, grows, fills, scanned, backwards, mapped, loop_in_loop, loop_in_branch,
+    known_rounds_given_up, never_runs, arrays, recursive, determinant, own_rule, stopped,
+]  # fmt: skip
+
+
+def pushed(f):
+    return lambda x: bs.jvp(f, (x,), (1.0,))[1]
+
+
+MODES = {
+    "value": lambda f: f,
+    "grad": bs.grad,
+    "jvp": pushed,
+    "reverse over reverse": lambda f: bs.grad(bs.grad(f)),
+    "forward over reverse": lambda f: pushed(bs.grad(f)),
+    "reverse over forward": lambda f: bs.grad(pushed(f)),
+    "forward over forward": lambda f: pushed(pushed(f)),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_staged_control_flow_equals_plain_python(f, mode, backend):
+    derived = MODES[mode](f)
+    staged = bs.jit(derived, backend=backend)
+    for x in (1.3, 0.4):
+        np.testing.assert_allclose(staged(x), derived(x), rtol=1e-10, err_msg=f"at {x}")
+
+
+BATCHED = [f for f in FUNCTIONS if f is not own_rule]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("mode", ["value", "grad", "jvp", "reverse over reverse"])
+@pytest.mark.parametrize("f", BATCHED, ids=lambda f: f.__name__)
+def test_a_batch_is_every_example(f, mode, backend):
+    derived = MODES[mode](f)
+    xs = np.array([1.3, 0.4, 2.1])
+    each = [derived(float(x)) for x in xs]
+    np.testing.assert_allclose(bs.jit(bs.vmap(derived), backend=backend)(xs), each, rtol=1e-10)
+
+
+@pytest.mark.parametrize("f", BATCHED, ids=lambda f: f.__name__)
+def test_the_gradient_of_a_batch(f):
+    xs = np.array([1.3, 0.4, 2.1])
+    whole = bs.jit(bs.grad(lambda xs: bs.vmap(f)(xs).sum()), backend="numpy")
+    np.testing.assert_allclose(whole(xs), [bs.grad(f)(float(x)) for x in xs], rtol=1e-10)
+
+
+def test_a_rule_of_ones_own_is_not_lost_in_a_batch():
+    assert np.allclose(bs.vmap(bs.grad(own_rule))(np.array([1.3])), bs.grad(own_rule)(1.3))
+    with pytest.raises(UnsupportedError, match="vmap"):
+        bs.jit(bs.grad(lambda xs: bs.vmap(own_rule)(xs).sum()), backend="numpy")(np.array([1.3]))
+
+
+def test_a_loop_is_one_equation_whatever_its_length():
+    def program(n):
+        f = bs.jit(bs.grad(lambda x: bs.fori_loop(0, n, lambda i, s: np.sin(s) * x, x)))
+        return f.lower(1.1).stages["rewritten"]
+
+    assert len(program(10).splitlines()) == len(program(1_000_000).splitlines())
+
+
+def test_the_first_run_is_not_done_twice():
+    def both(x):
+        return bs.value_and_grad(lambda x: bs.fori_loop(0, 9, lambda i, s: np.sin(s) * x, x))(x)
+
+    text = bs.jit(both).lower(1.1).stages["rewritten"]
+    assert text.count("= loop(") == 2, text
+
+
+def test_an_array_written_entry_by_entry_needs_one_stored_number_an_entry():
+    n = 50
+
+    def f(x):
+        def body(i, y):
+            y = y.copy()
+            y[i] = np.sin(y[i - 1]) * x[i]
+            return y
+
+        return bs.fori_loop(1, n, body, x * 1.0).sum()
+
+    program = bs.jit(bs.grad(f), backend="numpy")
+    x = np.linspace(0.1, 1, n)
+    np.testing.assert_allclose(program(x), bs.grad(f)(x), rtol=1e-12)
+    text = program.lower(x).stages["rewritten"]
+    first = next(line for line in text.splitlines() if "= loop(" in line)
+    assert f"[{n - 1},{n}]" not in first, first  # nothing of n × n
+
+
+def test_only_the_branch_taken_runs():
+    def f(i, x):
+        return bs.cond(i < 3, lambda: x[i], lambda: 0.0)
+
+    for backend in ("numpy", "native"):
+        assert bs.jit(f, backend=backend)(7, np.arange(3.0)) == 0.0
+
+
+def test_numbers_take_the_type_that_they_become():
+    x = np.float32(1.5)
+    f = bs.jit(lambda x: bs.fori_loop(0, 3, lambda i, s: s + x * i, 0))
+    assert f(x) == np.float32(4.5)
+    assert f(x).dtype == np.float32
+    g = bs.jit(lambda x: bs.cond(x > 0, lambda: 1, lambda: x))
+    assert g(2.5) == 1.0
+    assert g(-2.5) == -2.5
+
+
+def test_types_that_change_are_refused():
+    with pytest.raises(CarriedTypeError, match=r"float64\[3\]"):
+        bs.jit(lambda x: bs.fori_loop(0, 3, lambda i, s: s + x, x[0]))(np.ones(3))
+    with pytest.raises(CarriedTypeError):
+        bs.jit(lambda x: bs.cond(x[0] > 0, lambda: x, lambda: x[0]))(np.ones(3))
+    with pytest.raises(StructureError):
+        bs.jit(lambda x: bs.fori_loop(0, 3, lambda i, s: (s, s), x))(1.0)
+
+
+def test_state_may_be_any_tree():
+    def f(x):
+        state = {"a": x, "b": (x * 2, None), "name": "kept"}
+        body = lambda i, s: {"a": s["a"] + s["b"][0], "b": (s["a"] * x, None), "name": s["name"]}
+        return bs.fori_loop(0, 4, body, state)["a"]
+
+    assert bs.jit(bs.grad(f))(1.3) == pytest.approx(bs.grad(f)(1.3))
+
+
+def test_a_branch_does_not_run_ahead_of_its_condition():
+    f = bs.jit(lambda n, d: bs.cond(d != 0, lambda: n // d, lambda: 0))
+    assert f(np.int64(7), np.int64(0)) == 0
+    assert f(np.int64(7), np.int64(2)) == 3

@@ -121,7 +121,7 @@ class _Rounds:
     def emit(self) -> list[Value]:
         loop, em = self.loop, self.em
         self._look_at_lengths()
-        n = loop.count
+        n = None if loop.counted else loop.count
         if n is not None and self.goes_on is None and n * _size(self.body) <= UNROLLED:
             state = list(self.carried)
             for r in range(n):

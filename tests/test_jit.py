@@ -129,9 +129,15 @@ class TestArguments:
         first, second = f(x)[1], f(x)[1]
         assert not np.shares_memory(first, second)
 
-    def test_a_branch_is_an_error_that_says_where(self):
+    def test_a_branch_without_source_is_an_error_that_says_why(self):
+        f = eval("lambda x: x if x.sum() > 0 else -x")
         with pytest.raises(errors.TracedValueError, match=r"np\.where") as info:
-            bs.jit(lambda x: x if x.sum() > 0 else -x)(np.ones(3))
+            bs.jit(f)(np.ones(3))
+        assert "made by exec" in str(info.value)
+
+    def test_a_number_that_is_not_there_is_an_error_that_says_where(self):
+        with pytest.raises(errors.TracedValueError, match=r"np\.where") as info:
+            bs.jit(lambda x: x * [1.0, 2.0][x.sum().astype(int)])(np.ones(3))
         assert "test_jit.py" in str(info.value)
 
     def test_unknown_backend(self):

@@ -16,6 +16,7 @@ from .api import jvp, vjp
 from .backends.native.compile import Native, compile_program
 from .backends.native.schedule import Unsupported
 from .errors import StaticArgumentError
+from .frontend import rewritten
 from .ir import Program, Type, type_of
 from .joint import record_joint
 from .operators import Custom
@@ -109,7 +110,7 @@ class Jitted:
         leaves, rebuild, key, donated = self._flatten(args, kwargs)
         tensors = any(isinstance(x, Tensor) for x in leaves)
         if tensors and any(isinstance(x, Staged) for x in leaves):
-            return self._f(*args, **kwargs)
+            return rewritten(self._f)(*args, **kwargs)
         special = self._specialise(rebuild, key, donated)
         if special is None:
             return self._f(*args, **kwargs)
@@ -198,7 +199,7 @@ class Jitted:
             self._hits += 1
             return found  # type: ignore[return-value]
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
-        made = _build(self._f, rebuild, key[1], self._backend, donated(), self._fastmath)
+        made = _build(rewritten(self._f), rebuild, key[1], self._backend, donated(), self._fastmath)
         if made is not None:
             with self._lock:
                 made = self._known.setdefault(key, made)

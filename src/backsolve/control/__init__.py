@@ -7,7 +7,7 @@ become these.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,8 @@ def cond(
         names = _names(forms[0], "a result of `cond`")
         wanted = _common(yes.outputs, no.outputs, names)
         forms.clear()
+    if not yes.outputs:  # a branch has no effect but its results
+        return forms[0].filled([])
     captured, (first, second) = join([yes, no])
     which = pred if pred.dtype == bool else pred != 0
     results = BRANCH(which, *values, *captured, region=Branches((second, first)))
@@ -147,15 +149,18 @@ def fori_loop(
     body: Callable[[Any, Any], Any],
     init: Any,
     goes_on: Callable[[Any], Any] | None = None,
+    reads: Sequence[Any] = (),
 ) -> Any:
     """`for i in range(start, stop): state = body(i, state)`, as long as `goes_on(state)` if that is given.
+
+    If one of `reads`, values that the body reads besides its state, is staged, no round runs in Python first.
 
     >>> import backsolve as bs
     >>> bs.jit(lambda x: bs.fori_loop(0, 5, lambda i, s: s + x**i, 0.0))(2.0)
     31.0
     """
     known = not isinstance(start, Staged) and not isinstance(stop, Staged)
-    if known and not any(isinstance(x, Staged) for x in Form.of(init).taken()):
+    if known and not any(isinstance(x, Staged) for x in [*Form.of(init).taken(), *reads]):
         state = init
         for i in range(int(start), int(stop)):
             if any(isinstance(x, Staged) for x in Form.of(state).taken()):
@@ -171,7 +176,7 @@ def fori_loop(
         count: Any = max(int(stop) - int(start), 0)
     else:
         count = np.maximum(stop - start, 0)
-    return _loop(_shifted(body, start), goes_on, init, count)
+    return _loop(_shifted(body, start), goes_on, init, count, reads)
 
 
 def _shifted(body: Callable[[Any, Any], Any], start: Any) -> Callable[[Any, Any], Any]:
@@ -181,11 +186,15 @@ def _shifted(body: Callable[[Any, Any], Any], start: Any) -> Callable[[Any, Any]
 
 
 def _loop(
-    body: Callable[[Any, Any], Any], goes_on: Callable[[Any], Any] | None, init: Any, count: Any
+    body: Callable[[Any, Any], Any],
+    goes_on: Callable[[Any], Any] | None,
+    init: Any,
+    count: Any,
+    reads: Sequence[Any] = (),
 ) -> Any:
     """A staged loop over a state without sequences."""
     step = lambda k, state, entries: (body(k, state), ())
-    return _record_loop(step, goes_on, init, (), count)[0]
+    return _record_loop(step, goes_on, init, (), count, reads=reads)[0]
 
 
 def _record_loop(
@@ -195,11 +204,12 @@ def _record_loop(
     sequences: Any,
     count: Any,
     reverse: bool = False,
+    reads: Sequence[Any] = (),
 ) -> tuple[Any, Any]:
     form, items = Form.of(init), Form.of(sequences)
     values, columns = form.taken(), items.taken()
     counted = isinstance(count, Staged)
-    outer = outer_recorder([*values, *columns, *([count] if counted else ())])
+    outer = outer_recorder([*values, *columns, *([count] if counted else ()), *reads])
     types = [type_of_leaf(x) for x in values]
     entries = [Type(t.shape[1:], t.dtype) for t in [type_of_leaf(x) for x in columns]]
     made: list[Form] = []

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import control
 from ..errors import ControlFlowError
-from . import core
 from .jumps import RESULT
 from .places import ABSENT, Form, is_traced
 from .staging import Again, Opened, mismatch, until_known
@@ -55,7 +55,7 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
 
         return run
 
-    numbers = core.cond(test, branch(True, then), branch(False, orelse))
+    numbers = control.cond(test, branch(True, then), branch(False, orelse))
     for place, value in before:
         place.put(value)
     region.put(numbers, ends[True][0])
@@ -114,7 +114,7 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
 
         return run
 
-    result, numbers = core.cond(test, branch(True, then), branch(False, orelse))
+    result, numbers = control.cond(test, branch(True, then), branch(False, orelse))
     region.put(numbers, ends[True])
     return result
 
@@ -194,9 +194,19 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "!=": operator.ne,
     "is": operator.is_,
     "is not": operator.is_not,
-    "in": lambda a, b: a in b,
-    "not in": lambda a, b: a not in b,
+    "in": lambda a, b: contains(a, b),
+    "not in": lambda a, b: negated(contains(a, b)),
 }
+
+
+def contains(x: Any, container: Any) -> Any:
+    """x in container"""
+    if not is_traced(x) or not isinstance(container, list | tuple | set | frozenset | dict | range):
+        return x in container
+    result: Any = False
+    for y in container:
+        result = either(result, lambda y=y: x == y, True)  # type: ignore[misc]
+    return result
 
 
 def compare(left: Any, *steps: tuple[str, Callable[[], Any], bool]) -> Any:

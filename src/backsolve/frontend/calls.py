@@ -5,17 +5,19 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import random
 from collections.abc import Callable
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
+from ..errors import ControlFlowError
 from .convert import convert_function, is_users
 from .iterables import _REPLACED
 from .places import is_traced
 from .scope import check_write, in_region, made
-from .writes import fresh
+from .writes import fresh, traced_key
 
 
 def call(f: Any) -> Any:
@@ -25,10 +27,10 @@ def call(f: Any) -> Any:
         return convert_function(f) if f not in _SPECIAL else _SPECIAL[f]
     if kind is MethodType:
         inner = f.__func__
-        if type(inner) is FunctionType:
+        if type(inner) is FunctionType and not isinstance(f.__self__, random.Random):
             new = convert_function(inner)
             return f if new is inner else MethodType(new, f.__self__)
-        return f
+        return _builtin(f)
     if kind is BuiltinFunctionType or kind is BuiltinMethodType:
         return _builtin(f)
     if kind is type:
@@ -57,8 +59,38 @@ _GROWING = frozenset(
 )
 
 
+_LOOKS_UP = frozenset({"get", "pop", "setdefault", "add", "discard", "remove"})
+
+
+def _by_key(f: Any) -> Callable[..., Any]:
+    """A method of a dict or set that looks its first argument up."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if args and is_traced(args[0]):
+            raise traced_key()
+        return f(*args, **kwargs)
+
+    return run
+
+
+def _is_impure(f: Any, owner: Any) -> bool:
+    """Random numbers: a staged loop would draw once for all its rounds."""
+    if isinstance(owner, np.random.Generator | np.random.RandomState | random.Random):
+        return True
+    return (getattr(f, "__module__", None) or "").startswith(("numpy.random", "random"))
+
+
 def _builtin(f: Any) -> Any:
     owner = getattr(f, "__self__", None)
+    if in_region() and _is_impure(f, owner):
+        raise ControlFlowError(
+            f"`{f.__name__}` draws random numbers in a staged branch or loop, which would draw only once; draw "
+            "all of them before, as an array"
+        )
+    if isinstance(owner, dict | set) and f.__name__ in _LOOKS_UP:
+        if in_region() and f.__name__ in _GROWING:
+            check_write(owner)
+        return _by_key(f)
     if isinstance(owner, list | dict | set) and f.__name__ in _GROWING:
         if in_region():
             check_write(owner)

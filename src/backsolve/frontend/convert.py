@@ -186,6 +186,8 @@ class _PlainCalls:
         return None
 
     def is_librarys(self, x: Any) -> bool:
+        if (getattr(x, "__module__", None) or "").startswith(("numpy.random", "random")):
+            return False
         if isinstance(x, FunctionType):
             return not is_users(x)
         if isinstance(x, type):

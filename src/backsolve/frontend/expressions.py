@@ -4,6 +4,7 @@
     a and b           →  _bs_.both(a, lambda: b, pure)
     a < b < c         →  _bs_.compare(a, ("<", lambda: b, pure), ("<", lambda: c, pure))
     not a             →  _bs_.negated(a)
+    a in b            →  _bs_.contains(a, b)
     f(x)              →  _bs_.call(f)(x)
 
 `pure` says that an operand may be computed whether it is needed or not: it reads names and does arithmetic
@@ -100,7 +101,13 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if len(node.ops) == 1 or any(binds(c) for c in node.comparators):
-            return self.generic_visit(node)  # type: ignore[return-value]
+            self.generic_visit(node)
+            if len(node.ops) > 1 or not isinstance(node.ops[0], ast.In | ast.NotIn):
+                return node
+            found = self._call("contains", node.left, node.comparators[0], at=node)
+            if isinstance(node.ops[0], ast.In):
+                return found
+            return self._call("negated", found, at=node)
         purities = [pure(c) for c in node.comparators]
         self.generic_visit(node)
         steps: list[ast.expr] = []

@@ -6,17 +6,15 @@ whatever its length. If its body does what cannot be staged, it runs in Python a
 
 from __future__ import annotations
 
-import builtins
 import functools
 from collections.abc import Mapping, Sequence
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..errors import ControlFlowError, StructureError, TracedValueError, UndefinedNameError
+from .. import control
 from ..tensor import Tensor
-from . import core
 from .branches import as_bool, both, if_, none_of, refuse_try
 from .iterables import Indexable, Range, sequence_of
 from .jumps import RESULT
@@ -51,17 +49,14 @@ def while_(
         if done >= UNROLLED and can_stage and not in_try:
             can_stage = False
             region = Opened("this loop", [test, body], state, held, scratch)
-            if any(_holds_traced(p.get()) for p in region.places):
+            if traced_in([p.get() for p in region.places]):
                 try:
                     until_known(region, functools.partial(_stage_while, region, flags, test, body))
                     return
-                except _NOT_STAGED:
-                    pass  # it goes on in Python
+                except Exception:
+                    pass  # it goes on in Python, and so does an error that is the user's own
         body()
         done += 1
-
-
-_NOT_STAGED = (ControlFlowError, TracedValueError, StructureError, UndefinedNameError, NameError)
 
 
 def _flags(body: Any, stops: Sequence[str]) -> list[Variable]:
@@ -79,7 +74,7 @@ def _stage_while(region: Opened, flags: Sequence[Variable], test: Any, body: Any
             result = both(none_of(*[f.get() for f in flags]), test, True)
         return as_bool(result) if is_traced(result) else bool(result)
 
-    run.finish(core.while_loop(goes_on, run.once, run.start))
+    run.finish(control.while_loop(goes_on, run.once, run.start))
 
 
 def for_(
@@ -94,15 +89,16 @@ def for_(
 ) -> None:
     flags = _flags(body, stops)
     found = sequence_of(sequence)
-    if found is None or in_try or not _worth_staging(found, body, reads, state, held):
+    traced = [] if found is None or in_try else _traced_values(found, body, reads, state, held)
+    if found is None or not traced:
         if found is not None and is_traced(found.length):
             refuse_try(in_try, "`for`")
         _run(iter(sequence), body, flags, sequence, (state, held, scratch, in_try))
         return
     region = Opened("this loop", [body], state, held, scratch)
     try:
-        until_known(region, functools.partial(_stage_for, region, found, flags, body))
-    except _NOT_STAGED:
+        until_known(region, functools.partial(_stage_for, region, found, flags, body, traced))
+    except Exception:  # of any kind: who needs the numbers finds types instead
         if is_traced(found.length) or len(found) > PATIENCE:
             raise
         _run(iter(found), body, flags, None, (state, held, scratch, in_try))
@@ -126,8 +122,9 @@ def _run(items: Any, body: Any, flags: Sequence[Variable], sequence: Any, shared
             try:
                 until_known(region, functools.partial(_stage_for, region, rest, flags, body))
                 return
-            except _NOT_STAGED:
-                pass
+            except Exception:
+                if is_traced(found.length):
+                    raise
         for later in items:
             test = none_of(*[f.get() for f in flags])
             if_(test, _Bound(body, later), None, state, held, scratch)
@@ -154,28 +151,26 @@ class _Bound:
         self.body(self.item)
 
 
-def _worth_staging(
+def _traced_values(
     found: Indexable, body: Any, reads: Sequence[str], state: Sequence[str], held: Sequence[str]
-) -> bool:
+) -> list[Any]:
+    """Traced values that make a loop worth staging: its length, what it runs over, or what it reads."""
     if is_traced(found.length):
-        return True
+        return [found.length]
     if found.length <= UNROLLED:
-        return False
-    if isinstance(found, Indexable) and _sequence_traced(found):
-        return True
+        return []
     cells = dict(zip(body.__code__.co_freevars, body.__closure__ or (), strict=True))
-    names = {*reads, *state, *held}
-    return any(_holds_traced(Variable(n, cells[n]).get()) for n in names if n in cells)
+    names = {*reads, *state, *held} & cells.keys()
+    return traced_in([found, *[Variable(n, cells[n]).get() for n in sorted(names)]])
 
 
-def _sequence_traced(found: Indexable) -> bool:
-    parts = getattr(found, "parts", None) or [getattr(found, "part", None)]
-    return is_traced(getattr(found, "array", None)) or any(
-        _sequence_traced(p) for p in parts if p is not None
-    )
-
-
-def _stage_for(region: Opened, found: Indexable, flags: Sequence[Variable], body: Any) -> None:
+def _stage_for(
+    region: Opened,
+    found: Indexable,
+    flags: Sequence[Variable],
+    body: Any,
+    reads: Sequence[Any] = (),
+) -> None:
     run = _Round(region, body, at_least_once=not is_traced(found.length) and found.length > 0)
     direct = isinstance(found, Range) and not is_traced(found.step) and found.step == 1
 
@@ -187,8 +182,8 @@ def _stage_for(region: Opened, found: Indexable, flags: Sequence[Variable], body
         return none_of(*[f.get() for f in flags])
 
     start, stop = (found.start, found.stop) if direct else (0, found.length)  # type: ignore[attr-defined]
-    options = {"goes_on": goes_on} if flags else {}
-    run.finish(core.fori_loop(start, stop, once, run.start, **options))
+    asked = goes_on if flags else None
+    run.finish(control.fori_loop(start, stop, once, run.start, asked, reads))
 
 
 class _Round:
@@ -248,12 +243,12 @@ class _Round:
         self.region.forget()
 
 
-def _holds_traced(x: Any, depth: int = 3) -> bool:
-    """Whether a traced value can be reached from `x`."""
+def traced_in(x: Any, depth: int = 4) -> list[Any]:
+    """A traced value that can be reached from `x`, if there is one."""
     if is_traced(x):
-        return True
+        return [x]
     if x is NOTHING or x is None or depth == 0 or isinstance(x, np.ndarray | str | int | float):
-        return False
+        return []
     deeper: Any = ()
     if isinstance(x, list | tuple | set | frozenset):
         deeper = x
@@ -265,6 +260,6 @@ def _holds_traced(x: Any, depth: int = 3) -> bool:
         deeper = [x.__self__]
     elif isinstance(x, functools.partial):
         deeper = [x.func, *x.args, *x.keywords.values()]
-    elif not isinstance(x, type | Tensor) and hasattr(x, "__dict__"):
-        deeper = vars(x).values() if not isinstance(x, type(builtins)) else ()
-    return any(_holds_traced(y, depth - 1) for y in deeper)
+    elif not isinstance(x, type | Tensor | ModuleType) and hasattr(x, "__dict__"):
+        deeper = vars(x).values()
+    return next((found for y in deeper if (found := traced_in(y, depth - 1))), [])

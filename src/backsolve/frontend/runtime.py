@@ -5,6 +5,7 @@ from __future__ import annotations
 from .branches import both as both
 from .branches import choose as choose
 from .branches import compare as compare
+from .branches import contains as contains
 from .branches import either as either
 from .branches import holds as holds
 from .branches import if_ as if_

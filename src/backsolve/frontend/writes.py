@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ControlFlowError, InPlaceError
+from ..errors import ControlFlowError, InPlaceError, TracedValueError
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
 from .places import is_traced
@@ -87,8 +87,17 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool) -> Any:
         return x
     if in_region():
         check_write(x)
+    if isinstance(x, dict) and is_traced(key):
+        raise traced_key()
     x[key] = value
     return x
+
+
+def traced_key() -> TracedValueError:
+    return TracedValueError(
+        "a traced value is used as the key of a dict or the member of a set, where only numbers that are known "
+        "can be found; use an array, or compare with the members one by one"
+    )
 
 
 def _holds_traced(x: Any) -> bool:

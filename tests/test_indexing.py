@@ -355,3 +355,18 @@ def test_wrong_values(key: Any, value: Any) -> None:
         x[key] = value
     with pytest.raises(ValueError, match=r"\(3, 4\)|broadcast"):
         bs.tensor(x)[key] = value
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit])
+def test_a_copy_to_write_into(way: Any) -> None:
+    """bs.tensor makes one of an array, of a value that varies, and of one that is staged."""
+
+    def f(x: Any, y: Any) -> Any:
+        a, b = bs.tensor(x), bs.tensor(y)
+        a[0] = 2 * x[1]
+        b[1] = x[0]
+        return np.sum(a * a) + np.sum(b * x) + x[0]
+
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    np.testing.assert_allclose(way(bs.grad(f))(x, y), [3 + 2 + 1, 16 + 2 * 2 + 1])
+    np.testing.assert_array_equal(y, [3.0, 4.0])

@@ -504,5 +504,8 @@ hooks.wrap_var = _wrap_var
 
 
 def tensor(value: Any, requires_grad: bool = False, dtype: npt.DTypeLike | None = None) -> Tensor:
-    """A Tensor with its own copy of `value`."""
+    """A Tensor with its own copy of `value`; a copy of one that varies or is staged goes on with it."""
+    goes_on = isinstance(value, Tensor) and (value.row is not None or isinstance(value, Staged))
+    if goes_on and not requires_grad:
+        return np.copy(value) if dtype is None else np.copy(value).astype(dtype)  # type: ignore[return-value]
     return Tensor(value, requires_grad, dtype)

@@ -7,91 +7,32 @@ from typing import Any
 import numpy as np
 import pytest
 
+import backsolve.control  # noqa: F401 - what regions mean
 from backsolve.backends.native import registers
 from backsolve.backends.native.compile import compile_program
-from backsolve.ir import Equation, Program, Type, Var
-from backsolve.primitive import P, Primitive
+from backsolve.ir import Program, Type
+from backsolve.primitive import P
+from backsolve.primitives.control import BRANCH, LOOP
 from backsolve.regions import INDEX, Branches, Loop
-from backsolve.trace import stage
+from backsolve.trace import evaluate, stage
 
-
-class Region(Primitive):
-    def infer(self, types: Any, params: Any) -> list[Type]:
-        return params["region"].outputs()
+WHOLE = Type((), np.dtype(int))
 
 
 def T(*shape: int, dtype: Any = float) -> Type:
     return Type(shape, np.dtype(dtype))
 
 
-def region_of(name: str, region: Any, *atoms: Any) -> list[Var]:
-    """Append a region to the recording that the staged `atoms` belong to."""
-    recorder = next(a._v.recorder for a in atoms if type(getattr(a, "_v", None)) is Var)
-    outputs = [Var(t, recorder) for t in region.outputs()]
-    inputs = tuple(recorder.atom(a) for a in atoms)
-    made = Equation(
-        tuple(outputs), Region(name, lambda: None), inputs, {"region": region}, "here.py:7"
-    )
-    recorder.equations.append(made)
-    from backsolve.primitive import wrap
-
-    return [wrap(v, None) for v in outputs]
-
-
 def loop(region: Loop, *atoms: Any) -> Any:
-    return region_of("loop", region, *atoms)
+    return LOOP(*atoms, region=region)
 
 
 def branch(region: Branches, *atoms: Any) -> Any:
-    return region_of("branch", region, *atoms)
+    return BRANCH(*atoms, region=region)
 
 
 def program(f: Any, *types: Type) -> Program:
     return stage(f, types)[0].verify()
-
-
-def meaning(p: Program, args: Any) -> list[Any]:
-    values: dict[Any, Any] = {**dict(zip(p.inputs, args, strict=True)), **dict(p.constants)}
-    read = lambda a: values[a] if type(a) is Var else a
-    for e in p.equations:
-        inputs = [read(a) for a in e.inputs]
-        region = e.params.get("region")
-        if e.primitive.name == "loop":
-            found = rounds_of(region, inputs)
-        elif e.primitive.name == "branch":
-            found = meaning(region.branches[int(inputs[0])], inputs[1:])
-        else:
-            found = [
-                e.primitive.run(
-                    *[
-                        np.asarray(x) if type(a) is Var else x
-                        for a, x in zip(e.inputs, inputs, strict=True)
-                    ],
-                    **e.params,
-                )
-            ]
-        values.update(zip(e.outputs, found, strict=True))
-    return [read(a) for a in p.outputs]
-
-
-def rounds_of(region: Loop, inputs: Any) -> list[Any]:
-    count, carried, fixed, sequences = region.split(inputs)
-    made: dict[int, Any] = {}
-    rounds = 0
-    while count is None or rounds < count:
-        k = np.int64(count - 1 - rounds if region.reverse else rounds)
-        if region.goes_on is not None and not meaning(region.goes_on, [k, *carried, *fixed])[0]:
-            break
-        results = meaning(region.body, [k, *carried, *fixed, *[s[k] for s in sequences]])
-        carried, made[int(k)] = results[: region.carried], results[region.carried :]
-        rounds += 1
-    stacked = []
-    for j, t in enumerate(region.outputs()[region.carried : -1]):
-        whole = np.zeros((region.count, *t.shape[1:]), t.dtype)
-        for k, entries in made.items():
-            whole[k] = entries[j]
-        stacked.append(whole)
-    return [*carried, *stacked, np.int64(rounds)]
 
 
 def compare(p: Program, *args: Any) -> Any:
@@ -105,7 +46,7 @@ def compare(p: Program, *args: Any) -> Any:
     found = native.call(*arrays)
     assert found is not NotImplemented
     found = found if isinstance(found, tuple) else (found,)
-    for x, y in zip(found, meaning(p, arrays), strict=True):
+    for x, y in zip(found, evaluate(p, arrays), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
     for a, before in zip(arrays, kept, strict=True):
         np.testing.assert_array_equal(a, before)
@@ -113,15 +54,21 @@ def compare(p: Program, *args: Any) -> Any:
 
 
 def of_loop(region: Loop, *types: Type) -> Program:
-    return program(lambda *xs: loop(region, *xs), *types)
+    """The loop alone. Its number of rounds is a bare integer, which no program can return."""
+
+    def run(*xs: Any) -> list[Any]:
+        *results, rounds = loop(region, *xs)
+        return [*results, P.cast_discrete(rounds, dtype=np.dtype(int))]
+
+    return program(run, *types)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 100])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scalars_are_carried(count: int, reverse: bool) -> None:
-    body = program(lambda k, x, n, r: (r * x * (1 - x) + k, n + k), INDEX, T(), INDEX, T())
+    body = program(lambda k, x, n, r: (r * x * (1 - x) + k, n + k), INDEX, T(), WHOLE, T())
     region = Loop(body, carried=2, fixed=1, sequences=0, count=count, reverse=reverse)
-    compare(of_loop(region, T(), INDEX, T()), 0.3, 5, 0.01)
+    compare(of_loop(region, T(), WHOLE, T()), 0.3, 5, 0.01)
 
 
 def test_a_loop_until_it_is_near_enough() -> None:
@@ -154,15 +101,18 @@ def test_sequences_are_read_and_made() -> None:
 def test_made_entries_beyond_the_last_round_are_zero() -> None:
     body = program(lambda k, x: (x * 2, x, P.broadcast_to(x, shape=(2,))), INDEX, T())
     goes_on = program(lambda k, x: x < 100, INDEX, T())
+    compare(of_loop(Loop(body, 1, 0, 0, goes_on, 50), T()), 1.0)
     for reverse in (False, True):
-        compare(of_loop(Loop(body, 1, 0, 0, goes_on, 50, reverse=reverse), T()), 1.0)
+        limited = Loop(body, 1, 0, 0, None, 50, counted=True, reverse=reverse)
+        for count in (0, 7, 50):
+            compare(of_loop(limited, WHOLE, T()), count, 1.0)
 
 
 def test_a_counted_loop() -> None:
     body = program(lambda k, s, x: s + x[k], INDEX, T(), T(50))
     for count in (0, 1, 50):
         compare(
-            of_loop(Loop(body, 1, 1, 0, counted=True), INDEX, T(), T(50)),
+            of_loop(Loop(body, 1, 1, 0, counted=True), WHOLE, T(), T(50)),
             count,
             0.0,
             np.arange(50.0),
@@ -349,8 +299,8 @@ def test_indices_out_of_range() -> None:
 
 
 def test_integers_divided_by_zero() -> None:
-    body = program(lambda k, n, m: n + k // m, INDEX, INDEX, INDEX)
-    native = compile_program(of_loop(Loop(body, 1, 1, 0, count=70), INDEX, INDEX))
+    body = program(lambda k, n, m: n + k // m, INDEX, WHOLE, WHOLE)
+    native = compile_program(of_loop(Loop(body, 1, 1, 0, count=70), WHOLE, WHOLE))
     assert native.call(np.array(0), np.array(2))[0] == sum(k // 2 for k in range(70))
     with pytest.raises(ZeroDivisionError):
         native.call(np.array(0), np.array(0))

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ....ir import Equation, Type
+from ....ir import Equation, Type, type_of
 from ....regions import Branches, Loop
-from ..failure import fail_if
-from ..numbers.registers import BOOL, convert
+from .. import stacks
+from ..numbers.registers import convert
 from .emitter import INT64, Emitter, rule
-from .plan import Plan, key
+from .plan import Plan, calls, key, size_of
 from .ranges import union
-from .values import INT, SMALL, Memory, Small, Value, flat, is_large, like, read, scalar
+from .sequences import ArrayWriter, Reader, StackWriter, Writer, entry_type
+from .values import INT, Memory, Small, Stack, Value, flat, is_large, like, scalar
 
 UNROLLED = 64  # equations, of all rounds together, up to which a loop becomes straight code
 
@@ -97,37 +98,74 @@ class _Rounds:
     """The rounds of one loop."""
 
     def __init__(self, em: Emitter, plan: Plan, e: Equation, inputs: list[Any]):
-        self.em, self.e = em, e
+        self.em, self.plan, self.e = em, plan, e
         self.loop: Loop = e.params["region"]
         loop = self.loop
         self.body, *rest = plan.inner[id(e)]
         self.goes_on = rest[0] if rest else None
-        count, carried, self.fixed, self.sequences = loop.split(inputs)
+        count, carried, self.fixed, sequences = loop.split(inputs)
         first = int(loop.counted)
         self.carried = [
             em.as_type(em.writable(plan, e, first + c, v), loop.body.inputs[1 + c].type)
             for c, v in enumerate(carried)
         ]
+        self.count = None if loop.count is None else INT(loop.count)
         if loop.counted:
-            self.count = convert(em.b, count.entries[()], count.dtype, INT64)
-        else:
-            self.count = None if loop.count is None else INT(loop.count)
-        self.made = [
-            em.made(e, o)
-            for o in range(loop.carried, len(e.outputs) - 1)
-            if not e.outputs[o].type.is_stack
-        ]
+            self.count = self._number_of_rounds(count)
+        moves = any(calls(p) for p in plan.inner[id(e)])
+        self.sequences = [Reader(em, v, moves) for v in sequences]
+        self._look_at_lengths()
+        n = loop.count
+        plain = not loop.counted and self.goes_on is None
+        self.is_unrolled = n is not None and plain and n * size_of(self.body) <= UNROLLED
+        for reader in () if self.is_unrolled else self.sequences:
+            if not isinstance(reader.value, Stack):
+                reader.in_memory()
+        self.made = [self._writer(o) for o in range(loop.carried, len(e.outputs) - 1)]
+        self.resting = Resting(em, plan, e, self.body)
+
+    def _number_of_rounds(self, count: Small) -> ir.Value:
+        """As given, but no less than none, and no more than a known limit."""
+        em, loop = self.em, self.loop
+        n = convert(em.b, count.entries[()], count.dtype, INT64)
+        low, high = em.ranges.of(count.entries[()])
+        if low < 0:
+            n = em.b.select(em.b.icmp_signed("<", n, INT(0)), INT(0), n)
+        if loop.count is not None and high > loop.count:
+            message = f"a loop of at most {loop.count} rounds is asked for more"
+            em.fail_if(em.b.icmp_signed(">", n, INT(loop.count)), IndexError, message)
+        em.ranges.note(n, (max(low, 0), high if loop.count is None else float(loop.count)))
+        return n
+
+    def _look_at_lengths(self) -> None:
+        """A number of rounds that is not known before may not exceed the entries there are."""
+        em = self.em
+        for reader in self.sequences if self.count is not None else ():
+            is_known = isinstance(self.count, ir.Constant)
+            length = reader.length
+            if isinstance(length, ir.Constant) and (
+                is_known or em.ranges.of(self.count)[1] <= length.constant
+            ):
+                continue
+            message = "a loop runs beyond the entries of its sequence"
+            em.fail_if(em.b.icmp_signed(">", self.count, length), IndexError, message)
+
+    def _writer(self, o: int) -> Writer:
+        em, e, t = self.em, self.e, self.e.outputs[o].type
+        may_stop = self.goes_on is not None or self.loop.counted
+        if not t.is_stack:
+            return ArrayWriter(em, em.made(e, o), may_stop)
+        count = self.count if self.goes_on is None else None
+        return StackWriter(em, em.descriptor(key(e, "out", o), self.plan), entry_type(t), count)
 
     def emit(self) -> list[Value]:
-        loop, em = self.loop, self.em
-        self._look_at_lengths()
-        n = None if loop.counted else loop.count
-        if n is not None and self.goes_on is None and n * _size(self.body) <= UNROLLED:
+        loop, em, b = self.loop, self.em, self.em.b
+        if self.is_unrolled:
+            n = loop.count or 0
             state = list(self.carried)
             for r in range(n):
                 state = self._round(INT(n - 1 - r if loop.reverse else r), state)
             return self._results(state, INT(n))
-        b = em.b
         before = b.block
         head = b.append_basic_block("head")
         b.branch(head)
@@ -135,8 +173,11 @@ class _Rounds:
         r = b.phi(INT)
         r.add_incoming(INT(0), before)
         state, phis = self._phis(self.carried, before)
+        for w in self.made:
+            w.state = self._phis_of(w.state, before)
+            phis += w.state
         body, done = b.append_basic_block("round"), b.append_basic_block("done")
-        high = float(loop.count) if loop.count is not None else np.inf
+        high = em.ranges.of(self.count)[1] if self.count is not None else np.inf
         em.ranges.note(r, (0, max(high - 1, 0)))
         if self.count is not None:
             allowed = b.append_basic_block("allowed") if self.goes_on is not None else body
@@ -151,102 +192,75 @@ class _Rounds:
             (answer,) = em.run(self.goes_on, [scalar(k, INT64), *state, *self.fixed])
             b.cbranch(em.truth(answer), body, done)
             b.position_at_end(body)
+        last = [*state]
         outer, em.inline = em.inline, self._may_be_vectors()
         state = self._round(k, state)
         em.inline = outer
         r.add_incoming(b.add(r, INT(1), flags=("nsw", "nuw")), b.block)
-        for phi, x in zip(phis, [x for v in state for x in flat(v)], strict=True):
+        new = [x for v in state for x in flat(v)] + [x for w in self.made for x in w.state]
+        for phi, x in zip(phis, new, strict=True):
             phi.add_incoming(x, b.block)
         b.branch(head)
         b.position_at_end(done)
         em.ranges.note(r, (0, high))
-        last, at = [], 0
-        for v in self.carried:
-            n = len(flat(v))
-            last.append(like(v, phis[at : at + n]))
-            at += n
         return self._results(last, r)
 
     def _phis(self, values: Sequence[Value], before: Any) -> tuple[list[Value], list[ir.Value]]:
         found, phis = [], []
         for v in values:
-            mine = []
-            for x in flat(v):
-                phi = self.em.b.phi(x.type)
-                phi.add_incoming(x, before)
-                mine.append(phi)
+            mine = self._phis_of(flat(v), before)
             phis += mine
             found.append(like(v, mine))
         return found, phis
 
+    def _phis_of(self, registers: list[ir.Value], before: Any) -> list[ir.Value]:
+        phis = [self.em.b.phi(x.type) for x in registers]
+        for phi, x in zip(phis, registers, strict=True):
+            phi.add_incoming(x, before)
+        return phis
+
     def _round(self, k: ir.Value, state: list[Value]) -> list[Value]:
         """One round: the new carried values; entries of sequences are written."""
-        em, loop, e = self.em, self.loop, self.e
-        entries = [self._entry(v, k) for v in self.sequences]
+        em, loop, body = self.em, self.loop, self.body
         n = loop.carried
-        results = em.run(self.body, [scalar(k, INT64), *state, *self.fixed, *entries])
-        for m, v in zip(self.made, results[n:], strict=True):
-            em.copy(em.as_type(v, Type(m.shape[1:], m.dtype)), self._part(m, k))
-        new = [em.as_type(v, loop.body.inputs[1 + c].type) for c, v in enumerate(results[:n])]
-        moved = [
-            c
-            for c, v in enumerate(new)
-            if isinstance(v, Memory) and self.body.result(c) != ("input", 1 + c)
-        ]
-        for c in moved:  # one may be the memory of another, or its own in another order
-            if len(moved) > 1 or self.body.homes[self.body.program.outputs[c]] == ("input", 1 + c):
-                target = em.memory(key(e, "round", c), Type(new[c].shape, new[c].dtype))  # type: ignore[union-attr]
-                em.copy(new[c], target)
-                new[c] = target
-        for c in moved:
-            em.copy(new[c], state[c])  # type: ignore[arg-type]
-            new[c] = state[c]
+        given = dict(em.given)
+        for j, w in enumerate(self.made):
+            home = body.result(n + j)
+            if isinstance(w, ArrayWriter) and home in body.scratch and body.leaves_once(home):
+                em.given[home] = w.place(k)  # made where it will stay
+        entries = [reader.entry(k) for reader in self.sequences]
+        results = em.run(body, [scalar(k, INT64), *state, *self.fixed, *entries])
+        em.given = given
+        for w, v in zip(self.made, results[n:], strict=True):
+            w.put(k, v)
+        new = self._carried_over(state, results[:n])
+        self.resting.end_of_round()
         return new
 
-    def _part(self, m: Memory, k: ir.Value) -> Memory:
-        """Entry k of a sequence in memory."""
-        step = m.view.strides[0]
-        part = m.part(m.view.imaginary[0, ...])
-        if isinstance(k, ir.Constant):
-            return m.part(m.view.imaginary[k.constant, ...])
-        by = k if step == 1 else self.em.b.mul(k, INT(step), flags=("nsw",))
-        return part.moved(self.em.b, by)
-
-    def _entry(self, v: Value, k: ir.Value) -> Value:
-        if isinstance(v, Small) and isinstance(k, ir.Constant):
-            return Small(v.entries[k.constant, ...], v.dtype)
-        m = self._part(self.em.spilled(v), k)
-        return m if m.view.imaginary.size > SMALL else read(self.em.b, m)
-
-    def _look_at_lengths(self) -> None:
-        """A number of rounds that is not known before may not exceed the entries there are."""
-        lengths = [v.shape[0] for v in self.sequences if isinstance(v, Small | Memory)]
-        if self.loop.counted and lengths:
-            em = self.em
-            code = em.fail(
-                IndexError, f"a loop runs beyond the {min(lengths)} entries of its sequence"
-            )
-            fail_if(em.b, em.b.icmp_signed(">", self.count, INT(min(lengths))), code)
+    def _carried_over(self, state: list[Value], results: list[Value]) -> list[Value]:
+        """The new carried values; arrays in the memory of the old ones."""
+        em, body = self.em, self.body
+        new = [em.as_type(v, body.program.inputs[1 + c].type) for c, v in enumerate(results)]
+        moved = [
+            (c, v)
+            for c, v in enumerate(new)
+            if isinstance(v, Memory) and body.result(c) != ("input", 1 + c)
+        ]
+        for at, (c, v) in enumerate(moved):
+            # One may be the memory of another, or its own in another order.
+            if len(moved) > 1 or body.homes[body.program.outputs[c]] == ("input", 1 + c):
+                target = em.memory(key(self.e, "round", c), Type(v.shape, v.dtype))
+                em.copy(v, target)
+                moved[at] = c, target
+        for c, v in moved:
+            place = state[c]
+            assert isinstance(place, Memory)
+            em.copy(v, place)
+            new[c] = place
+        return new
 
     def _results(self, carried: list[Value], rounds: ir.Value) -> list[Value]:
-        made: list[Value] = []
-        for m in self.made:
-            if self.goes_on is not None:
-                self._clear(m, rounds)
-            made.append(m if m.view.imaginary.size > SMALL else read(self.em.b, m))
-        return [*carried, *made, scalar(rounds, INT64)]
-
-    def _clear(self, m: Memory, rounds: ir.Value) -> None:
-        """Zeros where no round has been."""
-        b = self.em.b
-        assert self.loop.count is not None
-        size = m.dtype.itemsize * int(np.prod(m.shape[1:]))
-        missing = b.mul(b.sub(INT(self.loop.count), rounds), INT(size))
-        start = INT(0) if self.loop.reverse else rounds
-        first = self._part(m, start) if m.shape[0] else m
-        raw = b.bitcast(b.gep(first.pointer, [INT(first.view.offset)]), ir.IntType(8).as_pointer())
-        memset = b.module.declare_intrinsic("llvm.memset", [raw.type, INT])
-        b.call(memset, [raw, ir.IntType(8)(0), missing, BOOL(0)])
+        return [*carried, *[w.finish(rounds) for w in self.made], scalar(rounds, INT64)]
 
     def _may_be_vectors(self) -> bool:
         """No loop inside, and no number that waits for the round before."""
@@ -254,5 +268,36 @@ class _Rounds:
         return plain and all(isinstance(v, Memory) for v in self.carried)
 
 
-def _size(plan: Plan) -> int:
-    return len(plan.order) + sum(_size(p) for ps in plan.inner.values() for p in ps) * 4
+# ---- stacks
+
+
+@rule("no_entries")
+def _no_entries(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Value:
+    empty = stacks.descriptor(em.b, em.table, 0)
+    return Stack(empty, INT(0), INT(0), entry_type(e.outputs[0].type))
+
+
+@rule("length")
+def _length(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Value:
+    return scalar(inputs[0].length, INT64)
+
+
+class Resting:
+    """Memory of stacks that a round makes and does not pass on: given back when the round ends."""
+
+    def __init__(self, em: Emitter, plan: Plan, e: Equation, body: Plan):
+        self.em = em
+        sites = [em.site(home) for home in body.unneeded(em.planner)]
+        self.sites = [x for x in sites if x is not None]
+        described = [stacks.descriptor(em.b, em.table, x) for x in self.sites]
+        self.lengths = [(d, stacks.word(em.b, d, stacks.LENGTH)) for d in described]
+        pooled = em.planner.takes_nodes(body, em.in_recursion)
+        passes_on = any(type_of(a).is_stack for a in body.program.outputs)
+        self.mark = stacks.nodes_in_use(em.b, em.table) if pooled and not passes_on else None
+
+    def end_of_round(self) -> None:
+        b = self.em.b
+        for described, length in self.lengths:
+            stacks.set_word(b, described, stacks.LENGTH, length)
+        if self.mark is not None:
+            stacks.release_nodes(b, self.em.table, self.mark)

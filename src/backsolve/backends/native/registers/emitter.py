@@ -9,12 +9,13 @@ import numpy as np
 from llvmlite import ir
 
 from ....ir import Equation, Type, Var, is_uniform
+from .. import stacks
 from ..elementwise import emit
-from ..failure import fail_if
+from ..failure import CODE
 from ..numbers.integer import REFUSED
 from ..numbers.registers import Register, convert, memory_type, number, select
 from .moving import copy
-from .plan import Home, Plan, key
+from .plan import Home, Plan, Planner, key
 from .ranges import ANY, Ranges
 from .values import (
     INT,
@@ -47,8 +48,12 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 class Emitter:
     """The code of one LLVM function. `places` finds memory: of constants, and what plans ask for."""
 
-    def __init__(self, b: ir.IRBuilder, fail: Callable[..., int], places: Any):
-        self.b, self.fail, self.places = b, fail, places
+    in_recursion = False  # the function may be at work several times at once
+    context: ir.Value  # for callees
+    callees: Any
+
+    def __init__(self, b: ir.IRBuilder, fail: Callable[..., int], places: Any, planner: Planner):
+        self.b, self.fail, self.places, self.planner = b, fail, places, planner
         self.ranges = Ranges()
         self.inline = False  # functions: in loops that LLVM may make loops of vectors
         self.given: dict[Home, Memory] = {}  # memory of results that somebody chose
@@ -115,6 +120,35 @@ class Emitter:
         one = whole(cell, (), t.dtype)
         return Memory(cell, one.view.broadcast(t.shape))
 
+    # ---- failures
+
+    def fail_if(self, condition: ir.Value, kind: type[Exception], message: str) -> None:
+        with self.b.if_then(condition, likely=False):
+            self.leave(CODE(self.fail(kind, message)))
+
+    def leave(self, code: ir.Value) -> None:
+        self.b.ret(code)
+
+    # ---- stacks
+
+    @property
+    def table(self) -> ir.Value:
+        return self.places.table
+
+    def site(self, home: Home) -> int | None:
+        """Where a stack is made; None for one of the pool."""
+        found: int | None = self.places.sites.get(home)
+        return found
+
+    def descriptor(self, home: Home, plan: Plan) -> ir.Value:
+        site = self.site(home)
+        if site is not None:
+            return stacks.descriptor(self.b, self.table, site)
+        node = stacks.take_node(self.b, self.table)
+        nothing = self.b.icmp_unsigned("==", node, ir.Constant(node.type, None))
+        self.fail_if(nothing, MemoryError, "no memory for a stack")
+        return node
+
     # ---- memory
 
     def slot(self, count: int, dtype: np.dtype[Any]) -> ir.Value:
@@ -175,9 +209,7 @@ class Emitter:
         if low < -size or high >= size:
             message = f"an index is out of bounds for axis {axis} with size {size}"
             message += f", at {where}" if where else ""
-            fail_if(
-                self.b, self.b.icmp_unsigned(">=", i, INT(size)), self.fail(IndexError, message)
-            )
+            self.fail_if(self.b.icmp_unsigned(">=", i, INT(size)), IndexError, message)
         if size > 0:
             self.ranges.note(i, (0, size - 1))
         return i
@@ -217,7 +249,7 @@ def elementwise(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Smal
                 args = [
                     convert(b, x, v.dtype, out.dtype) for x, v in zip(registers, found, strict=True)
                 ]
-                fail_if(b, test(b, *args), em.fail(kind, message))
+                em.fail_if(test(b, *args), kind, message)
         pairs = [(x, v.dtype) for x, v in zip(registers, found, strict=True)]
         interval = em.ranges.after(name, list(registers), out.dtype)
         if interval != ANY and interval[0] == interval[1]:

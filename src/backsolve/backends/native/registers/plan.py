@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ....ir import Equation, Program, Type, Var, type_of
+from ....regions import Callee
 from ..accumulate import PARTS, count_uses
 from ..numbers.registers import DTYPES
 from ..support import REDUCTIONS, fits, is_native_elementwise
@@ -24,9 +25,9 @@ from .values import is_large
 Home = tuple[
     Any, ...
 ]  # ("input", j), ("constant", var), or the key of memory that an equation makes
-REGIONS = ("loop", "branch", "call")
+REGIONS = ("loop", "branch", "call", "no_entries", "length")
 _VIEWS = ("slice", "permute", "reshape", "broadcast_to", "alias")
-_OF_FEW = (*_VIEWS, "concatenate", "contract", "unslice", "slice_update", "no_entries")
+_OF_FEW = (*_VIEWS, "concatenate", "contract", "unslice", "slice_update")
 _INDEXED = ("gather", "scatter_add", "scatter_set")
 
 
@@ -50,6 +51,30 @@ class Plan:
         """The home of output k if it is all of it."""
         a = self.program.outputs[k]
         return self.homes[a] if a in self.whole else None
+
+    def leaves_once(self, home: Home | None) -> bool:
+        return [self.homes.get(a) for a in self.program.outputs].count(home) == 1
+
+    def stacks(self) -> list[Home]:
+        """The stacks that its own loops make."""
+        return [
+            key(e, "out", o)
+            for e in self.order
+            if e.primitive.name == "loop"
+            for o, v in enumerate(e.outputs)
+            if v.type.is_stack and o >= e.params["region"].carried
+        ]
+
+    def unneeded(self, planner: Planner) -> list[Home]:
+        """The stacks made in here that no output holds."""
+        needed = {a for a in self.program.outputs if type(a) is Var and a.type.is_stack}
+        found: list[Home] = []
+        for e in reversed(self.order):
+            if any(v in needed for v in e.outputs):
+                needed.update(a for a in e.inputs if type(a) is Var and a.type.is_stack)
+            else:
+                found += _made_by(self, e, planner)
+        return found
 
     def all_plans(self) -> list[Plan]:
         return [self, *[q for ps in self.inner.values() for p in ps for q in p.all_plans()]]
@@ -98,17 +123,16 @@ class Planner:
         name = e.primitive.name
         for t in map(type_of, (*e.inputs, *e.outputs)):
             _check_type(t)
-        if name not in REGIONS:
-            if e.outputs[0].type.weak and e.outputs[0].dtype.kind in "iu":
-                raise NotSmall(f"{name} of Python integers, which have no bounds")
-            if not all(fits(a, e) for a in e.inputs):
-                raise NotSmall(f"{name} with a Python number that its dtype cannot hold")
+        if name not in REGIONS and not all(fits(a, e) for a in e.inputs):
+            raise NotSmall(f"{name} with a Python number that its dtype cannot hold")
         if name == "loop":
             return self._loop(plan, e)
         if name == "branch":
             return self._branch(plan, e)
         if name == "call":
-            raise NotSmall("calls")
+            self._callee(e.params["region"])
+        if name in REGIONS:
+            return []
         large = [is_large(type_of(a)) for a in e.inputs]
         result = is_large(e.outputs[0].type)
         if name in _INDEXED:
@@ -131,6 +155,8 @@ class Planner:
 
     def _loop(self, plan: Plan, e: Equation) -> list[Effect]:
         loop = e.params["region"]
+        if loop.reverse and loop.goes_on is not None and len(loop.body.outputs) > loop.carried:
+            raise NotSmall("a sequence made from its end by a loop that may stop")
         body = self.plan(loop.body, range(1, 1 + loop.carried))
         inner = [body, *([self.plan(loop.goes_on)] if loop.goes_on is not None else [])]
         plan.inner[id(e)] = inner
@@ -153,6 +179,52 @@ class Planner:
                 found.append(Effect(1 + home[1], o, home[1] in wanted))
         aliased = {x.position - 1 for x in found}
         return [*found, *[Effect(1 + j, None, True) for j in sorted(wanted - aliased)]]
+
+    def _callee(self, callee: Callee) -> None:
+        if id(callee) in self.callees:
+            return
+        if callee.program is None:
+            raise NotSmall(f"a call of {callee.name}, which is not recorded yet")
+        self.callees[id(callee)] = Plan(callee.program)  # known from here on to its own calls
+        self.callees[id(callee)] = self.plan(callee.program)
+
+    # ---- calls and stacks
+
+    def called(self, plan: Plan) -> set[int]:
+        """All callees that a plan may call, those that they call included."""
+        found: set[int] = set()
+        left = [plan]
+        while left:
+            for e in (e for p in left.pop().all_plans() for e in p.order):
+                if e.primitive.name == "call" and (c := id(e.params["region"])) not in found:
+                    found.add(c)
+                    left.append(self.callees[c])
+        return found
+
+    def is_recursive(self, callee: Callee) -> bool:
+        return id(callee) in self.called(self.callees[id(callee)])
+
+    def takes_nodes(self, plan: Plan, in_recursion: bool) -> bool:
+        """Whether it leaves something of the pool in use, or its callees do."""
+        found = in_recursion and any(p.stacks() for p in plan.all_plans())
+        return found or any(
+            self.has_scratch(p) or any(q.stacks() for q in p.all_plans())
+            for p in (self.callees[c] for c in self.called(plan))
+        )
+
+    def has_scratch(self, plan: Plan) -> bool:
+        return any(p.scratch for p in plan.all_plans())
+
+    def uses_table(self, plan: Plan) -> bool:
+        """Whether it has anything to do with stacks, or its callees with the pool."""
+        callees = [self.callees[c] for c in self.called(plan)]
+        types = [
+            v.type
+            for p in (plan, *callees)
+            for q in p.all_plans()
+            for v in (*q.program.inputs, *[v for e in q.order for v in e.outputs])
+        ]
+        return any(t.is_stack for t in types) or any(map(self.has_scratch, callees))
 
     # ---- in place or by copy
 
@@ -192,6 +264,10 @@ class Planner:
                 if v not in plan.parts and name not in _VIEWS:
                     plan.scratch[home] = v.type
                     plan.whole.add(v)
+        if name == "call":
+            for j, a in enumerate(e.inputs):
+                if is_large(type_of(a)):
+                    plan.scratch[key(e, "copy", j)] = type_of(a)
         if name == "reshape" and is_large(e.outputs[0].type):
             plan.scratch[key(e, "copy", 0)] = e.outputs[0].type
         if name == "loop":
@@ -211,11 +287,34 @@ class Effect:
     writes: bool
 
 
+def _made_by(plan: Plan, e: Equation, planner: Planner) -> list[Home]:
+    """The stacks that are still there when an equation is done."""
+    name = e.primitive.name
+    found = [key(e, "out", o) for o, v in enumerate(e.outputs) if v.type.is_stack]
+    if name == "call":
+        callee = e.params["region"]
+        if planner.is_recursive(callee):
+            return []  # its stacks are of the pool
+        within = planner.callees[id(callee)]
+        return [x for q in within.order for x in _made_by(within, q, planner)]
+    for p in plan.inner.get(id(e), ()):
+        gone = set(p.unneeded(planner)) if name == "loop" else set()
+        found += [x for q in p.order for x in _made_by(p, q, planner) if x not in gone]
+    return found
+
+
+def calls(plan: Plan) -> bool:
+    return any(e.primitive.name == "call" for p in plan.all_plans() for e in p.order)
+
+
+def size_of(plan: Plan) -> int:
+    """About how much code it is."""
+    return len(plan.order) + sum(size_of(p) for ps in plan.inner.values() for p in ps) * 4
+
+
 def _check_type(t: Type) -> None:
     if t.dtype not in DTYPES:
         raise NotSmall(f"dtype {t.dtype}")
-    if t.is_stack:
-        raise NotSmall("stacks")
 
 
 def _is_sum(e: Equation | None) -> bool:

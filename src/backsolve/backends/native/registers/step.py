@@ -9,15 +9,18 @@ import numpy as np
 from llvmlite import ir
 
 from ....ir import Equation, Program, Var, is_uniform, type_of
+from ....regions import INDEX
+from .. import stacks
 from ..failure import CODE, FINE, call_step
 from ..fastmath import builder_in
 from ..numbers.registers import memory_type, number
 from ..steps import FUNCTION_FLOPS, Site, Step
 from ..views import Buffer, View
-from . import arrays, control, indices  # noqa: F401 - their rules
+from . import arrays, calls, control, indices  # noqa: F401 - their rules
 from .emitter import Emitter
 from .plan import Home, NotSmall, Plan, Planner
-from .values import Memory, Small, Value, is_large, read, small, write
+from .sequences import entry_type, read_stack, write_stack
+from .values import INT, Memory, Small, Stack, Value, is_large, read, small, write
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
@@ -34,6 +37,7 @@ class Region(Step):
     outputs: list[View]
     constants: dict[Var, View] = field(default_factory=dict)
     scratch: dict[Home, View] = field(default_factory=dict)
+    sites: dict[Home, int] = field(default_factory=dict)  # of stacks
     fail: Any = None
     ranges: list[Any] = field(default_factory=list)  # of the inputs
 
@@ -52,16 +56,23 @@ class Region(Step):
     def emit(self, site: Site) -> None:
         buffers = self.buffers()
         kinds = [memory_type(x.dtype).as_pointer() for x in buffers]
+        uses_table = self.planner.uses_table(self.plan)
+        if uses_table:
+            kinds.append(stacks.WORDS)
         function = ir.Function(site.module, ir.FunctionType(CODE, kinds), site.name)
         function.linkage = "internal"
         for argument in function.args:
             argument.add_attribute("noalias")
             argument.add_attribute("nonnull")
-        pointers = dict(zip(buffers, function.args, strict=True))
+        pointers = dict(zip(buffers, function.args, strict=False))
         b = builder_in(site.module, function.append_basic_block("entry"))
         entry, body = b.block, function.append_basic_block("body")
         b.position_at_end(body)
-        em = Emitter(b, self.fail, _Places(self, pointers))
+        table = function.args[-1] if uses_table else None
+        em = Emitter(b, self.fail, _Places(self, pointers, table), self.planner)
+        if self.planner.callees:
+            em.callees = calls.Callees(site.name, self.constants, self.sites)
+            em.context = self._context(b, pointers, table)
         values = [
             self._input(em, pointers, x, v.type, interval)
             for x, v, interval in zip(
@@ -72,14 +83,31 @@ class Region(Step):
         for v, view in zip(results, self.outputs, strict=True):
             if isinstance(v, Small):
                 write(b, v, Memory(pointers[view.buffer], view))
+            elif isinstance(v, Stack):
+                write_stack(b, v, pointers[view.buffer])
         b.ret(FINE)
         b.position_at_end(entry)
         b.branch(body)
-        call_step(site.b, function, [site.base(x) for x in buffers])
+        given = [site.base(x) for x in buffers]
+        call_step(site.b, function, [*given, *([site.pointers.stacks] if uses_table else [])])
+
+    def _context(self, b: ir.IRBuilder, pointers: Any, table: ir.Value | None) -> ir.Value:
+        """What all callees get: see calls.py."""
+        limit = b.sub(calls.here(b), INT(calls.stack_bytes()))
+        words = [INT(0) if table is None else b.ptrtoint(table, INT), limit]
+        for view in self.constants.values():
+            words.append(b.ptrtoint(pointers[view.buffer], INT))
+        with b.goto_entry_block():
+            context = b.alloca(INT, size=len(words))
+        for k, x in enumerate(words):
+            stacks.set_word(b, context, k, x)
+        return context
 
     def _input(self, em: Emitter, pointers: Any, x: Any, t: Any, interval: Any) -> Value:
         if not isinstance(x, View):
             return small(t.shape, [number(x, t.dtype)] * t.size, t.dtype)
+        if t.is_stack:
+            return read_stack(em.b, pointers[x.buffer], entry_type(t))
         m = Memory(pointers[x.buffer], x)
         if is_large(t):
             return m
@@ -93,6 +121,11 @@ class Region(Step):
 class _Places:
     region: Region
     pointers: dict[Buffer, Any]
+    table: ir.Value | None  # of stacks
+
+    @property
+    def sites(self) -> dict[Home, int]:
+        return self.region.sites
 
     def constant(self, v: Var) -> Memory:
         view = self.region.constants[v]
@@ -138,17 +171,31 @@ def lower(schedule: Schedule, e: Equation) -> bool:
             inputs.append(schedule.in_memory(a))
     ranges = [schedule.range_of(a) if type(a) is Var else (0, 0) for a in e.inputs]
     step = Region(e, plan, planner, inputs, [], fail=schedule.fail, ranges=ranges)
+    callees = [planner.callees[c] for c in planner.called(plan)]
+    recursive = {c for c in planner.called(plan) if c in planner.called(planner.callees[c])}
+    for c, p in planner.callees.items():
+        if c not in recursive:
+            step.sites.update(
+                {home: schedule.stacks.new_site() for q in p.all_plans() for home in q.stacks()}
+            )
     for p in plan.all_plans():
+        step.sites.update({home: schedule.stacks.new_site() for home in p.stacks()})
+    if planner.uses_table(plan):
+        schedule.stacks.are_used = True
+    for p in (q for each in (plan, *callees) for q in each.all_plans()):
         for v, value in p.program.constants:
             raw = np.asarray(getattr(value, "_v", value))
             if is_large(v.type) and not is_uniform(raw):
                 step.constants[v] = schedule.constant(raw)
+    for p in plan.all_plans():
         for home, t in p.scratch.items():
             step.scratch[home] = schedule.new_buffer(t.shape, t.dtype)
     for v in e.outputs:
         if is_large(v.type):
             home = plan.homes[v]
             view = inputs[home[1]] if home[0] == "input" else step.scratch[home]
+        elif v.type.is_stack:
+            view = schedule.new_buffer((stacks.WIDTH,), INDEX.dtype)
         else:
             view = schedule.new_buffer(v.shape, v.dtype)
         step.outputs.append(view)

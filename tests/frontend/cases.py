@@ -336,6 +336,34 @@ def bump(y, i):
     y *= 1.01
 
 
+@case((3.0,), (11.0,))
+def recursive(x):
+    def down(t):
+        if t < 1:
+            return t + x
+        return down(t / 2) * 1.5
+
+    return down(x) + fibonacci(x)
+
+
+def fibonacci(n):
+    if n < 2:
+        return n
+    return fibonacci(n - 1) + fibonacci(n - 2)
+
+
+@case((np.arange(16.0).reshape(4, 4) ** 1.5 % 7,))
+def determinant(A):
+    if len(A) == 1:
+        return A[0, 0]
+    total, sign = 0.0, 1.0
+    for j in range(len(A)):
+        minor = np.delete(A[1:], j, axis=1)
+        total = total + sign * A[0, j] * determinant(minor)
+        sign = -sign
+    return total
+
+
 @case((3.0, 4), (11.0, 12))
 def array_of_vectors(x, n):
     p = np.zeros(3)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ..errors import DroppedDerivativeError, RecursionTypeError
@@ -23,6 +24,9 @@ from ..trace import innermost_region
 from .regions import Form, Region, outer_recorder, type_of_leaf
 
 MOST_TRIES = 4
+
+# Around the recording of a call, given the function's name and its new arguments; frontend/ watches for writes.
+watch: Callable[[str, Any], AbstractContextManager[Any]] = lambda name, arguments: nullcontext()
 
 
 class Unfinished(Exception):  # noqa: N818 - a signal, not a mistake
@@ -67,7 +71,11 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs)
     values = form.taken()
     if found is None:
-        found = _open.known[key] = _record(f, form, key)
+        try:
+            found = _open.known[key] = _record(f, form, key)
+        except BaseException:
+            _open.known.pop(key, None)  # it may be tried again
+            raise
     if not found.is_done:
         found.callee.is_recursive = True
         if found.form is None:
@@ -120,7 +128,8 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
 
     def flat(*values: Any) -> list[Any]:
         args, kwargs = form.filled(values)
-        forms[:] = [Form.of(f(*args, **kwargs))]
+        with watch(made.callee.name, (args, kwargs)):
+            forms[:] = [Form.of(f(*args, **kwargs))]
         return forms[0].taken()
 
     outer = innermost_region() or outer_recorder(form.taken())

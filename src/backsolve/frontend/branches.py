@@ -58,7 +58,7 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
     numbers = control.cond(test, branch(True, then), branch(False, orelse))
     for place, value in before:
         place.put(value)
-    region.put(numbers, ends[True][0])
+    region.put(numbers, next(iter(ends.values()))[0])
     region.forget()
 
 
@@ -115,7 +115,9 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
         return run
 
     result, numbers = control.cond(test, branch(True, then), branch(False, orelse))
-    region.put(numbers, ends[True])
+    for place, value in before:
+        place.put(value)
+    region.put(numbers, next(iter(ends.values())))
     return result
 
 

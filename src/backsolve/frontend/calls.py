@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import control
 from ..errors import ControlFlowError
 from .convert import convert_function, is_users
 from .iterables import _REPLACED
+from .jumps import RUNTIME
 from .places import is_traced
 from .scope import check_write, in_region, made
 from .writes import fresh, traced_key
@@ -24,12 +26,12 @@ def call(f: Any) -> Any:
     """What to call instead of `f` inside rewritten code."""
     kind = type(f)
     if kind is FunctionType:
-        return convert_function(f) if f not in _SPECIAL else _SPECIAL[f]
+        return _SPECIAL[f] if f in _SPECIAL else _called(f)
     if kind is MethodType:
         inner = f.__func__
         if type(inner) is FunctionType and not isinstance(f.__self__, random.Random):
-            new = convert_function(inner)
-            return f if new is inner else MethodType(new, f.__self__)
+            new = _called(inner)
+            return f if new is inner else functools.partial(new, f.__self__)
         return _builtin(f)
     if kind is BuiltinFunctionType or kind is BuiltinMethodType:
         return _builtin(f)
@@ -42,11 +44,19 @@ def call(f: Any) -> Any:
         return _creating(f) if in_region() else f
     own = getattr(kind, "__call__", None)  # noqa: B004
     if type(own) is FunctionType and is_users(own):
-        return MethodType(convert_function(own), f)
+        return functools.partial(_called(own), f)
     try:
         return _SPECIAL.get(f, f)
     except TypeError:  # not hashable
         return f
+
+
+def _called(f: FunctionType) -> Callable[..., Any]:
+    """A user's function as it is called: rewritten; and recursive calls are calls in the Program."""
+    new = convert_function(f)
+    if RUNTIME not in new.__code__.co_freevars:
+        return f  # nothing in it was rewritten
+    return functools.partial(control.call, new)
 
 
 def _creating(kind: Any) -> Callable[..., Any]:

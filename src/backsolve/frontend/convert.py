@@ -97,6 +97,7 @@ def _compile(f: FunctionType, node: ast.FunctionDef | ast.Lambda) -> CodeType | 
     # Defaults and annotations are the original's; here they would be computed again.
     first = min([node.lineno, *[d.lineno for d in node.decorator_list]])
     node.decorator_list, node.returns = [], None
+    node.name = "_bs_function"  # its own name means what it meant: a global, say
     for a in ast.walk(node.args):
         if isinstance(a, ast.arg):
             a.annotation = None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import control
+from ..control.calls import Unfinished
 from ..tensor import Tensor
 from .branches import as_bool, both, if_, none_of, refuse_try
 from .iterables import Indexable, Range, sequence_of
@@ -53,6 +54,8 @@ def while_(
                 try:
                     until_known(region, functools.partial(_stage_while, region, flags, test, body))
                     return
+                except Unfinished:
+                    raise
                 except Exception:
                     pass  # it goes on in Python, and so does an error that is the user's own
         body()
@@ -98,6 +101,8 @@ def for_(
     region = Opened("this loop", [body], state, held, scratch)
     try:
         until_known(region, functools.partial(_stage_for, region, found, flags, body, traced))
+    except Unfinished:
+        raise
     except Exception:  # of any kind: who needs the numbers finds types instead
         if is_traced(found.length) or len(found) > PATIENCE:
             raise
@@ -122,6 +127,8 @@ def _run(items: Any, body: Any, flags: Sequence[Variable], sequence: Any, shared
             try:
                 until_known(region, functools.partial(_stage_for, region, rest, flags, body))
                 return
+            except Unfinished:
+                raise
             except Exception:
                 if is_traced(found.length):
                     raise

@@ -11,7 +11,8 @@ import threading
 from types import CellType, SimpleNamespace
 from typing import Any
 
-from .. import trace
+from .. import trace, tree
+from ..control import calls
 from ..errors import ControlFlowError
 from ..tensor import Staged, Tensor
 from .places import Array, Attribute, Container, Place, Variable
@@ -99,6 +100,17 @@ def _identity(place: Place) -> Any:
     return id(place.cell), place.name
 
 
+class Called(Region):
+    """A recursive function being recorded: it works on copies of its arguments, and changes nothing else."""
+
+    def __init__(self, name: str, arguments: Any):
+        super().__init__(f"the recursive function `{name}`")
+        self.arguments = {id(x) for x in tree.flatten(arguments)[0]}
+
+
+calls.watch = Called
+
+
 def made(x: Any) -> Any:
     """Note that `x` was created here."""
     regions = stack()
@@ -122,6 +134,11 @@ def check_write(x: Any, attribute: str | None = None) -> None:
     for region in inside:
         if key in region.held:
             continue
+        if isinstance(region, Called):
+            raise ControlFlowError(
+                f"{region.what} changes something that it got or found outside, which a call of a compiled "
+                "function cannot do. Let it work on a copy, y = y.copy(), and return what it changed"
+            )
         if attribute is None and not isinstance(x, Tensor):
             raise ControlFlowError(
                 f"{region.what} changes a {type(x).__name__} from outside it, which staging cannot follow. "
@@ -157,5 +174,7 @@ _ADVICE: dict[type, str] = {
 
 def _recorded_in(x: Any, region: Region) -> bool:
     if not isinstance(x, Staged) or id(x) in region.held:
+        return False
+    if isinstance(region, Called) and id(x) in region.arguments:
         return False
     return bool(x._v.recorder.level > region.level)

@@ -13,9 +13,11 @@ import pytest
 
 import backsolve as bs
 from backsolve import errors
+from backsolve.ir import Type, is_uniform
 from backsolve.primitive import PRIMITIVES
 from backsolve.testing.backends import check_backend, check_compiled
 from backsolve.testing.samples import cases
+from backsolve.trace import stage
 
 rng = np.random.default_rng(0)
 
@@ -258,6 +260,24 @@ class TestTraps:
         first = f(np.ones(100_000))
         c[:] = 3
         np.testing.assert_array_equal(f(np.ones(100_000)), first)
+
+    def test_constants_are_copied_once(self):
+        c = np.arange(100_000.0)
+        loss = bs.grad(lambda x: np.sum(np.sin(x * c) * c))
+        program, _ = stage(loss, [Type(c.shape, c.dtype)])
+        large = [value for _, value in program.constants if not is_uniform(value)]
+        assert len(large) == 1
+        assert not np.shares_memory(large[0], c)
+
+    def test_constants_that_change_on_the_way(self):
+        def f(x):
+            c = np.arange(100_000.0)
+            y = x * c
+            c[5] = -1
+            return np.sum(y * c)
+
+        x = np.ones(100_000)
+        np.testing.assert_array_equal(bs.jit(bs.grad(f))(x), bs.grad(f)(x))
 
     def test_recursion(self):
         @functools.partial(bs.jit, static_argnums=0)

@@ -309,6 +309,18 @@ def test_constants():
     assert "multiply(v1, 0.3" in str(uniform)
 
 
+def test_constants_are_told_apart_by_every_bit():
+    a, b = np.arange(5000.0), np.arange(5000.0)
+    b[1234] += 1
+    zeros, signed = np.zeros(5000), np.zeros(5000)
+    zeros[7], signed[7], signed[1234] = 1, 1, -0.0
+    x = np.ones(5000)
+    program = rewritten(
+        lambda x: (x + a) * (x + b) * (x + zeros) * (x + signed) * (x + a.copy()), x
+    )
+    assert len(program.constants) == 4
+
+
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.5, 5e-324, 1e308])
 EXACT = {
     "numbers": lambda x: (x * 1, x * -1.0, x / 1, x / 4, x - 0, x + 0, x + -0.0, 0.0 - x),

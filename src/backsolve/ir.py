@@ -96,7 +96,7 @@ def is_uniform(c: Any) -> bool:
     if c.size == 1:
         return True
     first = c.flat[0]
-    if not bool((c == first).all()):
+    if bool(c.flat[-1] != first) or not bool((c == first).all()):
         return False
     return c.dtype.kind != "f" or first != 0 or not bool(np.ptp(np.signbit(c).astype(int)))
 

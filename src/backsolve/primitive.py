@@ -44,6 +44,7 @@ WEAK = frozenset([float, int, bool])
 _OPERATORS = frozenset(["divide", "power", "floor_divide", "remainder"])  # of Python, too
 _VALUE, _CONSTANT, _TYPE = 1, 2, 3
 _Plan = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+LARGE = 4096  # entries of an array that is not copied lightly
 ASKS_MORE, FIXED = -1, -2  # see _compile
 _LETTERS = {letter: k for k, letter in enumerate("yabcd")}
 
@@ -309,9 +310,12 @@ def own(constant: Any) -> Any:
     that of the value that was used. A read-only array (`X.flags.writeable = False`) is not copied.
     """
     if type(constant) is np.ndarray and _may_change(constant):
-        if constant.size > 4096 and 0 in constant.strides:  # what is repeated stays so
-            return np.broadcast_to(without_repeats(constant).copy(), constant.shape)
-        return constant.copy()
+        if constant.size <= LARGE:
+            return constant.copy()
+        kept = without_repeats(constant) if 0 in constant.strides else constant
+        copy = kept.copy()
+        copy.flags.writeable = False  # the next to capture it needs no copy
+        return copy if kept is constant else np.broadcast_to(copy, constant.shape)
     return constant
 
 

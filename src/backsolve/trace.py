@@ -21,7 +21,7 @@ import numpy as np
 
 from .errors import TracedValueError, location
 from .ir import Equation, Program, Type, Var, type_of
-from .primitive import Primitive, coerce, hooks, own, wrap
+from .primitive import LARGE, Primitive, coerce, hooks, own, wrap
 
 _level = itertools.count().__next__
 
@@ -77,8 +77,16 @@ class Recorder:
         var = Var(t if type(raw) is Var else Type(t.shape, t.dtype), self)
         captured = getattr(value, "_v", value)
         self.constants[id(raw), row] = (var, value, captured, raw)  # `raw` keeps its id from reuse
+        self.constants[id(captured), row] = (var, value, captured, captured)
         self.order.append((var, value))
         return var
+
+    def captured(self, a: Any) -> Any:
+        """What a block may keep of an argument that `atom` has seen: no second copy of it."""
+        if isinstance(a, hooks.Tensor):
+            return a._v
+        found = self.constants.get((id(a), None))
+        return a if found is None else found[2]
 
     def call_of(self, a: Any) -> Call | None:
         """The call that made `a`, unless `a` varies by itself since (it carries another row)."""
@@ -96,7 +104,9 @@ class Recorder:
 
 
 def _same_bytes(a: Any, b: Any) -> bool:
-    """Whether a small array still holds what was captured of it."""
+    """Whether an array still holds what was captured of it."""
+    if a.size > LARGE and a.flags.c_contiguous and b.flags.c_contiguous:
+        return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
     return bool(a.tobytes() == b.tobytes())
 
 
@@ -132,7 +142,7 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
         raise translate(error, prim, [np.empty(t.shape, bool) for t in types], params) from error
     var = Var(out, recorder)
     recorder.equations.append(Equation((var,), prim, atoms, params, location(2)))
-    values = [a._v if isinstance(a, hooks.Tensor) else a for a in args]
+    values = [recorder.captured(a) for a in args]
     rows = [a.row if isinstance(a, hooks.Tensor) else None for a in args]
     row = prim.record(var, rows, values, params)
     if recorder.recognise is not None:  # as they are now: a Tensor may be written into later

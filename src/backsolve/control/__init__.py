@@ -17,7 +17,10 @@ from ..errors import ShapeError, StructureError
 from ..ir import Type
 from ..primitives.control import BRANCH, LOOP
 from ..regions import INDEX, Branches, Loop
+from ..rewrite import rewrite
+from ..rewrite.rounds import apart
 from ..tensor import Staged, Tensor
+from ..trace import evaluate
 from . import batch as batch
 from . import bind as bind
 from . import stacks as stacks
@@ -262,7 +265,9 @@ def _record_loop(
     if not any(isinstance(a, Staged) for a in args):  # nothing staged is read after all
         results = bind.run_loop(loop, args)
     else:
-        results = LOOP(*args, region=loop)
+        loop = loop.with_programs([rewrite(p) for p in loop.programs()])
+        simple = apart(loop)
+        results = LOOP(*args, region=loop) if simple is None else evaluate(simple, args)
     return form.filled(results[: len(types)]), made[0].filled(results[len(types) : -1])
 
 

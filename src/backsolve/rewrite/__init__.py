@@ -11,6 +11,7 @@ from .constants import fold, share_constants
 from .division import share_division
 from .expand import expand
 from .regions import inside, merge_extended, prune_regions
+from .rounds import take_rounds_apart
 from .simplify import simplify
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
@@ -56,7 +57,7 @@ def _is_same(a: Program, b: Program) -> bool:
 
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
-    return rewrite(_for_machines(program))
+    return rewrite(_for_machines(rewrite(take_rounds_apart(program))))
 
 
 def _for_machines(program: Program) -> Program:

@@ -24,6 +24,7 @@ class Walk:
         self.same: dict[Var, Any] = {}  # a variable and the atom it equals
         self.made: dict[Var, Equation] = {}  # the (rewritten) equation that defines a variable
         self.kept: list[Equation] = []
+        self.arrays = {v: c for v, c in program.constants if type(c) is np.ndarray}
         self.numbers = {v: raw(c).flat[0] for v, c in program.constants if is_uniform(raw(c))}
         atoms = [a for e in program.equations for a in e.inputs] + list(program.outputs)
         self.uses = Counter(a for a in atoms if type(a) is Var)

@@ -283,7 +283,48 @@ def _sigmoid(w: Walk, e: Equation) -> Any:
     return None
 
 
+def _accumulate(w: Walk, e: Equation) -> Any:
+    """x[i] = x[i] + t as an addition into x, which reads nothing of x."""
+    x, v, *indices = e.inputs
+    total = w.sole(v, "add", "subtract")
+    if total is None or any(type_of(i).shape != () for i in indices):
+        return None
+    a, b = total.inputs
+    pairs = [(a, b), (b, a)] if total.primitive is P.add else [(a, b)]
+    for old, t in pairs:
+        read = w.sole(old, "gather")
+        if read is None or read.inputs[0] is not x or list(read.inputs[1:]) != indices:
+            continue
+        if type(t) is not Var or t.type != v.type or v.dtype != e.outputs[0].dtype:
+            continue
+        part = w.emit(e, P.scatter_add, t, *indices, shape=e.outputs[0].shape)
+        return instead(e, total.primitive, x, part)
+    return None
+
+
+def _gather(w: Walk, e: Equation) -> Any:
+    """All places of an axis in order are a slice of it."""
+    x, *indices = e.inputs
+    if len(indices) != 1 or type(x) is not Var:
+        return None
+    values = w.arrays.get(indices[0])
+    if values is None or values.ndim != 1 or values.size < 2 or values.size > x.shape[0]:
+        return None
+    start, stop = int(values[0]), int(values[-1]) + 1
+    if (
+        start < 0
+        or stop - start != values.size
+        or not np.array_equal(values, np.arange(start, stop))
+    ):
+        return None
+    if values.size == x.shape[0]:
+        return x
+    return instead(e, P.slice, x, spec=((start, stop, None),))
+
+
 RULES: dict[str, list[Rule]] = {
+    "gather": [_gather],
+    "scatter_set": [_accumulate],
     "alias": [_pass_through],
     "cast": [_pass_through, _cast],
     "cast_discrete": [_pass_through, _cast],

@@ -1,0 +1,709 @@
+"""Rounds that do not need each other: out of the loop, and done at once.
+
+For a loop with a known number of rounds:
+
+- `x[k]` of a fixed array is an entry of a sequence;
+- `y[…] = v` and `y[…] += v` into a carried array that the rounds do not otherwise look at, and sums of products,
+  are done behind the loop, for all rounds at once, with what is written made as a sequence;
+- products that rest on no carried value run ahead of it, products that only go out run behind it;
+- if nothing is carried any more there is no loop: its body runs on whole sequences, as `vmap` would run it.
+
+So a nest of Python loops over entries becomes operations on arrays, and a recurrence keeps in its loop only what
+is one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..batch import evaluate_batched_as
+from ..ir import Equation, Program, Type, Var, type_of
+from ..operators.nests import split_subscripts
+from ..primitive import P
+from ..regions import Loop
+from ..trace import evaluate, stage
+from .clean import drop_unused
+from .regions import inside
+
+MOST = 1 << 23  # entries of a value that may stand for all rounds at once
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# Written differently, a sum of these runs on BLAS or in one pass: worth taking out of a loop.
+PRODUCTS = ("contract",)
+
+
+def take_rounds_apart(program: Program) -> Program:
+    """The pass: innermost loops first."""
+    program = inside(program, _clean)
+    if not any(isinstance(e.params.get("region"), Loop) for e in program.equations):
+        return program
+
+    def run(*args: Any) -> list[Any]:
+        values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
+        values.update(program.constants)
+        for e in program.equations:
+            inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+            region = e.params.get("region")
+            simple = apart(region) if isinstance(region, Loop) else None
+            if simple is not None:
+                values.update(zip(e.outputs, evaluate(simple, inputs), strict=True))
+            elif e.primitive.holds_regions:
+                values.update(zip(e.outputs, e.primitive(*inputs, **e.params), strict=True))
+            else:
+                values[e.outputs[0]] = e.primitive(*inputs, **e.params)
+        return [values[a] if type(a) is Var else a for a in program.outputs]
+
+    if not any(
+        isinstance(e.params.get("region"), Loop) and apart(e.params["region"]) is not None
+        for e in program.equations
+    ):
+        return program
+    names = [v.name for v in program.inputs]
+    return stage(run, [v.type for v in program.inputs], names)[0]
+
+
+def _clean(program: Program) -> Program:
+    from . import rewrite
+
+    apart = take_rounds_apart(program)
+    return program if apart is program else rewrite(apart)
+
+
+_known: dict[int, tuple[Loop, Program | None]] = {}
+
+
+def apart(loop: Loop) -> Program | None:
+    """A Program with the inputs and outputs of the loop, with less in the loop, or None."""
+    found = _known.get(id(loop))
+    if found is None or found[0] is not loop:
+        if len(_known) > 1000:
+            _known.clear()
+        found = _known[id(loop)] = (loop, _apart(loop))
+    return found[1]
+
+
+def _apart(loop: Loop) -> Program | None:
+    if loop.count is None or loop.count < 1 or loop.counted or loop.goes_on is not None:
+        return None
+    work = _Work(loop)
+    work.find_reads()
+    work.find_writes()
+    work.find_products()
+    if not work.has_found and not work.is_parallel():
+        return None
+    if work.is_parallel():
+        work.find_sums()
+        return work.without_loop()
+    return work.with_loop() if work.has_found else None
+
+
+@dataclass
+class _Late:
+    """A carried value that is made behind the loop: from its start and the sequences of some variables."""
+
+    how: str  # "set", "add" at indices; "sum", "max", "min", "prod", "contract"
+    parts: list[Any]  # variables (or numbers) of the body: the value, then indices or operands
+    params: dict[str, Any]
+
+
+class _Work:
+    def __init__(self, loop: Loop):
+        self.loop, self.count = loop, int(loop.count)  # type: ignore[arg-type]
+        self.body = loop.body
+        self.k, *rest = self.body.inputs
+        a, b = loop.carried, loop.carried + loop.fixed
+        self.carried, self.fixed, self.entries = rest[:a], rest[a:b], rest[b:]
+        self.equations = list(self.body.equations)
+        self.outputs = list(self.body.outputs)
+        self.types = [v.type for v in (*self.carried, *self.fixed)]
+        # reads: (variable, which fixed input, axis, offset, sign)
+        self.reads: list[tuple[Var, Var, int, int, int]] = []
+        self.own: list[tuple[Var, int, int, int]] = []  # entries that only their own round looks at
+        self.late: dict[int, list[_Late]] = {}  # carried values made behind the loop
+        self.ahead: list[Equation] = []
+        self.behind: list[Equation] = []
+        self._refresh()
+
+    @property
+    def has_found(self) -> bool:
+        return bool(self.reads or self.own or self.late or self.ahead or self.behind)
+
+    def _refresh(self) -> None:
+        self.makers = {v: e for e in self.equations for v in e.outputs}
+        atoms = [a for e in self.equations for a in e.inputs] + self.outputs
+        self.uses = Counter(a for a in atoms if type(a) is Var)
+        self.sequential = self._rests_on(self.carried)
+        self.moving = self._rests_on([self.k, *self.carried, *self.entries, *self._taken()])
+
+    def _taken(self) -> list[Var]:
+        """Variables that are entries of arrays."""
+        return [r[0] for r in (*self.reads, *self.own)]
+
+    def _rests_on(self, sources: Sequence[Var]) -> set[Var]:
+        found = set(sources)
+        for e in self.equations:
+            if any(type(a) is Var and a in found for a in e.inputs):
+                found.update(e.outputs)
+        return found
+
+    # ---- what can be read as a sequence
+
+    def _affine(self, a: Any) -> tuple[int, int] | None:
+        """(offset, sign) of an index that is k + offset or offset − k."""
+        if type(a) is not Var:
+            return None
+        if a is self.k:
+            return 0, 1
+        e = self.makers.get(a)
+        if e is None:
+            return None
+        name = e.primitive.name
+        if name in ("cast_discrete", "alias") or (name == "reshape" and e.outputs[0].shape == ()):
+            return self._affine(e.inputs[0])
+        if name not in ("add", "subtract"):
+            return None
+        x, y = e.inputs
+        if type(y) is int:
+            inner = self._affine(x)
+            if inner is not None:
+                return inner[0] + (y if name == "add" else -y), inner[1]
+        elif type(x) is int:
+            inner = self._affine(y)
+            if inner is not None:
+                return (x + inner[0], inner[1]) if name == "add" else (x - inner[0], -inner[1])
+        return None
+
+    def find_reads(self) -> None:
+        """gather(x, …, k + c, …) of a fixed x, all indices single numbers: entries of a sequence."""
+        known: dict[Any, Var] = {}
+        out: list[Equation] = []
+        for e in self.equations:
+            read = self._read(e)
+            if read is None:
+                out.append(e)
+                continue
+            x, axis, offset, sign = read
+            key = (x, axis, offset, sign)
+            if key not in known:
+                shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+                known[key] = Var(Type(shape, x.dtype))
+                self.reads.append((known[key], *read))
+            others = [i for n, i in enumerate(e.inputs[1:]) if n != axis]
+            if others:
+                out.append(Equation(e.outputs, P.gather, (known[key], *others), {}, e.where))
+            else:
+                out.append(Equation(e.outputs, P.alias, (known[key],), {}, e.where))
+        self.equations = out
+        self._refresh()
+
+    def _read(self, e: Equation) -> tuple[Var, int, int, int] | None:
+        if e.primitive is not P.gather or e.inputs[0] not in self.fixed:
+            return None
+        x, *indices = e.inputs
+        if any(type_of(i).shape != () for i in indices):
+            return None
+        for axis, i in enumerate(indices):
+            found = self._affine(i)
+            if found is None:
+                continue
+            offset, sign = found
+            low = offset if sign > 0 else offset - self.count + 1
+            if low >= 0 and low + self.count <= x.shape[axis]:
+                return x, axis, offset, sign
+        return None
+
+    # ---- what can be written behind the loop
+
+    def find_writes(self) -> None:
+        for i, c in enumerate(self.carried):
+            self._find_own_entries(i, c)
+            found = self._write(self.outputs[i], c)
+            if found:
+                self.late[i] = found
+                self._free(i)
+
+    def _find_own_entries(self, i: int, c: Var) -> None:
+        """y[k] = f(y[k]): what a round reads of y is what it was at the start."""
+        e = self.makers.get(self.outputs[i])
+        if e is None or e.primitive is not P.scatter_set or e.inputs[0] is not c:
+            return
+        at = e.inputs[2:]
+        place = self._affine(at[0]) if len(at) == 1 and type_of(at[0]).shape == () else None
+        readers = [x for x in self.equations if c in x.inputs and x is not e]
+        if place is None or not readers or self.uses[c] != len(readers) + 1:
+            return
+        low = place[0] if place[1] > 0 else place[0] - self.count + 1
+        if low < 0 or low + self.count > c.shape[0]:
+            return
+        if any(x.primitive is not P.gather or x.inputs[1:] != at for x in readers):
+            return
+        entry = Var(Type(c.shape[1:], c.dtype))
+        self.own.append((entry, i, *place))
+        self.equations = [
+            replace(x, primitive=P.alias, inputs=(entry,)) if any(x is r for r in readers) else x
+            for x in self.equations
+        ]
+        self._refresh()
+
+    def _free(self, i: int) -> None:
+        """This carried value is made behind the loop: nothing in the body depends on it."""
+        c = self.carried[i]
+        self.outputs[i] = c
+        needed = {a for j, a in enumerate(self.outputs) if type(a) is Var and j not in self.late}
+        needed.update(
+            p
+            for parts in self.late.values()
+            for late in parts
+            for p in late.parts
+            if type(p) is Var
+        )
+        kept = []
+        for e in reversed(self.equations):
+            if any(v in needed for v in e.outputs):
+                kept.append(e)
+                needed.update(a for a in e.inputs if type(a) is Var)
+        self.equations = kept[::-1]
+        self._refresh()
+        # what its parts say of uses: they are read once more, behind the loop
+        for parts in self.late.values():
+            for late in parts:
+                self.uses.update(p for p in late.parts if type(p) is Var)
+
+    def _write(self, out: Any, c: Var, only_products: bool = False) -> list[_Late] | None:
+        """How `out` is made of the carried c by writes alone; the last one first."""
+        found: list[_Late] = []
+        rest = self._rests_on([c]) - {c}
+        chain: set[Var] = set()
+        while out is not c:
+            e = self.makers.get(out) if type(out) is Var else None
+            if e is None or out in chain:
+                return None
+            chain.add(out)
+            late = self._step(e, c, rest)
+            if late is None:
+                return None
+            out, made = late
+            found.append(made)
+            if any(type(p) is Var and (p in rest or p is c) for p in made.parts):
+                return None
+        if not found or not self._unread(c, chain):
+            return None
+        kinds = {late.how for late in found}
+        if "set" in kinds and len(found) > 1:
+            return None  # of several writes the order would change
+        return found
+
+    def _unread(self, c: Var, chain: set[Var]) -> bool:
+        """Whether nothing but the chain of writes itself reads the array on its way."""
+        for v in (c, *chain):
+            if self.uses[v] != 1:
+                return False
+        return True
+
+    def _step(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, _Late] | None:
+        name = e.primitive.name
+        if name == "scatter_set":
+            x, v, *indices = e.inputs
+            if any(type(i) is Var and i in rest for i in indices):
+                return None
+            return x, _Late("set", [v, *indices], {})
+        if name not in ("add", "subtract"):
+            return None
+        a, b = e.inputs
+        if type(b) is Var and (b is c or b in rest) and name == "add":
+            a, b = b, a
+        if type(b) is Var and (b is c or b in rest):
+            return None
+        if type(a) is not Var or a.type != e.outputs[0].type:
+            return None
+        maker = self.makers.get(b) if type(b) is Var else None
+        sign = {"minus": name == "subtract"}
+        if maker is not None and maker.primitive is P.scatter_add and self.uses[b] == 1:
+            t, *indices = maker.inputs
+            return a, _Late("add", [t, *indices], {**maker.params, **sign})
+        return a, _Late("sum", [b], sign)
+
+    def find_products(self) -> None:
+        """Sums over rounds stay in the loop unless they are sums of products, which BLAS does at once."""
+        self.sums: dict[int, list[_Late]] = {}
+        for i, parts in list(self.late.items()):
+            new = []
+            for late in parts:
+                made = self._product(late) if late.how == "sum" else late
+                if made is None:
+                    break
+                new.append(made)
+            else:
+                self.late[i] = new
+                continue
+            self.sums[i] = parts
+
+    def _product(self, late: _Late) -> _Late | None:
+        e = self.makers.get(late.parts[0]) if type(late.parts[0]) is Var else None
+        if e is None or e.primitive is not P.contract or len(e.inputs) != 2:
+            return None
+        out = e.outputs[0].type
+        if sum(type_of(a).size for a in e.inputs) > max(out.size, 256):
+            return None
+        params = {**e.params, "minus": late.params["minus"]}
+        return _Late("contract", list(e.inputs), params)
+
+    def is_parallel(self) -> bool:
+        """Whether every carried value is made behind the loop, and the rest can be done at once."""
+        if any(i not in self.late for i in range(len(self.carried))):
+            return False
+        biggest = 1
+        for e in self.equations:
+            if e.primitive.holds_regions or e.primitive.batch_rule is None:
+                return False
+            biggest = max([biggest, *[v.type.size for v in e.outputs]])
+        return biggest * self.count <= MOST
+
+    def find_sums(self) -> None:
+        """With no loop left all sums are taken behind it; those of products as one product."""
+        for i, parts in self.late.items():
+            self.late[i] = [self._as_product(late) for late in parts]
+
+    def _as_product(self, late: _Late) -> _Late:
+        if late.how == "add" and not any(
+            type(x) is Var and x in self.moving for x in late.parts[1:]
+        ):
+            # The same place in every round: sum first, then write.
+            inner = self._as_product(_Late("sum", late.parts[:1], {"minus": late.params["minus"]}))
+            at = {"at": tuple(late.parts[1:]), "shape": late.params["shape"]}
+            return _Late(inner.how, inner.parts, {**inner.params, **at})
+        if late.how != "sum":
+            return late
+        found = self._product(late)
+        if found is not None:
+            return found
+        e = self.makers.get(late.parts[0]) if type(late.parts[0]) is Var else None
+        if e is None or e.primitive is not P.multiply or e.outputs[0].dtype.kind != "f":
+            return late
+        out = e.outputs[0].type
+        if any(
+            type(a) is not Var or a.dtype != out.dtype or a.shape not in ((), out.shape)
+            for a in e.inputs
+        ):
+            return late
+        labels = LETTERS[: out.ndim]
+        names = [labels if a.shape else "" for a in e.inputs]
+        params = {"subscripts": f"{','.join(names)}->{labels}", "sizes": (), **late.params}
+        if not out.shape or all(names):
+            return _Late("contract", list(e.inputs), params)
+        return late
+
+    # ---- putting it together again
+
+    def without_loop(self) -> Program:
+        made = self.outputs[self.loop.carried :]
+
+        def run(*args: Any) -> list[Any]:
+            starts, fixed, sequences = self._sides(args)
+            parts = self._parts()
+            found = self._on_all_rounds(self.equations, fixed, sequences, [*parts, *made])
+            values = dict(zip(map(id, parts), found, strict=False))
+            last = [self._late_value(i, x, values) for i, x in enumerate(starts)]
+            ys = [self._column(v, y) for v, y in zip(made, found[len(parts) :], strict=True)]
+            return [*last, *ys, self.count]
+
+        return self._staged(run)
+
+    def with_loop(self) -> Program:
+        """The loop with what must stay; sums that are not products stay as they were."""
+        for i, parts in getattr(self, "sums", {}).items():
+            del self.late[i]
+            out: Any = self.carried[i]
+            for late in reversed(parts):
+                if late.how == "add":
+                    t, *indices = late.parts
+                    term = self._emit(P.scatter_add, (t, *indices), {"shape": late.params["shape"]})
+                else:
+                    term = late.parts[0]
+                how = P.subtract if late.params["minus"] else P.add
+                out = self._emit(how, (out, term), {})
+            self.outputs[i] = out
+        self._refresh()
+        self._find_ahead()
+        self._find_behind()
+        if not self.has_found:
+            return None  # type: ignore[return-value]
+        loop, count = self.loop, self.count
+        parts = [p for p in self._parts() if type(p) is Var]
+        stays = [i for i in range(loop.carried) if i not in self.late]
+        made = self.outputs[loop.carried :]
+        gone = [v for e in self.behind for v in e.outputs]
+        wanted = list(dict.fromkeys([*parts, *self._needed_behind()]))
+        in_loop = list(
+            dict.fromkeys(
+                [
+                    *[v for v in wanted if self._varies(v) and v not in gone],
+                    *[v for v in made if type(v) is Var and v not in gone and self._varies(v)],
+                ]
+            )
+        )
+        ahead_made = [
+            v
+            for v in self._read_in_loop(in_loop, stays)
+            if v in {w for e in self.ahead for w in e.outputs}
+        ]
+        fixed_ahead = [v for v in ahead_made if v not in self.moving]
+        moving_ahead = [v for v in ahead_made if v in self.moving]
+        taken = {v for e in (*self.ahead, *self.behind) for v in e.outputs}
+        equations = [e for e in self.equations if not any(v in taken for v in e.outputs)]
+        body = drop_unused(
+            Program(
+                (
+                    self.k, *[self.carried[i] for i in stays], *self.fixed, *fixed_ahead,
+                    *self.entries, *self._taken(), *moving_ahead,
+                ),
+                self.body.constants,
+                tuple(equations),
+                (*[self.outputs[i] for i in stays], *[v for v in in_loop if v not in ahead_made]),
+            )
+        )  # fmt: skip
+        in_loop = [v for v in in_loop if v not in ahead_made]
+        inner = Loop(
+            body,
+            carried=len(stays),
+            fixed=len(self.fixed) + len(fixed_ahead),
+            sequences=len(self.entries) + len(self._taken()) + len(moving_ahead),
+            count=count,
+            reverse=loop.reverse,
+        )
+        from ..primitives.control import LOOP
+
+        def run(*args: Any) -> list[Any]:
+            starts, fixed, sequences = self._sides(args)
+            first = self._on_all_rounds(self.ahead, fixed, sequences, ahead_made)
+            early = dict(zip(ahead_made, first, strict=True))
+            results = LOOP(
+                *[starts[i] for i in stays], *fixed.values(), *[early[v] for v in fixed_ahead],
+                *sequences.values(), *[early[v] for v in moving_ahead], region=inner,
+            )  # fmt: skip
+            found = dict(zip(in_loop, results[len(stays) : -1], strict=True))
+            found.update({v: early[v] for v in moving_ahead})
+            sequences = {**sequences, **found}
+            fixed = {**fixed, **{v: early[v] for v in fixed_ahead}}
+            asked = [*wanted, *[v for v in made if v not in wanted]]
+            rest = self._on_all_rounds(self.behind, fixed, sequences, asked)
+            every = dict(zip([id(v) for v in asked], rest, strict=True))
+            last = iter(results[: len(stays)])
+            values = [
+                self._late_value(i, starts[i], every) if i in self.late else next(last)
+                for i in range(loop.carried)
+            ]
+            return [*values, *[self._column(v, every[id(v)]) for v in made], results[-1]]
+
+        return self._staged(run)
+
+    def _varies(self, v: Any) -> bool:
+        return (
+            type(v) is Var and v in self.moving and v not in self.entries and v not in self._taken()
+        )
+
+    def _emit(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Var:
+        (t,) = primitive.infer([type_of(a) for a in inputs], params)
+        var = Var(t)
+        self.equations.append(Equation((var,), primitive, inputs, params))
+        return var
+
+    def _needed_behind(self) -> list[Var]:
+        made = {v for e in self.behind for v in e.outputs}
+        atoms = [a for e in self.behind for a in e.inputs]
+        return [a for a in atoms if type(a) is Var and a not in made]
+
+    def _read_in_loop(self, outputs: Sequence[Var], stays: Sequence[int]) -> list[Var]:
+        taken = {v for e in (*self.ahead, *self.behind) for v in e.outputs}
+        atoms = [
+            a for e in self.equations if not any(v in taken for v in e.outputs) for a in e.inputs
+        ]
+        atoms += [*outputs, *[self.outputs[i] for i in stays], *self._needed_behind()]
+        return list(dict.fromkeys(a for a in atoms if type(a) is Var))
+
+    def _find_ahead(self) -> None:
+        """Products of what no round changes or hands on, and what they are made of."""
+        wanted = {
+            v
+            for e in self.equations
+            if e.primitive.name in PRODUCTS and not any(v in self.sequential for v in e.outputs)
+            for v in e.outputs
+        }
+        fixed = {
+            v
+            for e in self.equations
+            if not e.primitive.holds_regions
+            and not any(v in self.moving for v in e.outputs)
+            and e.primitive.name not in ("gather", "broadcast_to", "reshape", "permute", "slice")
+            for v in e.outputs
+        }
+        needed = {v for v in wanted if self._cheap_at_once(v)} | fixed
+        if not needed:
+            return
+        kept = []
+        for e in reversed(self.equations):
+            if any(v in needed for v in e.outputs):
+                if e.primitive.holds_regions or any(v in self.sequential for v in e.outputs):
+                    return
+                kept.append(e)
+                needed.update(a for a in e.inputs if type(a) is Var)
+        if self.k in needed:
+            return
+        self.ahead = kept[::-1]
+
+    def _cheap_at_once(self, v: Var) -> bool:
+        return v.type.size * self.count <= MOST
+
+    def _find_behind(self) -> None:
+        """Products that nothing in the loop reads."""
+        stays = [a for i, a in enumerate(self.outputs[: self.loop.carried]) if i not in self.late]
+        needed = {a for a in stays if type(a) is Var}
+        needed.update(p for p in self._parts() if type(p) is Var)
+        ahead = {v for e in self.ahead for v in e.outputs}
+        for e in reversed(self.equations):
+            free = not any(v in needed or v in ahead for v in e.outputs)
+            if free and e.primitive.name in PRODUCTS and self._smaller_inside(e):
+                self.behind.append(e)
+            else:
+                needed.update(a for a in e.inputs if type(a) is Var)
+        self.behind.reverse()
+
+    def _smaller_inside(self, e: Equation) -> bool:
+        moving = [a for a in e.inputs if type(a) is Var and a in self.moving]
+        return (
+            sum(a.type.size for a in moving) <= 2 * e.outputs[0].type.size
+            and e.outputs[0].type.size * self.count <= MOST
+        )
+
+    def _parts(self) -> list[Any]:
+        return [
+            p
+            for i in sorted(self.late)
+            for late in self.late[i]
+            for p in (*late.parts, *late.params.get("at", ()))
+        ]
+
+    def _sides(self, args: Sequence[Any]) -> tuple[list[Any], dict[Var, Any], dict[Var, Any]]:
+        """Starts; fixed values; sequences, with the reads of fixed arrays among them."""
+        _, starts, others, columns = self.loop.split(args)
+        fixed = dict(zip(self.fixed, others, strict=True))
+        sequences = dict(zip(self.entries, columns, strict=True))
+        for v, x, axis, offset, sign in self.reads:
+            sequences[v] = self._sequence(fixed[x], axis, offset, sign)
+        for v, i, offset, sign in self.own:
+            sequences[v] = self._sequence(starts[i], 0, offset, sign)
+        return list(starts), fixed, sequences
+
+    def _sequence(self, x: Any, axis: int, offset: int, sign: int) -> Any:
+        n = x.shape[axis]
+        if axis:
+            order = (axis, *[k for k in range(len(x.shape)) if k != axis])
+            x = P.permute(x, axes=order)
+        if sign > 0:
+            spec = (offset, offset + self.count, None)
+            return x if spec == (0, n, None) else P.slice(x, spec=(spec,))
+        stop = offset - self.count
+        return P.slice(x, spec=((offset, None if stop < 0 else stop, -1),))
+
+    def _on_all_rounds(
+        self,
+        equations: Sequence[Equation],
+        fixed: dict[Var, Any],
+        sequences: dict[Var, Any],
+        wanted: Sequence[Any],
+    ) -> list[Any]:
+        """Equations of the body for all rounds at once: what moves among `wanted` as sequences."""
+        rounds = np.arange(self.count)
+        inputs = [self.k, *fixed, *sequences]
+        program = drop_unused(
+            Program(tuple(inputs), self.body.constants, tuple(equations), tuple(wanted))
+        )
+        flags = [True, *[False] * len(fixed), *[True] * len(sequences)]
+        marks = [self._moves(v) for v in wanted]
+        args = [rounds, *fixed.values(), *sequences.values()]
+        return evaluate_batched_as(program, args, flags, self.count, marks)
+
+    def _moves(self, v: Any) -> bool:
+        return type(v) is Var and v in self.moving
+
+    def _column(self, v: Any, value: Any) -> Any:
+        """The sequence of a value, also of one that is the same in every round."""
+        if self._moves(v):
+            return value
+        return np.broadcast_to(value, (self.count, *np.shape(value)))
+
+    def _late_value(self, i: int, start: Any, values: dict[int, Any]) -> Any:
+        """The last value of carried i, from its start and the sequences of its parts."""
+        total = start
+        for late in reversed(self.late[i]):
+            parts = [values[id(p)] for p in late.parts]
+            if late.how == "set":
+                total = self._set(total, late, parts)
+                continue
+            if late.how == "add":
+                term = self._added(late, parts)
+            elif late.how == "contract":
+                term = self._contract(late, parts)
+            else:
+                term = P.sum(self._column(late.parts[0], parts[0]), axis=(0,), keepdims=False)
+            if "at" in late.params:
+                indices = [values[id(p)] for p in late.params["at"]]
+                term = P.scatter_add(term, *indices, shape=late.params["shape"])
+            total = total - term if late.params["minus"] else total + term
+        return total
+
+    def _added(self, late: _Late, parts: list[Any]) -> Any:
+        """scatter_add of all rounds; where the last index is the round itself, that axis is written whole."""
+        (t, *indices), shape = parts, late.params["shape"]
+        last = late.parts[-1]
+        found = self._affine(last)
+        whole = (
+            found == (0, 1) and type_of(last).shape == () and shape[len(indices) - 1] == self.count
+        )
+        others = late.parts[1:-1]
+        t = self._column(late.parts[0], t)
+        if whole and not any(map(self._moves, others)):
+            return P.scatter_add(t, *indices[:-1], shape=shape) if others else t
+        return P.scatter_add(t, *self._index_columns(late.parts[1:], indices), shape=shape)
+
+    def _index_columns(self, atoms: Sequence[Any], indices: Sequence[Any]) -> list[Any]:
+        """Index sequences of one rank, side by side: axis 0 counts the rounds."""
+        columns = [self._column(a, i) for a, i in zip(atoms, indices, strict=True)]
+        rank = max(len(np.shape(i)) for i in columns)
+        return [
+            np.reshape(i, (self.count, *[1] * (rank - len(np.shape(i))), *np.shape(i)[1:]))
+            for i in columns
+        ]
+
+    def _set(self, start: Any, late: _Late, parts: list[Any]) -> Any:
+        v, *indices = parts
+        v = self._column(late.parts[0], v)
+        found = self._affine(late.parts[1]) if len(indices) == 1 else None
+        if found is not None and found[1] > 0 and type_of(late.parts[1]).shape == ():
+            offset, n = found[0], start.shape[0]
+            if offset == 0 and n == self.count and v.shape == start.shape:
+                return v
+            if offset >= 0 and offset + self.count <= n:
+                return P.slice_update(start, v, spec=((offset, offset + self.count, None),))
+        return P.scatter_set(start, v, *self._index_columns(late.parts[1:], indices))
+
+    def _contract(self, late: _Late, parts: list[Any]) -> Any:
+        subscripts, sizes = late.params["subscripts"], late.params["sizes"]
+        labels, output = split_subscripts(subscripts)
+        fresh = next(c for c in LETTERS if c not in subscripts)
+        operands, names = [], []
+        for p, x, mine in zip(late.parts, parts, labels, strict=True):
+            operands.append(x)
+            names.append(fresh + mine if self._moves(p) else mine)
+        if not any(map(self._moves, late.parts)):
+            names[0], operands[0] = fresh + labels[0], self._column(late.parts[0], parts[0])
+        return P.contract(*operands, subscripts=f"{','.join(names)}->{output}", sizes=sizes)
+
+    def _staged(self, run: Any) -> Program:
+        head = [v.type for v in (*self.carried, *self.fixed)]
+        columns = [Type((self.count, *v.shape), v.dtype) for v in self.entries]
+        return stage(run, [*head, *columns])[0]

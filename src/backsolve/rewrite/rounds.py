@@ -3,13 +3,13 @@
 For a loop with a known number of rounds:
 
 - `x[k]` of a fixed array is an entry of a sequence;
-- `y[…] = v` and `y[…] += v` into a carried array that the rounds do not otherwise look at, and sums of products,
-  are done behind the loop, for all rounds at once, with what is written made as a sequence;
+- `y[…] = v` and `y[…] += v` into a carried array that the rounds do not otherwise look at, and sums of
+  products, are done behind the loop, for all rounds at once, with what is written made as a sequence;
 - products that rest on no carried value run ahead of it, products that only go out run behind it;
 - if nothing is carried any more there is no loop: its body runs on whole sequences, as `vmap` would run it.
 
-So a nest of Python loops over entries becomes operations on arrays, and a recurrence keeps in its loop only what
-is one.
+So a nest of Python loops over entries becomes operations on arrays, and a recurrence keeps in its loop only
+what is one.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Work:
 
     def _taken(self) -> list[Var]:
         """Variables that are entries of arrays."""
-        return [r[0] for r in (*self.reads, *self.own)]
+        return [*[r[0] for r in self.reads], *[r[0] for r in self.own]]
 
     def _rests_on(self, sources: Sequence[Var]) -> set[Var]:
         found = set(sources)
@@ -299,10 +299,7 @@ class _Work:
 
     def _unread(self, c: Var, chain: set[Var]) -> bool:
         """Whether nothing but the chain of writes itself reads the array on its way."""
-        for v in (c, *chain):
-            if self.uses[v] != 1:
-                return False
-        return True
+        return all(self.uses[v] == 1 for v in (c, *chain))
 
     def _step(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, _Late] | None:
         name = e.primitive.name

@@ -17,6 +17,8 @@ from .row import Row
 class debug_nans:  # noqa: N801 - used like a function
     """Switch the watch on (from here, or within a `with`), or off with `debug_nans(False)`.
 
+    While it is on, jitted functions run as they are written, operation by operation.
+
     >>> import numpy as np, backsolve as bs
     >>> with bs.debug_nans(), np.errstate(all="ignore"):
     ...     bs.grad(lambda x: np.sqrt(x) * 0)(-1.0)
@@ -51,6 +53,7 @@ def _switch(to: _NaNWatcher | None) -> None:
     if to is not None:
         hooks.add(to)
     _active["watcher"] = to
+    hooks.runs_as_written = to is not None
 
 
 class _NaNWatcher(Watcher):

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import tree
 from .errors import NotDifferentiableError
+from .ir import Var
 from .kinds import same_kind
 from .primitive import P, coerce, own, wrap
 from .row import FINISHED, Row, ancestors, descendants
@@ -143,7 +144,12 @@ def _in_the_program(seed: Any, y: Tensor) -> Any:
     """
     if not isinstance(y, Staged) or not isinstance(seed, np.ndarray | np.generic):
         return seed
-    return wrap(y._v.recorder.atom(seed), None)
+    recorder = y._v.recorder
+    if not y._v.type.weak:
+        return wrap(recorder.atom(seed), None)
+    var = Var(y._v.type, recorder)  # a Python number, as y is
+    recorder.order.append((var, seed))
+    return wrap(var, None)
 
 
 _NUMBERS = (Tensor, np.ndarray, np.generic, float, complex, int)

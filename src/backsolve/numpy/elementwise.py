@@ -103,6 +103,17 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return P.where(condition, array(x), array(y))
 
 
+def _within(dtype: np.dtype[Any], low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds of integers, without Python numbers that no integer of the dtype goes beyond."""
+    if dtype.kind not in "iu":
+        return low, high
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return (
+        None if type(low) is int and low < least else low,
+        None if type(high) is int and high > most else high,
+    )
+
+
 @function
 def clip(
     a: Any,
@@ -117,6 +128,7 @@ def clip(
     low = a_min if given(a_min) else min
     high = a_max if given(a_max) else max
     a = array(a)
+    low, high = _within(dtype_of(a), low, high)
     if low is None and high is None:
         return P.alias(a)
     if low is None or high is None:

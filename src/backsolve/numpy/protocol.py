@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,20 @@ def array_ufunc(
         return _call(ufunc, (expanded, b), options)
     if method == "at" and ufunc in UFUNCS:
         return ufunc_at(ufunc, *inputs)
-    name = f"numpy.{ufunc.__name__}.{method}"
+    name = f"{_full_name(ufunc)}.{method}"
     return _fallback(name, lambda *a: getattr(ufunc, method)(*a, **kwargs), inputs)
 
 
+def _full_name(ufunc: np.ufunc) -> str:
+    """A ufunc does not know where it comes from."""
+    for module in ("numpy", "scipy.special"):
+        if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
+            return f"{module}.{ufunc.__name__}"
+    return ufunc.__name__
+
+
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    name = f"numpy.{ufunc.__name__}"
+    name = _full_name(ufunc)
     dtype = options.pop("dtype", None)
     casting = options.pop("casting", "same_kind")
     options = {k: v for k, v in options.items() if k not in ("order", "subok")}

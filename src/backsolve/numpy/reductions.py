@@ -206,7 +206,13 @@ def average(
 def _nan_as(fill: float, reduction: Any) -> Any:
     def call(a: Any, axis: Any = None, **options: Any) -> Any:
         a = array(a)
-        return reduction(P.where(P.isnan(a), fill, a), axis, **options)
+        if dtype_of(a).kind not in "fc":
+            return reduction(a, axis, **options)
+        missing = P.isnan(a)
+        y = reduction(P.where(missing, fill, a), axis, **options)
+        if reduction not in (max, min) or "initial" in options:
+            return y
+        return P.where(all(missing, axis, keepdims=options.get("keepdims", False)), np.nan, y)
 
     call.__name__ = f"nan{reduction.__name__}"
     call.__doc__ = f"`{reduction.__name__}` of the entries that are not NaN."

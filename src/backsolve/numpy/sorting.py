@@ -76,6 +76,9 @@ def median(
     ordered = sort(reshape(flat, (*[shape[k] for k in rest], n)), -1)
     middle = getitem(ordered, (Ellipsis, slice((n - 1) // 2, n // 2 + 1)))
     y = P.divide(P.sum(middle, axis=(ndim_of(middle) - 1,), keepdims=False), 2 - n % 2)
+    if n:
+        last = getitem(ordered, (Ellipsis, -1))  # where a NaN is, if there is one
+        y = P.where(P.isnan(last), last, y)
     return reshape(y, tuple(1 if k in axes else s for k, s in enumerate(shape))) if keepdims else y
 
 

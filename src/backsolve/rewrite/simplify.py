@@ -170,6 +170,8 @@ def _power(w: Walk, e: Equation) -> Any:
             return a
         if b == 2:
             return instead(e, P.square, a)
+        if b == 0.5 and a.dtype.char in "fd" and not a.type.weak:  # NumPy, too, takes the root
+            return instead(e, P.sqrt, a)
     return None
 
 

@@ -45,7 +45,7 @@ def slow_entry(address: int, frame: Frame, keep: list[Any]) -> Callable[..., Any
             raise frame.failures.exception(code)
         del keep[len(keep) :]  # refers to `keep`: the code lives as long as this function
         pairs = zip(results, frame.outputs, strict=True)
-        boxed = [r[()] if t.shape == () else r for r, t in pairs]
+        boxed = [r if t.shape else r.item() if t.weak else r[()] for r, t in pairs]
         return boxed[0] if len(boxed) == 1 else tuple(boxed)
 
     return call

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib.util
-import pathlib
-import sys
 import traceback
 
+import cases
 import numpy as np
 import pytest
 
 from backsolve.frontend import rewritten
 from backsolve.frontend.convert import convert_function, reason
-
-_spec = importlib.util.spec_from_file_location(
-    "cases", pathlib.Path(__file__).with_name("cases.py")
-)
-cases = importlib.util.module_from_spec(_spec)
-sys.modules["cases"] = cases  # dataclasses look their module up
-_spec.loader.exec_module(cases)
-
-
-def same(a, b):
-    assert type(a) is type(b) or isinstance(a, np.generic | float | int), (type(a), type(b))
-    np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
 @pytest.mark.parametrize(("f", "arguments"), cases.CASES)

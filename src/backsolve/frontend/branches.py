@@ -42,7 +42,7 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
     def branch(which: bool, body: Any) -> Callable[[], Any]:
         def run() -> dict[str, Any]:
             for place, value in before:
-                place.put(value)
+                place.restore(value)
             if body is not None:
                 with region:
                     body()
@@ -57,7 +57,7 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
 
     numbers = control.cond(test, branch(True, then), branch(False, orelse))
     for place, value in before:
-        place.put(value)
+        place.restore(value)
     region.put(numbers, next(iter(ends.values()))[0])
     region.forget()
 
@@ -106,7 +106,7 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
     def branch(which: bool, f: Any) -> Callable[[], Any]:
         def run() -> Any:
             for place, value in before:
-                place.put(value)
+                place.restore(value)
             with region:
                 result = f()
             numbers, ends[which] = region.take_apart()
@@ -116,7 +116,7 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
 
     result, numbers = control.cond(test, branch(True, then), branch(False, orelse))
     for place, value in before:
-        place.put(value)
+        place.restore(value)
     region.put(numbers, next(iter(ends.values())))
     return result
 

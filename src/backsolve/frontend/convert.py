@@ -71,12 +71,13 @@ def _rewrite(f: FunctionType) -> CodeType | str | None:
     code = f.__code__
     if RUNTIME in code.co_freevars:
         return None  # rewritten already
-    if _UNSEEN.intersection(code.co_names):
-        return f"`{f.__name__}` looks at its own variables ({', '.join(_UNSEEN.intersection(code.co_names))})"
     try:
         node = syntax_of(f)
         if is_generator(node):
             return f"`{f.__name__}` is a generator"
+        for n in ast.walk(node):
+            if isinstance(n, ast.Name) and n.id in _UNSEEN:
+                return f"`{f.__name__}` looks at its own variables: {n.id}()"
         return _compile(f, node)
     except (NoSourceError, CannotRewriteError) as error:
         return str(error)

@@ -40,6 +40,8 @@ def runtime(name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
     """`_bs_.name(*args)`, placed where `at` stands."""
     root = ast.copy_location(ast.Name(RUNTIME, ast.Load()), at)
     function = ast.copy_location(ast.Attribute(root, name, ast.Load()), at)
+    for node in (root, function):  # a call is said to stand where its callee ends
+        node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
     return ast.copy_location(ast.Call(function, list(args), []), at)
 
 

@@ -245,7 +245,7 @@ class _Round:
 
     def finish(self, numbers: Any) -> None:
         for place, value in self.before:
-            place.put(value)
+            place.restore(value)
         self.region.put(numbers, self.forms)
         self.region.forget()
 

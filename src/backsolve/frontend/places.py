@@ -81,6 +81,7 @@ class Place(Protocol):
 
     def get(self) -> Any: ...
     def put(self, value: Any) -> None: ...
+    def restore(self, value: Any) -> None: ...
 
 
 @dataclass(slots=True)
@@ -100,6 +101,8 @@ class Variable:
         elif self.get() is not NOTHING:
             del self.cell.cell_contents
 
+    restore = put
+
 
 @dataclass(slots=True)
 class Array:
@@ -116,36 +119,7 @@ class Array:
         self.tensor.__class__ = type(t)
         self.tensor._v, self.tensor.row = t._v, t.row
 
-
-@dataclass(slots=True)
-class Container:
-    """A list or dict whose entries are replaced."""
-
-    name: str
-    container: Any
-
-    def get(self) -> Any:
-        return tree.map(lambda leaf: leaf, self.container)
-
-    def put(self, value: Any) -> None:
-        _refill(self.container, value)
-
-
-def _refill(old: Any, new: Any) -> None:
-    """Give a container the contents of another, and so the containers in it."""
-    pairs = enumerate(new) if isinstance(new, list) else new.items()
-    known = dict(enumerate(old)) if isinstance(old, list) else dict(old)
-    if isinstance(old, list):
-        del old[len(new) :]
-        old.extend([None] * (len(new) - len(old)))
-    elif set(old) != set(new):
-        old.clear()
-    for key, value in pairs:
-        before = known.get(key)
-        if isinstance(value, list | dict) and type(before) is type(value):
-            _refill(before, value)
-            value = before
-        old[key] = value
+    restore = put
 
 
 @dataclass(slots=True)
@@ -162,6 +136,8 @@ class Attribute:
             setattr(self.owner, self.attribute, value)
         elif self.get() is not NOTHING:
             delattr(self.owner, self.attribute)
+
+    restore = put
 
 
 # ---- values of places as trees of numbers

@@ -15,7 +15,8 @@ from .. import trace, tree
 from ..control import calls
 from ..errors import ControlFlowError
 from ..tensor import Staged, Tensor
-from .places import Array, Attribute, Container, Place, Variable
+from .containers import Container
+from .places import Array, Attribute, Place, Variable
 
 
 class Discovered(BaseException):
@@ -40,7 +41,10 @@ class Region:
 
     def hold(self, place: Place) -> None:
         self.places.append(place)
-        self.held.add(_identity(place))
+        if isinstance(place, Container):
+            self.held.update(id(part) for part in place.parts)
+        else:
+            self.held.add(_identity(place))
 
     def __enter__(self) -> Region:
         self.made = {}
@@ -92,8 +96,6 @@ def in_region() -> bool:
 def _identity(place: Place) -> Any:
     if isinstance(place, Array):
         return id(place.tensor)
-    if isinstance(place, Container):
-        return id(place.container)
     if isinstance(place, Attribute):
         return id(place.owner), place.attribute
     assert isinstance(place, Variable)

@@ -11,11 +11,11 @@ import numpy as np
 
 from ..errors import ControlFlowError
 from ..tensor import Tensor
+from .containers import Container
 from .places import (
     ABSENT,
     NOTHING,
     Array,
-    Container,
     Form,
     Place,
     Undefined,
@@ -26,7 +26,7 @@ from .places import (
     zeros_like,
 )
 from .scope import Discovered, Region
-from .writes import tensor_in_cell
+from .writes import own_entries, tensor_in_cell
 
 
 class Again(BaseException):
@@ -83,6 +83,7 @@ class Opened(Region):
         elif isinstance(value, Tensor) and value.ndim:
             place = Array(name, value)
         elif isinstance(value, list | dict):
+            own_entries(value)
             place = Container(name, value)
         elif not (value is NOTHING or is_number(value) or isinstance(value, tuple)):
             place = None  # an object: its attributes are found when they are set
@@ -102,6 +103,9 @@ class Opened(Region):
             if key in self.lost:
                 continue
             parts, form = take_apart(place.get())
+            if isinstance(place, Container) and place.changed:
+                place.changed = False
+                raise Again(self)
             if form is ABSENT and key in self.fills:
                 parts, form = self.fills[key]
             forms[key] = form
@@ -165,7 +169,7 @@ def until_known(region: Opened, attempt: Callable[[], Any]) -> Any:
 
 def _put_back(before: list[tuple[Place, Any]]) -> None:
     for place, value in before:
-        place.put(value)
+        place.restore(value)
 
 
 def mismatch(

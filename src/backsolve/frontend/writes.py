@@ -62,13 +62,15 @@ def _get(x: Any, step: Step) -> Any:
     return x[key] if kind == "[" else getattr(x, key)
 
 
-def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool) -> Any:
-    """Write behind `steps`, and give back what stands for `x` now."""
+def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: bool = False) -> Any:
+    """Write behind `steps`, and give back what stands for `x` now; if `copied`, that is all that counts."""
     (kind, key), rest = steps[0], steps[1:]
     if rest:
+        copied = isinstance(x, Tensor) and kind == "["
+        aliased = not copied and _references_of_entry(x, steps[0]) > _REFERENCES_OF_ENTRY
         child = _get(x, steps[0])
-        new = _store(child, rest, value, True)
-        if new is child and not (isinstance(x, Tensor) and kind == "["):
+        new = _store(made(child) if copied else child, rest, value, aliased, copied)
+        if new is child and not copied:
             return x  # changed in place
         value = new
     if kind == ".":
@@ -78,7 +80,8 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool) -> Any:
         return x
     if isinstance(x, Tensor):
         check_write(x)
-        _refuse_slice(x)
+        if not copied:
+            _refuse_slice(x)
         x[key] = value
         return x
     if isinstance(x, np.ndarray) and (in_region() or _holds_traced(key) or _holds_traced(value)):
@@ -118,6 +121,24 @@ def _promoted(a: np.ndarray[Any, Any], aliased: bool) -> Tensor:
             "another; they would not see the write. Make it a tensor where it is created: y = bs.tensor(y)"
         )
     return wrap(a.copy(), None)
+
+
+def own_entries(container: Any) -> None:
+    """Make the arrays in a list or dict Tensors, where nobody else has them."""
+    for key in range(len(container)) if isinstance(container, list) else list(container):
+        x = container[key]
+        if isinstance(x, list | dict):
+            own_entries(x)
+        elif isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "biufc":
+            del x
+            alone = _references_of_entry(container, ("[", key)) <= _REFERENCES_OF_ENTRY
+            if alone and not _has_shared_base(container[key]):
+                container[key] = wrap(container[key].copy(), None)
+
+
+def _references_of_entry(x: Any, step: Step) -> int:
+    entry = _get(x, step)
+    return sys.getrefcount(entry)
 
 
 def _has_shared_base(a: np.ndarray[Any, Any]) -> bool:
@@ -174,6 +195,7 @@ def _measure() -> tuple[int, int, int]:
 
 _view = np.zeros(2)[:1]
 _REFERENCES_OF_BASE = sys.getrefcount(_view.base)
+_REFERENCES_OF_ENTRY = _references_of_entry([np.zeros(1)], ("[", 0))
 _REFERENCES, _REFERENCES_IN_PLACE, _REFERENCES_IN_CELL = _measure()
 
 

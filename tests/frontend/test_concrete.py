@@ -21,6 +21,17 @@ def test_equals_python(f, arguments):
     np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
 
 
+def of_itself(n):
+    if n > 0:
+        n = n + of_itself(n - 1)
+    return n
+
+
+def test_a_global_function_may_call_itself():
+    assert rewritten(of_itself) is not of_itself
+    assert rewritten(of_itself)(4) == of_itself(4) == 10
+
+
 def test_every_case_is_rewritten():
     for f, _ in cases.CASES:
         assert convert_function(f) is not f, reason(f.__code__)

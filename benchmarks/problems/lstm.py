@@ -12,9 +12,7 @@ import numpy as np
 
 import backsolve as bs
 
-from .base import Function, eager
-
-jit = eager  # until loops are staged: `jit = bs.jit`
+from .base import Function
 
 
 def sigmoid(x: Any) -> Any:
@@ -57,9 +55,9 @@ def prepare(message: dict[str, Any]) -> tuple[Any, ...]:
 
 
 functions = {
-    "objective": Function(jit(objective), float),
+    "objective": Function(bs.jit(objective), float),
     "jacobian": Function(
-        jit(bs.grad(objective)), lambda g: np.concatenate([part.ravel() for part in g]).tolist()
+        bs.jit(bs.grad(objective)), lambda g: np.concatenate([part.ravel() for part in g]).tolist()
     ),
 }
 derivative = ("jacobian",)

@@ -8,9 +8,7 @@ import numpy as np
 
 import backsolve as bs
 
-from .base import Function, eager
-
-jit = eager  # until loops are staged: `jit = bs.jit`
+from .base import Function
 
 
 def slope(x: Any, y: Any) -> Any:
@@ -41,8 +39,8 @@ def prepare(message: dict[str, Any]) -> tuple[np.ndarray, int]:
 
 
 functions = {
-    "primal": Function(jit(solution, static_argnums=1)),
-    "gradient": Function(jit(bs.grad(last), static_argnums=1)),
+    "primal": Function(bs.jit(solution, static_argnums=1)),
+    "gradient": Function(bs.jit(bs.grad(last), static_argnums=1)),
 }
 derivative = ("gradient",)
 sizes = {

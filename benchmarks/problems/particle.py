@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .base import Function, eager
-from .descent import GRADIENTS, VARIANTS, argmin
+import backsolve as bs
 
-jit = eager  # until `while` and `break` are staged: `jit = bs.jit`
+from .base import Function
+from .descent import GRADIENTS, VARIANTS, argmin
 
 STEP = 0.1
 
@@ -47,7 +47,7 @@ def prepare(message: dict[str, Any]) -> tuple[float]:
     return (float(message["w"]),)
 
 
-functions = {modes: Function(jit(partial(best_control, modes=modes))) for modes in VARIANTS}
+functions = {modes: Function(bs.jit(partial(best_control, modes=modes))) for modes in VARIANTS}
 derivative = VARIANTS
 sizes: dict[str, dict[str, Any]] = {"small": {}}
 

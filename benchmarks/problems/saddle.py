@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .base import Function, eager
-from .descent import GRADIENTS, VARIANTS, argmax, argmin
+import backsolve as bs
 
-jit = eager  # until `while` is staged: `jit = bs.jit`
+from .base import Function
+from .descent import GRADIENTS, VARIANTS, argmax, argmin
 
 
 def f(x: Any, y: Any) -> Any:
@@ -36,7 +36,7 @@ def prepare(message: dict[str, Any]) -> tuple[np.ndarray]:
     return (np.array(message["start"], dtype=float),)
 
 
-functions = {modes: Function(jit(partial(saddle_point, modes=modes))) for modes in VARIANTS}
+functions = {modes: Function(bs.jit(partial(saddle_point, modes=modes))) for modes in VARIANTS}
 derivative = VARIANTS
 sizes: dict[str, dict[str, Any]] = {"small": {}}
 

@@ -182,6 +182,14 @@ def test_saddle_differentiates_through_a_descent(modes):
     np.testing.assert_allclose(outer(largest)(x), x / 100, atol=2e-4)
 
 
+def test_particle_and_saddle_reach_their_goals():
+    """The particle meets the origin; the saddle is at 0."""
+    particle, w = load("particle"), load("particle").functions["fr"].run(0.0)
+    assert particle.miss(w, bs.grad) < 1e-8
+    point = load("saddle").functions["rr"].run(np.array([1.0, 1.0]))
+    np.testing.assert_allclose(point, 0, atol=1e-4)
+
+
 def test_descent_finds_a_minimum():
     f = lambda x: 100 * np.sum((x - 1.5) ** 2)
     np.testing.assert_allclose(descent.argmin(f, np.array([1.2]), bs.grad), 1.5, atol=1e-4)

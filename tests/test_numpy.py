@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import pathlib
 import re
+import warnings
 from types import CodeType
 from typing import Any
 
@@ -65,7 +66,9 @@ def compiled(line: str) -> tuple[CodeType, dict[str, Any]]:
 
 
 def run(code: CodeType, namespace: Any, **values: Any) -> Any:
-    return eval(code, {"np": namespace, **CONSTANTS, **values})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # np.fix, in newer versions
+        return eval(code, {"np": namespace, **CONSTANTS, **values})
 
 
 def leaves(result: Any) -> list[Any]:

@@ -45,9 +45,15 @@ def evaluate_batched_as(
             values.update(zip(e.outputs, zip(results, marks, strict=True), strict=True))
         elif any(flags):
             rule = e.primitive.batch_rule or one_by_one
-            y, dtype = rule(e.primitive, size, plain, flags, e.params), e.outputs[0].dtype
-            # A bare number that differs between examples is an array, and no longer weak.
-            values[e.outputs[0]] = (y if y.dtype == dtype else FUNCTIONS["astype"](y, dtype), True)
+            y = rule(e.primitive, size, plain, flags, e.params)
+            if any(b and a.type.weak for a, b in zip(e.inputs, flags, strict=True)):
+                # A bare number that differs between examples is an array, and no longer weak.
+                y = (
+                    y
+                    if y.dtype == e.outputs[0].dtype
+                    else FUNCTIONS["astype"](y, e.outputs[0].dtype)
+                )
+            values[e.outputs[0]] = (y, True)
         else:
             values[e.outputs[0]] = (e.primitive(*plain, **e.params), False)
     outputs = [values[a] if type(a) is Var else (a, False) for a in program.outputs]

@@ -171,7 +171,17 @@ def interleaved(module: ir.Module, count: int) -> ir.MDValue:
     """A loop's metadata that asks for `count` vectors side by side: a formula is one long chain of
     dependent operations, and a core's queues are too short to find the next element's by themselves.
     (Left alone, LLVM counts the formula's constants as registers and takes one vector at a time.)"""
-    hint = module.add_metadata(["llvm.loop.interleave.count", ir.IntType(32)(count)])
+    return _hinted(module, "llvm.loop.interleave.count", ir.IntType(32)(count))
+
+
+def entry_by_entry(module: ir.Module) -> ir.MDValue:
+    """A loop's metadata that forbids vectors. LLVM (20, x86-64) moves a load of one arm of a branch, made a
+    masked one, behind a store of the same entry in that arm."""
+    return _hinted(module, "llvm.loop.vectorize.enable", ir.IntType(1)(0))
+
+
+def _hinted(module: ir.Module, name: str, value: ir.Constant) -> ir.MDValue:
+    hint = module.add_metadata([name, value])
     loop = module.add_metadata([hint, ir.IntType(32)(len(module.metadata))])
     loop.operands = (
         loop,

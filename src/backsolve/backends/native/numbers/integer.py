@@ -187,12 +187,15 @@ def compare_across(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value, first: 
 
 
 def _reciprocal(signed: bool) -> Rule:
-    """1/x as a float, cut off: what 1/0 becomes is what that conversion makes of infinity."""
+    """1/x as a float, cut off. What 1/0 becomes is what NumPy's conversion of infinity does on this machine."""
 
     def rule(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
         dtype, double = np.dtype(f"{'i' if signed else 'u'}{x.type.width // 8}"), np.dtype("f8")
         y = b.fdiv(ir.Constant(ir.DoubleType(), 1.0), convert(b, x, dtype, double))
-        return convert(b, y, double, dtype)
+        with np.errstate(all="ignore"):
+            at_zero = int(np.reciprocal(np.zeros(1, dtype))[0])
+        zero = b.icmp_signed("==", x, x.type(0))
+        return b.select(zero, x.type(at_zero), convert(b, y, double, dtype))
 
     return rule
 

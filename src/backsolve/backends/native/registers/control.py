@@ -11,6 +11,7 @@ from llvmlite import ir
 from ....ir import Equation, Type, type_of
 from ....regions import Branches, Loop
 from .. import stacks
+from ..mathematics.kernels import entry_by_entry
 from ..numbers.registers import convert
 from .emitter import INT64, Emitter, rule
 from .plan import Plan, calls, key, size_of
@@ -200,7 +201,9 @@ class _Rounds:
         new = [x for v in state for x in flat(v)] + [x for w in self.made for x in w.state]
         for phi, x in zip(phis, new, strict=True):
             phi.add_incoming(x, b.block)
-        b.branch(head)
+        back = b.branch(head)
+        if self.body.inner and any(isinstance(v, Memory) for v in self.carried):
+            back.set_metadata("llvm.loop", entry_by_entry(b.module))
         b.position_at_end(done)
         em.ranges.note(r, (0, high))
         return self._results(last, r)

@@ -74,7 +74,10 @@ def pairs(x, y):
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 class TestIntegers:
     def test_unary(self, dtype):
-        assert compare(named(UNARY), edges(dtype)) >= 6
+        # What NumPy makes of 1/0 depends on the machine, and on whether it took vectors.
+        x = edges(dtype)
+        rest = [f for f in named(UNARY) if f is not np.reciprocal]
+        assert compare(rest, x) + compare([np.reciprocal], x[x != 0]) >= 6
 
     def test_binary(self, dtype):
         x, y = pairs(edges(dtype), edges(dtype))

@@ -10,6 +10,7 @@ from .clean import drop_unused, merge_repeated
 from .constants import fold, share_constants
 from .division import share_division
 from .expand import expand
+from .invariants import do_once
 from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
@@ -57,7 +58,9 @@ def _is_same(a: Program, b: Program) -> bool:
 
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
-    return rewrite(_for_machines(rewrite(take_rounds_apart(program))))
+    program = rewrite(_for_machines(rewrite(take_rounds_apart(program))))
+    moved = do_once(program)
+    return program if moved is program else rewrite(moved)
 
 
 def _for_machines(program: Program) -> Program:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir import Equation, Program, Type, Var, type_of
 from ..primitive import P
-from . import contractions, shapes
+from . import contractions, parts, shapes
 from .engine import Rule, Walk, instead, is_real, scalar
 
 
@@ -334,7 +334,7 @@ RULES: dict[str, list[Rule]] = {
     "conjugate": [_pass_real],
     "multiply": [_multiply],
     "divide": [_divide],
-    "add": [_add],
+    "add": [_add, parts.SIDE_BY_SIDE],
     "subtract": [_subtract],
     "negative": [_negative],
     "power": [_power],
@@ -343,7 +343,7 @@ RULES: dict[str, list[Rule]] = {
     "minimum": [_same_operand],
     "logical_and": [_same_operand],
     "logical_or": [_same_operand],
-    "where": [_where],
+    "where": [_where, parts.MASKED],
     "logical_not": [_logical_not],
     "exp": [_sigmoid],
     **shapes.RULES,

@@ -21,6 +21,27 @@ if TYPE_CHECKING:
 SMALL = 1 << 12  # multiplications below which a call of BLAS costs more than the loops
 
 
+def lower_outer(schedule: Schedule, e: Equation) -> bool:
+    """A product of all entries with all others, nothing summed, is element-wise: it joins a kernel."""
+    labels, output = split_subscripts(e.params["subscripts"])
+    out = e.outputs[0]
+    plain = len(labels) == 2 and not e.params["sizes"] and out.dtype.kind in "fiu"
+    unique = all(len(set(x)) == len(x) for x in (*labels, output))
+    if not plain or not unique or set(output) != set("".join(labels)):
+        return False
+    stand_ins = []
+    for x, a in zip(labels, e.inputs, strict=True):
+        view = schedule.view_of(a)
+        turned = view.permute(tuple(x.index(c) for c in output if c in x))
+        spread = turned.imaginary[tuple(slice(None) if c in x else None for c in output)]
+        var = Var(Type(out.shape, view.dtype))
+        schedule.views[var] = view.with_(np.broadcast_to(spread, out.shape))
+        schedule.last_use[var] = schedule.now
+        stand_ins.append(var)
+    schedule.lower_elementwise(Equation((out,), P.multiply, tuple(stand_ins), {}, e.where))
+    return True
+
+
 def lower_contraction(schedule: Schedule, e: Equation) -> View:
     from .lapack import product_with_factor
     from .schedule import Unsupported

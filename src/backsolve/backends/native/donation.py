@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ...ir import type_of
 from .kernel import Kernel
+from .narrowing import narrow_dtypes
 from .schedule import Schedule
 from .steps import Step
 from .views import Buffer, View
@@ -42,6 +43,8 @@ def donate(schedule: Schedule, donated: Sequence[int]) -> dict[int, int]:
 
 def put_in_place(schedule: Schedule, pairs: dict[int, int]) -> None:
     """Output k of a region takes the memory of input pairs[k], whose value it replaces."""
+    early = [s for s in schedule.steps if _keeps_an_input(schedule, s)]
+    schedule.steps = [*early, *[s for s in schedule.steps if s not in early]]
     lives = _Lives(schedule.steps)
     for k, i in pairs.items():
         out, given = schedule.outputs[k], schedule.views[schedule.program.inputs[i]]
@@ -52,6 +55,17 @@ def put_in_place(schedule: Schedule, pairs: dict[int, int]) -> None:
         else:
             _copy_at_the_end(schedule, out, given)
     schedule.steps = [s for s in schedule.steps if not _does_nothing(s)]
+
+
+def _keeps_an_input(schedule: Schedule, step: Step) -> bool:
+    """A copy of an input as it came, which may be made before all else: then it can be overwritten."""
+    if not isinstance(step, Kernel) or not _copies(step):
+        return False
+    source, target = step.views()
+    kinds = (source.buffer.kind, target.buffer.kind)
+    if kinds != ("input", "output") or source.buffer in schedule.overwritten:
+        return False
+    return next(s for s in schedule.steps if target.buffer in s.buffers()) is step
 
 
 def _copy_at_the_end(schedule: Schedule, out: Buffer, target: View) -> None:
@@ -84,6 +98,8 @@ class _Lives:
         """Whether a kernel, its last reader, reads the input only where it then writes the output."""
         kernel = self.writer(out)
         if type(kernel) is not Kernel or self.last.get(given, -1) != self.first[out]:
+            return False
+        if narrow_dtypes(kernel):  # such a kernel may do a block twice; in place it would be slower
             return False
         stores = [v for _, v in kernel.stores if v.buffer is out]
         loads = [v for v in kernel.loads.values() if v.buffer is given]

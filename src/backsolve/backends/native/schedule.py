@@ -20,7 +20,7 @@ from .attention import LOWER as ATTENTION
 from .bounds import ANY, EXACT, OVERFLOW, bounds_after, is_python_integer
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
-from .contraction import lower_contraction
+from .contraction import lower_contraction, lower_outer
 from .failure import Failures
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
@@ -196,7 +196,7 @@ class Schedule:
                 continue
             fresh = Buffer("output", t.size, np.dtype(t.dtype), k)
             self.outputs.append(fresh)
-            self.copy(a, View.whole(fresh, t.shape))
+            self.put(a, View.whole(fresh, t.shape))
 
     def _is_in_place(self, k: int, buffer: Buffer) -> bool:
         """Whether output k of a region is due in the memory that it is in."""
@@ -241,6 +241,25 @@ class Schedule:
             kernel.loads[source] = self.view_of(source).broadcast(target.shape)
         kernel.stores.append((source, target))
         self.ready[target.buffer] = len(self.steps) - 1
+
+    def put(self, a: Any, target: View) -> None:
+        """Write `a` into (a part of) new memory: by a kernel that has it in a register, if there is one."""
+        at = self._in_register(a, target.shape)
+        if at is None:
+            self.copy(a, target)
+            return
+        self.kernel(at).stores.append((a, target))
+        self.ready[target.buffer] = max(self.ready.get(target.buffer, -1), at)
+
+    def _in_register(self, a: Any, shape: Shape) -> int | None:
+        if type(a) is not Var or a in self.numbers:
+            return None
+        if a in self.home:
+            return self.home[a]
+        for at, step in enumerate(self.steps):
+            if isinstance(step, Kernel) and a in step.loads and step.domain == shape:
+                return at
+        return None
 
     def own(self, a: Any, others: Any = ()) -> View:
         """Memory that holds `a` and may be overwritten: its own if nobody reads that again."""
@@ -335,11 +354,11 @@ class Schedule:
         elif name in REDUCTIONS:
             self._lower_reduction(e)
         elif is_native_elementwise(e):
-            self._lower_elementwise(e)
+            self.lower_elementwise(e)
         else:
             raise Unsupported(name)
 
-    def _lower_elementwise(self, e: Equation) -> None:
+    def lower_elementwise(self, e: Equation) -> None:
         out = e.outputs[0]
         at = self.join(out.shape, e.inputs)
         kernel = self.kernel(at)
@@ -478,8 +497,9 @@ class Schedule:
         full = (slice(None),) * axis
         for k, a in enumerate(e.inputs):
             part = view.imaginary[(*full, slice(starts[k], starts[k + 1]))]
-            self.copy(a, view.with_(part))
+            self.put(a, view.with_(part))
         self.views[e.outputs[0]] = view
 
     def _lower_contract(self, e: Equation) -> None:
-        self.views[e.outputs[0]] = lower_contraction(self, e)
+        if not lower_outer(self, e):
+            self.views[e.outputs[0]] = lower_contraction(self, e)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from . import threads
+from . import cutting, threads
 from .arena import lay_out
 from .attention import Attention
 from .cutting import Plan, Put, find_plan, one_by_one, share_out
@@ -40,10 +40,11 @@ def with_sweeps(steps: Sequence[Step]) -> list[Step]:
     for k, step in enumerate(steps):
         for buffer in step.buffers():
             users.setdefault(buffer, []).append(k)
+    traffic = [sum(x.nbytes for x in step.buffers()) for step in steps]
     out: list[Step] = []
     at = 0
     while at < len(steps):
-        plan = find_plan(steps, at, users)
+        plan = find_plan(steps, at, users) if sum(traffic[at:]) >= cutting.LARGE else None
         if plan is None and isinstance(steps[at], Kernel) and steps[at].seconds > LONG:
             plan = share_out(steps[at], most_workers())
         if plan is None and isinstance(steps[at], Attention):

@@ -9,11 +9,13 @@ from .cholesky import join_cholesky_adjoints
 from .clean import drop_unused, merge_repeated
 from .constants import fold, share_constants
 from .division import share_division
+from .entries import read_entries
 from .expand import expand
 from .invariants import do_once
 from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
+from .totals import chain_sums
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
 PASSES = (
@@ -60,7 +62,13 @@ def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
     program = rewrite(_for_machines(rewrite(take_rounds_apart(program))))
     moved = do_once(program)
-    return program if moved is program else rewrite(moved)
+    if moved is not program:
+        program = rewrite(moved)
+    if _holds_regions(program):
+        program = chain_sums(read_entries(program))  # last: merging equal equations would undo it
+        if VERIFY:
+            program.verify()
+    return program
 
 
 def _for_machines(program: Program) -> Program:

@@ -100,7 +100,13 @@ _MIXED: dict[str, Callable[..., Register]] = {
 
 # ---- how reductions combine entries, and what they start from
 
-_NAMES = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
+_NAMES = {
+    "add": "add",
+    "subtract": "subtract",
+    "mul": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+}
 
 
 def combine(b: ir.IRBuilder, how: str, x: Register, y: Register, dtype: np.dtype[Any]) -> Register:

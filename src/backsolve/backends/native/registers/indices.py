@@ -46,11 +46,12 @@ def _scatter_add(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Arr
     return _add_part(em, _zeros(em, e), Part(e, inputs))
 
 
-@rule("add")
+@rule("add", "subtract")
 def _add(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Array:
     for k, v in enumerate(inputs):
         if isinstance(v, Part):
-            return _add_part(em, em.writable(plan, e, 1 - k, inputs[1 - k]), v)
+            target = em.writable(plan, e, 1 - k, inputs[1 - k])
+            return _add_part(em, target, v, e.primitive.name)
     return elementwise(em, plan, e, inputs)
 
 
@@ -64,8 +65,10 @@ def _zeros(em: Emitter, e: Equation) -> Array:
     return target
 
 
-def _add_part(em: Emitter, a: Array, part: Part) -> Array:
-    e, how = part.equation, "or" if part.equation.outputs[0].dtype == np.bool_ else "add"
+def _add_part(em: Emitter, a: Array, part: Part, how: str = "add") -> Array:
+    e = part.equation
+    if how == "add" and e.outputs[0].dtype == np.bool_:
+        how = "or"
     t, *indices = part.inputs
     t = _as_dtype(em, t, a.dtype)
     if e.primitive.name == "scatter_add":

@@ -13,13 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ....ir import Equation, Program, Type, Var, type_of
 from ....regions import Callee
-from ..accumulate import PARTS, count_uses
 from ..numbers.registers import DTYPES
 from ..support import REDUCTIONS, fits, is_native_elementwise
+from .order import Effect, NotSmall, find_parts, indexed, is_sum, last_uses, ordered, reads
 from .values import is_large
 
 Home = tuple[
@@ -29,10 +27,6 @@ REGIONS = ("loop", "branch", "call", "no_entries", "length")
 _VIEWS = ("slice", "permute", "reshape", "broadcast_to", "alias")
 _OF_FEW = (*_VIEWS, "concatenate", "contract", "unslice", "slice_update")
 _INDEXED = ("gather", "scatter_add", "scatter_set")
-
-
-class NotSmall(Exception):  # noqa: N818 - a signal: the region is not one of registers
-    """Something in a region that is not of our kind."""
 
 
 @dataclass(eq=False)
@@ -101,17 +95,9 @@ class Planner:
             if is_large(v.type):
                 plan.homes[v] = ("input", j)
                 plan.whole.add(v)
-        uses = count_uses(program.equations, program.outputs)
-        readers = {a: e for e in program.equations for a in e.inputs if type(a) is Var}
-        for e in program.equations:
-            if e.primitive.name in PARTS and is_large(e.outputs[0].type):
-                (out,) = e.outputs
-                user = readers.get(out) if uses.get(out) == 1 else None
-                alone = user is not None and not any(a in plan.parts for a in user.inputs)
-                if alone and _is_sum(user):
-                    plan.parts[out] = e
+        plan.parts = find_parts(program)
         effects = [self._effects(plan, e) for e in program.equations]
-        order = _ordered(plan, effects)
+        order = ordered(plan, effects)
         plan.order = [program.equations[k] for k in order]
         self._settle(plan, [effects[k] for k in order], set(ownable))
         return plan
@@ -136,12 +122,12 @@ class Planner:
         large = [is_large(type_of(a)) for a in e.inputs]
         result = is_large(e.outputs[0].type)
         if name in _INDEXED:
-            return _indexed(e, large, result)
+            return indexed(e, large, result)
         if name == "slice_update" and result:
             return [Effect(0, 0, True)]
         if name == "unslice" and result:
             return []
-        if _is_sum(e) and any(a in plan.parts for a in e.inputs):
+        if is_sum(e) and any(a in plan.parts for a in e.inputs):
             return [Effect(1 if e.inputs[0] in plan.parts else 0, 0, True)]
         if name in _VIEWS or (name == "cast" and e.outputs[0].dtype == type_of(e.inputs[0]).dtype):
             return [Effect(0, 0, False)] if result and large[0] else []
@@ -230,7 +216,7 @@ class Planner:
 
     def _settle(self, plan: Plan, effects: list[list[Effect]], ownable: set[int]) -> None:
         """In the order of emission: the final home of every large array."""
-        last = _last_uses(plan)
+        last = last_uses(plan)
         for at, (e, found) in enumerate(zip(plan.order, effects, strict=True)):
             for x in found:
                 a = e.inputs[x.position]
@@ -238,9 +224,9 @@ class Planner:
                 if x.writes:
                     owned = home in plan.scratch or (home[0] == "input" and home[1] in ownable)
                     others = [v for v, h in plan.homes.items() if h == home]
-                    reads = [y for y in _reads(plan, e) if y in others]
+                    again = [y for y in reads(plan, e) if y in others]
                     read_again = any(last.get(v, -1) > at for v in others)
-                    if a not in plan.whole or not owned or read_again or len(reads) > 1:
+                    if a not in plan.whole or not owned or read_again or len(again) > 1:
                         home = key(e, "copy", x.position)
                         plan.copied.add(home)
                         plan.scratch[home] = type_of(a)
@@ -278,15 +264,6 @@ class Planner:
                     plan.scratch[key(e, "round", c)] = t
 
 
-@dataclass(frozen=True)
-class Effect:
-    """An output that lives where an input does, and whether that is overwritten."""
-
-    position: int
-    output: int | None
-    writes: bool
-
-
 def _made_by(plan: Plan, e: Equation, planner: Planner) -> list[Home]:
     """The stacks that are still there when an equation is done."""
     name = e.primitive.name
@@ -315,90 +292,3 @@ def size_of(plan: Plan) -> int:
 def _check_type(t: Type) -> None:
     if t.dtype not in DTYPES:
         raise NotSmall(f"dtype {t.dtype}")
-
-
-def _is_sum(e: Equation | None) -> bool:
-    return (
-        e is not None
-        and e.primitive.name == "add"
-        and all(type(a) is Var and a.type == e.outputs[0].type for a in e.inputs)
-    )
-
-
-def _indexed(e: Equation, large: list[bool], result: bool) -> list[Effect]:
-    name = e.primitive.name
-    indices = e.inputs[2 if name == "scatter_set" else 1 :]
-    common = np.broadcast_shapes(*[type_of(i).shape for i in indices])
-    if any(large[-len(indices) :]):
-        raise NotSmall(f"{name} at {int(np.prod(common))} places")
-    if name == "scatter_add":
-        return []
-    if name == "gather":
-        if result and common:
-            raise NotSmall(f"gather of {e.outputs[0].type.size} entries")
-        return [Effect(0, 0, False)] if result else []
-    return [Effect(0, 0, True)] if result else []
-
-
-def _reads(plan: Plan, e: Equation) -> list[Var]:
-    """Also what the part reads that a sum adds."""
-    found = [a for a in e.inputs if type(a) is Var and a not in plan.parts]
-    for a in e.inputs:
-        if type(a) is Var and a in plan.parts:
-            found += [x for x in plan.parts[a].inputs if type(x) is Var]
-    return found
-
-
-def _last_uses(plan: Plan) -> dict[Var, int]:
-    last = {a: at for at, e in enumerate(plan.order) for a in _reads(plan, e)}
-    last.update({a: len(plan.order) for a in plan.program.outputs if type(a) is Var})
-    return last
-
-
-def _ordered(plan: Plan, effects: list[list[Effect]]) -> list[int]:
-    """The equations, by number: readers of an array before the one that overwrites it, where possible."""
-    equations = plan.program.equations
-    maker = {v: k for k, e in enumerate(equations) for v in e.outputs}
-    if not any(x.writes for found in effects for x in found):
-        return list(range(len(equations)))
-    homes: dict[Var, Any] = dict(plan.homes)
-    before: list[int] = []  # of each equation, as bits: all that it rests on
-    readers: dict[Any, list[tuple[int, Var]]] = {}  # of a home: who reads which of its states
-    for k, e in enumerate(equations):
-        bits = 0
-        for a in _reads(plan, e):
-            if a in maker:
-                bits |= before[maker[a]] | 1 << maker[a]
-            if a in homes:
-                readers.setdefault(homes[a], []).append((k, a))
-        before.append(bits)
-        for x in effects[k]:
-            if x.output is not None:
-                homes[e.outputs[x.output]] = homes[e.inputs[x.position]]
-        for v in e.outputs:
-            if is_large(v.type):
-                homes.setdefault(v, v)
-    done: list[int] = []
-    seen = under_way = 0  # as bits
-
-    def take(k: int) -> None:
-        nonlocal seen, under_way
-        if seen >> k & 1:
-            return
-        seen |= 1 << k
-        under_way |= 1 << k
-        e = equations[k]
-        for a in _reads(plan, e):
-            if a in maker:
-                take(maker[a])
-        for x in effects[k]:
-            for r, a in readers.get(homes[e.inputs[x.position]], ()) if x.writes else ():
-                is_old = a not in maker or not (before[maker[a]] | 1 << maker[a]) >> k & 1
-                if is_old and not (before[r] | 1 << r) & under_way:
-                    take(r)
-        done.append(k)
-        under_way &= ~(1 << k)
-
-    for k in range(len(equations)):
-        take(k)
-    return done

@@ -18,7 +18,8 @@ from ..steps import FUNCTION_FLOPS, Site, Step
 from ..views import Buffer, View
 from . import arrays, calls, control, indices  # noqa: F401 - their rules
 from .emitter import Emitter
-from .plan import Home, NotSmall, Plan, Planner
+from .order import NotSmall
+from .plan import Home, Plan, Planner
 from .sequences import entry_type, read_stack, write_stack
 from .values import INT, Memory, Small, Stack, Value, is_large, read, small, write
 

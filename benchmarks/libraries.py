@@ -26,11 +26,13 @@ class Backsolve:
         os.environ["BACKSOLVE_CACHE_DIR"] = tempfile.mkdtemp(prefix="backsolve-bench-")
         import backsolve as bs
         from backsolve.numpy import linalg
+        from scipy.special import expit
 
         if hasattr(bs, "set_threads"):
             bs.set_threads(threads)
         self.np, self.grad, self.hvp, self._jit = np, bs.grad, bs.hvp, bs.jit
         self.logsumexp, self.solve_triangular = bs.numpy.logsumexp, linalg.solve_triangular
+        self.scan, self.sigmoid = bs.scan, expit
         self._attend = bs.nn.functional.scaled_dot_product_attention
 
     def causal_attention(self, q: Any, k: Any, v: Any) -> Any:
@@ -61,6 +63,7 @@ class Jax:
         self._jax, self.np, self.grad = jax, jax.numpy, jax.grad
         self.logsumexp = jax.nn.logsumexp
         self.solve_triangular = jax.scipy.linalg.solve_triangular
+        self.scan, self.sigmoid = jax.lax.scan, jax.nn.sigmoid
 
     def hvp(self, f: Any) -> Any:
         return lambda x, v: self._jax.jvp(self._jax.grad(f), (x,), (v,))[1]

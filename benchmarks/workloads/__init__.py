@@ -8,6 +8,7 @@ from .base import Workload as Workload
 from .elementwise import cross_entropy, gelu_sigmoid, rows, scalar_expression
 from .learning import attention, logistic, mlp
 from .linear import gaussian_process, product
+from .recurrent import recurrent
 
 M = 1 << 20
 WORKLOADS: dict[str, Callable[[], Workload]] = {
@@ -30,6 +31,8 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "cross-entropy gradient, 1M": lambda: cross_entropy(M),
     "cross-entropy gradient, 16M": lambda: cross_entropy(16 * M),
     "causal attention 4×8×256×64, gradient": lambda: attention(4, 8, 256, 64),
+    "LSTM 64→128 over 200 steps, batch 16, gradient": lambda: recurrent("LSTM", 200, 16, 64, 128),
+    "GRU 64→128 over 200 steps, batch 16, gradient": lambda: recurrent("GRU", 200, 16, 64, 128),
     "Gaussian process, 500 points, gradient": lambda: gaussian_process(500),
     "product 512³ and its gradients": lambda: product(512),
     "product 4096³ and its gradients": lambda: product(4096),

@@ -24,9 +24,10 @@ class Backsolve:
     def __init__(self, threads: int):
         # An empty cache: first calls compile.
         os.environ["BACKSOLVE_CACHE_DIR"] = tempfile.mkdtemp(prefix="backsolve-bench-")
+        from scipy.special import expit
+
         import backsolve as bs
         from backsolve.numpy import linalg
-        from scipy.special import expit
 
         if hasattr(bs, "set_threads"):
             bs.set_threads(threads)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from .jumps import RUNTIME, CannotRewriteError
 from .source import NoSourceError, syntax_of
-from .statements import Statements, is_generator
+from .statements import Statements
 
 _LIBRARIES = frozenset({"backsolve", "numpy", "scipy", *sys.stdlib_module_names})
 _METHODS = frozenset([n for n in dir(np.ndarray) if n[0] != "_"])  # arrays' own, on whatever object
@@ -72,12 +73,13 @@ def _rewrite(f: FunctionType) -> CodeType | str | None:
     if RUNTIME in code.co_freevars:
         return None  # rewritten already
     try:
-        node = syntax_of(f)
-        if is_generator(node):
+        if code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR):
             return f"`{f.__name__}` is a generator"
-        for n in ast.walk(node):
-            if isinstance(n, ast.Name) and n.id in _UNSEEN:
-                return f"`{f.__name__}` looks at its own variables: {n.id}()"
+        node = syntax_of(f)
+        if _UNSEEN.intersection(code.co_names):
+            for n in ast.walk(node):
+                if isinstance(n, ast.Name) and n.id in _UNSEEN:
+                    return f"`{f.__name__}` looks at its own variables: {n.id}()"
         return _compile(f, node)
     except (NoSourceError, CannotRewriteError) as error:
         return str(error)
@@ -107,11 +109,11 @@ def _compile(f: FunctionType, node: ast.FunctionDef | ast.Lambda) -> CodeType | 
         d and ast.copy_location(ast.Constant(None), d) for d in node.args.kw_defaults
     ]
     outer_names = [*code.co_freevars, RUNTIME]
-    arguments = ast.arguments([], [ast.arg(n) for n in outer_names], None, [], [], None, [])
+    own = [ast.copy_location(ast.arg(n), node) for n in outer_names]
+    arguments = ast.arguments([], own, None, [], [], None, [])
     around = ast.FunctionDef("_bs_around", arguments, [node], [])
     around.type_params = []  # type: ignore[attr-defined]
     module = ast.Module([ast.copy_location(around, node)], [])
-    ast.fix_missing_locations(module)
     flags = code.co_flags & _FUTURES
     whole = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
     outer = next(c for c in whole.co_consts if isinstance(c, CodeType))
@@ -140,6 +142,8 @@ def _mangle(f: FunctionType, node: ast.AST) -> None:
     """`__name` inside a class means `_Class__name`."""
     owner = f.__qualname__.split(".")[-2:-1]
     if not owner or owner[0] == "<locals>":
+        return
+    if not any(name.startswith("_") for name in (*f.__code__.co_names, *f.__code__.co_varnames)):
         return
     prefix = "_" + owner[0].lstrip("_")
 

@@ -26,8 +26,11 @@ class Use:
     captured: set[str] = field(default_factory=set)  # read by a nested function
 
     def merge(self, other: Use) -> None:
-        for name in self.__slots__:
-            getattr(self, name).update(getattr(other, name))
+        self.reads |= other.reads
+        self.bound |= other.bound
+        self.written |= other.written
+        self.deleted |= other.deleted
+        self.captured |= other.captured
 
     @property
     def assigned(self) -> set[str]:
@@ -37,8 +40,22 @@ class Use:
 class _Uses(ast.NodeVisitor):
     def __init__(self) -> None:
         self.use = Use()
+        self.augmented: set[str] = set()
         self.global_names: set[str] = set()
         self.nonlocal_names: set[str] = set()
+
+    def visit(self, node: ast.AST) -> None:
+        if not isinstance(node, ast.stmt):
+            super().visit(node)
+            return
+        seen = getattr(node, "seen", None)  # each statement is looked through once
+        if seen is None:
+            seen = node.seen = _Uses()  # type: ignore[attr-defined]
+            ast.NodeVisitor.visit(seen, node)
+        self.use.merge(seen.use)
+        self.augmented |= seen.augmented
+        self.global_names |= seen.global_names
+        self.nonlocal_names |= seen.nonlocal_names
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -52,6 +69,7 @@ class _Uses(ast.NodeVisitor):
         if isinstance(node.target, ast.Name):
             self.use.reads.add(node.target.id)
             self.use.written.add(node.target.id)
+            self.augmented.add(node.target.id)
         else:
             self.visit(node.target)
         self.visit(node.value)
@@ -145,6 +163,11 @@ def uses(nodes: ast.AST | Iterable[ast.AST | None]) -> Use:
     return visitor.use
 
 
+def forget_uses(node: ast.AST) -> None:
+    for n in ast.walk(node):
+        n.__dict__.pop("seen", None)
+
+
 @dataclass(slots=True)
 class Names:
     """The scope of one function."""
@@ -171,23 +194,10 @@ def names_of(node: Scope) -> Names:
     for part in [node.body] if isinstance(node, ast.Lambda) else node.body:
         visitor.visit(part)
     outer = visitor.global_names | visitor.nonlocal_names
-    local = visitor.use.bound - outer
-    # `x += 1` binds a name; `x[i] = 1` does not.
-    for n in _augmented(node):
-        local |= {n} - outer
+    local = (visitor.use.bound | visitor.augmented) - outer  # x += 1 binds, x[i] = 1 does not
     if not isinstance(node, ast.ClassDef):
         local |= set(parameters(node))
     return Names(local, visitor.global_names, visitor.nonlocal_names, visitor.use)
-
-
-def _augmented(node: Scope) -> Iterable[str]:
-    waiting: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
-    while waiting:
-        n = waiting.pop()
-        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
-            yield n.target.id
-        if not isinstance(n, _SCOPES):
-            waiting.extend(ast.iter_child_nodes(n))
 
 
 def free_names(node: Scope) -> set[str]:

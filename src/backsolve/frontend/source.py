@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from collections.abc import Iterator
 from types import CodeType, FunctionType
 
 
@@ -40,12 +41,19 @@ def _definition(code: CodeType, lines: list[str]) -> ast.FunctionDef | ast.Async
     tree = _parse(lines, first, _end_of_block(lines, first, _last_line(code)))
     if tree is None:  # a text or a bracket that reaches below the block's indentation
         tree = _parse_all(lines)
-    for node in ast.walk(tree):
+    for node in _inner_first(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
             begins = min([node.lineno, *[d.lineno for d in node.decorator_list]])
             if begins == first and _fits(node, code):
                 return node
     raise NoSourceError(f"no `def {code.co_name}` stands at line {first}: has the file changed?")
+
+
+def _inner_first(tree: ast.Module) -> Iterator[ast.AST]:
+    """The one statement that a block was cut out for, then all nodes."""
+    for statement in tree.body[:1]:
+        yield from [statement, *getattr(statement, "body", [])[:1]]
+    yield from ast.walk(tree)
 
 
 def _fits(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, code: CodeType) -> bool:
@@ -82,13 +90,11 @@ def _end_of_block(lines: list[str], first: int, at_least: int) -> int:
 def _parse(lines: list[str], first: int, end: int) -> ast.Module | None:
     text = "".join(lines[first - 1 : end])
     indented = text[:1] in " \t"
+    above = "\n" * (first - 2) + "if 1:\n" if indented else "\n" * (first - 1)
     try:
-        # One line more above an indented block; the numbers are put right below.
-        tree = ast.parse("if 1:\n" + text if indented else text)
+        return ast.parse(above + text)
     except SyntaxError:
         return None
-    ast.increment_lineno(tree, first - 2 if indented else first - 1)
-    return tree
 
 
 _whole: dict[int, tuple[list[str], ast.Module]] = {}

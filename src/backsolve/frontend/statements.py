@@ -18,7 +18,7 @@ from typing import Any
 
 from .expressions import Expressions, binds, constant, runtime, thunk
 from .jumps import lower_jumps
-from .names import Liveness, Names, names_of, parameters, uses
+from .names import Liveness, Names, forget_uses, names_of, parameters, uses
 
 _IN_PLACE = {
     ast.Add: "iadd",
@@ -113,6 +113,7 @@ class Statements:
             return [s]
         s.args = self.expressions.visit(s.args)
         inner = Statements(self.is_plain)
+        forget_uses(s)  # its own jumps are lowered now
         inner.function(s)
         self.changed |= inner.changed
         return [s]

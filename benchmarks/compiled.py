@@ -1,6 +1,6 @@
 """Compiled gradients and training steps beside jax.jit, torch.compile and PyTorch eager.
 
-    python benchmarks/compiled.py [--threads 1,2] [--without torch.compile] [word in a title …]
+    python benchmarks/compiled.py [--threads 1,2] [--without torch.compile] [--own-time] [word in a title …]
 
 Every workload (workloads/) is written once in NumPy's words and runs as `bs.jit` and as `jax.jit`
 (results waited for), and by hand in PyTorch. Values are compared before anything is timed. One process per
@@ -21,6 +21,7 @@ from harness import (
     best_times,
     blas_speed,
     copy_speed,
+    count_own_time,
     environment,
     header,
     keep_to_cores,
@@ -74,8 +75,10 @@ def show(title: str, workload: Workload, times: dict[str, float], firsts: Any, n
     return f"| {title} | {' | '.join(peers)} | {text(mine)} | {reached} | {', '.join(compiling)} |"
 
 
-def measure(threads: int, only: list[str], without: list[str]) -> None:
+def measure(threads: int, only: list[str], without: list[str], own_time: bool) -> None:
     keep_to_cores(threads)
+    if own_time:
+        count_own_time()
     libraries = [kind(threads) for kind in LIBRARIES if kind.name not in without]
     names = [lib.name for lib in libraries[1:]]
     speeds = ", ".join(f"{blas_speed(d) / 1e9:.0f} GFlop/s {d}" for d in ("float32", "float64"))
@@ -109,14 +112,18 @@ def main() -> None:
     parser.add_argument("only", nargs="*")
     parser.add_argument("--threads", default=f"1,{os.cpu_count()}")
     parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--own-time", action="store_true", help="count the process's time alone")
     parser.add_argument("--worker", action="store_true", help="internal: measure in this process")
     options = parser.parse_args()
     if options.worker:
-        measure(int(options.threads), options.only, options.without)
+        measure(int(options.threads), options.only, options.without, options.own_time)
         return
+    if options.own_time and options.threads != "1":
+        parser.error("--own-time says something on --threads 1 only")
     print(f"{machine()}; {versions(('numpy', 'scipy', 'llvmlite', 'jax', 'torch'))}\n", flush=True)
     for threads in dict.fromkeys(int(n) for n in options.threads.split(",")):
         flags = [f"--without={name}" for name in options.without]
+        flags += ["--own-time"] if options.own_time else []
         command = [sys.executable, __file__, "--worker", f"--threads={threads}", *flags]
         subprocess.run([*command, *options.only], env=environment(threads), check=True)
         print(flush=True)

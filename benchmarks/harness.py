@@ -14,6 +14,16 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 Run = Callable[[], object]
+_clock: list[Callable[[], float]] = [time.perf_counter]
+
+
+def clock() -> float:
+    return _clock[0]()
+
+
+def count_own_time() -> None:
+    """From now on, the time of this process alone: for one thread, on a core that others use too."""
+    _clock[0] = time.process_time
 
 
 def best_times(
@@ -26,20 +36,20 @@ def best_times(
     """
     counts, best = {}, {}
     for name, run in contestants.items():
-        start = time.perf_counter()
+        start = clock()
         run()
-        if time.perf_counter() - start < 1:
-            start = time.perf_counter()
+        if clock() - start < 1:
+            start = clock()
             run()
-        best[name] = max(time.perf_counter() - start, 1e-7)
+        best[name] = max(clock() - start, 1e-7)
         counts[name] = max(1, int(target / best[name]))
     round_takes = sum(best[name] * counts[name] for name in contestants)
     for _ in range(min(turns, max(1, int(budget / round_takes)))):
         for name, run in contestants.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(counts[name]):
                 run()
-            best[name] = min(best[name], (time.perf_counter() - start) / counts[name])
+            best[name] = min(best[name], (clock() - start) / counts[name])
     return best
 
 

@@ -135,6 +135,24 @@ def test_division_by_what_a_row_shares(dtype):
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_division_by_roots(dtype):
+    """Their reciprocals neither overflow nor lose digits: one product each."""
+    info = np.finfo(dtype)
+    special = [0.0, np.inf, np.nan, info.tiny, info.smallest_subnormal, info.max, -1.0, 3.0]
+    c = np.array(special, dtype)[:, None]
+    x = np.array([*special, -0.0, info.max / 3, info.tiny * 3, *np.arange(5)], dtype)
+    x = np.broadcast_to(x, (len(c), len(x))).copy()
+    f = lambda x, c: -(x / np.sqrt(c))
+    with np.errstate(all="ignore"):
+        expected = f(x, c)
+    compiled = bs.jit(f)
+    np.testing.assert_allclose(
+        compiled(x, c), expected, rtol=3 * info.eps, atol=2 * info.smallest_subnormal
+    )
+    assert "greater" not in compiled.lower(x, c).stages["steps"]
+
+
 @pytest.mark.parametrize("seed", range(50_000, 50_020))
 def test_random_programs(seed):
     fuzz.check(sketch(seed))

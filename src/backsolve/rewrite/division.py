@@ -3,7 +3,8 @@
 A division costs as much as ten multiplications. Where a whole row is divided by the same number, or
 several numbers by the same array, x / c becomes (x · 1/(c s)) · s with a power of two s, 1
 unless c is so small or so large that its reciprocal would overflow or lose digits: so zeros, infinities
-and NaN come out as by division, and everything else within 1.5 units in the last place. Where a last digit
+and NaN come out as by division, and everything else within 1.5 units in the last place. A square root is never so
+small or large, and needs no s. Where a last digit
 could show (a quotient that is a result itself, or that a rounding, a comparison or a sorting rests on:
 floor(x / c) jumps) it stays a division.
 """
@@ -68,22 +69,26 @@ def exact_variables(program: Program) -> set[Any]:
 def share_division(program: Program) -> Program:
     equations: list[Equation] = []
     spread: dict[Any, Any] = {}  # a variable that broadcast_to made, and from what
-    known: dict[Any, tuple[Var, Var]] = {}
+    known: dict[Any, tuple[Var, Var | None]] = {}
+    roots: set[Any] = set()
     exact = exact_variables(program)
     often = Counter(e.inputs[1] for e in program.equations if e.primitive is P.divide)
     for e in program.equations:
         if e.primitive is P.broadcast_to:
             spread[e.outputs[0]] = e.inputs[0]
+        if e.primitive is P.sqrt or (e.primitive is P.reshape and e.inputs[0] in roots):
+            roots.add(e.outputs[0])
         divisor = _divisor(e, spread, often)
         if divisor is None or e.outputs[0] in exact:
             equations.append(e)
             continue
         if divisor not in known:
-            known[divisor] = _reciprocal(divisor, e, equations)
+            known[divisor] = _reciprocal(divisor, e, equations, divisor in roots)
         inverse, power = known[divisor]
-        scaled = Var(e.outputs[0].type)
+        scaled = e.outputs[0] if power is None else Var(e.outputs[0].type)
         equations.append(Equation((scaled,), P.multiply, (e.inputs[0], inverse), {}, e.where))
-        equations.append(Equation(e.outputs, P.multiply, (scaled, power), {}, e.where))
+        if power is not None:
+            equations.append(Equation(e.outputs, P.multiply, (scaled, power), {}, e.where))
     return Program(program.inputs, program.constants, tuple(equations), program.outputs)
 
 
@@ -101,8 +106,10 @@ def _divisor(e: Equation, spread: dict[Any, Any], often: Counter[Any]) -> Var | 
     return b if same and not b.type.weak and shared else None
 
 
-def _reciprocal(c: Var, e: Equation, equations: list[Equation]) -> tuple[Var, Var]:
-    """(1/(c s), s)."""
+def _reciprocal(
+    c: Var, e: Equation, equations: list[Equation], is_root: bool
+) -> tuple[Var, Var | None]:
+    """(1/(c s), s), or (1/c, None)."""
     low, high, up, down = _RANGES[c.dtype]
 
     def add(
@@ -112,6 +119,8 @@ def _reciprocal(c: Var, e: Equation, equations: list[Equation]) -> tuple[Var, Va
         equations.append(Equation((out,), primitive, inputs, params or {}, e.where))
         return out
 
+    if is_root:
+        return add(P.divide, 1.0, c), None
     size = add(P.absolute, c)
     one = add(P.where, add(P.greater, size, high, made=bool), down, 1.0, made=float)
     power = add(P.where, add(P.less, size, low, made=bool), up, one, made=float)

@@ -259,3 +259,37 @@ def test_a_branch_does_not_run_ahead_of_its_condition():
     f = bs.jit(lambda n, d: bs.cond(d != 0, lambda: n // d, lambda: 0))
     assert f(np.int64(7), np.int64(0)) == 0
     assert f(np.int64(7), np.int64(2)) == 3
+
+
+def long_loop(x):
+    y = np.zeros(3) + x
+    body = lambda i, s: (np.sin(s[0]) * 1.5 + 0.1 * s[1][1], s[1] * 0.99 + s[0] * 0.01)
+    s, y = bs.fori_loop(0, 300, body, (x, y))
+    return s + y.sum()
+
+
+def long_while(x):
+    return bs.while_loop(lambda s: s < 20.0, lambda s: s + np.sin(s * x) ** 2 + 0.1, x)
+
+
+def long_scan(x):
+    steps = np.linspace(0.5, 1.5, 100)
+    return (bs.scan(lambda c, a: (np.sin(c) * a, c * x), x, steps)[1] ** 2).sum()
+
+
+@pytest.mark.parametrize("memory", [100, 2000, None])
+@pytest.mark.parametrize("mode", ["grad", "jvp", "reverse over reverse", "forward over reverse"])
+@pytest.mark.parametrize("f", [long_loop, long_while, long_scan], ids=lambda f: f.__name__)
+def test_derivatives_within_a_budget(f, mode, memory):
+    within = bs.checkpoint(f, memory=memory) if memory else bs.checkpoint(f)
+    expected = MODES[mode](f)(1.2)
+    np.testing.assert_allclose(bs.jit(MODES[mode](within))(1.2), expected, rtol=1e-9)
+
+
+def test_a_budget_is_kept_to():
+    def stored(memory):
+        f = bs.jit(bs.grad(bs.checkpoint(long_loop, memory=memory)))
+        f(1.2)
+        return f.stats()["specialisations"][0]["arena_bytes"]
+
+    assert stored(1000) < stored(10**6) / 2

@@ -59,6 +59,10 @@ class Loop:
     counted: bool = False  # given as the first input
     reverse: bool = False
     extends: Extends | None = None
+    memory: int | None = None  # bytes that a derivative may store (bs.checkpoint)
+    recompute: bool = (
+        False  # a derivative stores what is carried alone, and computes the rest again
+    )
 
     def split(self, inputs: Any) -> tuple[Any, list[Any], list[Any], list[Any]]:
         """The count (or None), what is carried, what is fixed, and the sequences."""
@@ -131,6 +135,7 @@ class Callee:
     is_recursive: bool = False  # its body calls it, perhaps through others
     # (inputs, which vary) -> (push, pull), where it has a derivative of its own (bs.Function)
     own: Any = None
+    recompute: bool = False  # a derivative stores the inputs alone (bs.checkpoint)
 
     extends: Extends | None = None
     derivatives: dict[Any, Any] = field(default_factory=dict)  # as they are needed

@@ -26,6 +26,7 @@ from . import bind as bind
 from . import stacks as stacks
 from .calls import Unfinished
 from .calls import call as call
+from .pieces import budget
 from .regions import Form, Region, cast_to, join, outer_recorder, settle, type_of_leaf, widens
 
 MOST_TRIES = 8  # to find the types of carried values
@@ -259,6 +260,7 @@ def _record_loop(
         count=None if counted else count,
         counted=counted,
         reverse=reverse,
+        memory=budget(),
     )
     starts = [cast_to(x, t) for x, t in zip(values, types, strict=True)]
     args = [*([count] if counted else ()), *starts, *captured, *columns]

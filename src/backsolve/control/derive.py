@@ -147,7 +147,7 @@ def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list
     def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
         varying = tuple(k in places for k in range(len(args)))
         given = tuple(g is not None for g in cts)
-        if callee.is_recursive:
+        if callee.is_recursive or callee.recompute:
             back = _pulled(callee, varying, given)
             found = iter(CALL(*args, *pick(cts, given), region=back))
         else:
@@ -216,9 +216,9 @@ def _two_passes(
 
 
 def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) -> Callee:
-    """(inputs, adjoints of outputs) -> adjoints of inputs, of a recursive one.
+    """(inputs, adjoints of outputs) -> adjoints of inputs, computing again what it needs of the values.
 
-    It computes again what it needs of the values: how much it would have to store is not known ahead.
+    Of a recursive one, it is not known ahead how much it would have to store.
     """
     key = ("pull", varying, given)
     found = callee.derivatives.get(key)
@@ -228,7 +228,9 @@ def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) 
         m = len(program.outputs)
         flags = list(varying)
         types = [strong(v.type) for v in pick(program.inputs, flags)]
-        found = callee.derivatives[key] = Callee(f"{callee.name}ᵀ", types, None, True, flags=flags)
+        found = callee.derivatives[key] = Callee(
+            f"{callee.name}ᵀ", types, None, callee.is_recursive, flags=flags
+        )
         joint = with_adjoints(program, varying, given)
         outs = iter(joint.program.outputs[m:])
         equations, constants = list(joint.program.equations), list(joint.program.constants)

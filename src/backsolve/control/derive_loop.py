@@ -12,10 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import Equation, Program, Var
-from ..primitive import P
+from ..primitive import P, wrap
 from ..primitives.control import LOOP
 from ..regions import INDEX, Extends, Loop
+from ..solve import back_substitute
+from ..tensor import Tensor, leaf_row
+from ..trace import evaluate
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
+from .pieces import bytes_of, in_pieces, rounds_of
 from .reach import carried_that_vary, reach
 
 
@@ -142,6 +146,16 @@ class LoopBlock:
         k, ins = program.inputs[0], self._split([*self.head, *program.inputs[1:n]])
         free = {k, *ins.fixed, *ins.sequences, *[v for v, _ in program.constants]}
         stored, again = keep(parts.crossing, parts.first, free)
+        if loop.recompute:
+            again, needed = (
+                parts.first,
+                {a for e in parts.first for a in e.inputs if type(a) is Var},
+            )
+            stored = [v for v in ins.carried if v in needed or v in parts.crossing]
+        elif loop.memory is not None and bytes_of(stored) * rounds_of(loop) > loop.memory:
+            pieces = in_pieces(loop, bytes_of(stored))
+            if pieces is not None:
+                return self._pull_pieces(pieces, adjoints)
 
         ahead = Program(
             program.inputs[:n],
@@ -218,6 +232,23 @@ class LoopBlock:
             *[None if g is None else next(found) for g in back.sequences],
         ]
         return tuple(answers[k] for k in self.places)
+
+    def _pull_pieces(self, program: Program, adjoints: Sequence[Any]) -> tuple[Any, ...]:
+        """The same of a Program that does the loop piece by piece, each computed again when its turn comes."""
+        varying = [k in self.places for k in range(len(self.args))]
+        xs = [
+            x if not flag else P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
+            for x, flag in zip(self.args, varying, strict=True)
+        ]
+        rows = [x.row for x in pick(xs, varying)]
+        outputs = evaluate(program, xs)
+        seeds = [
+            (y.row, g)
+            for y, g in zip(outputs, adjoints, strict=True)
+            if g is not None and isinstance(y, Tensor) and y.row is not None
+        ]
+        oldest = min(r.index for r in rows)
+        return tuple(back_substitute(seeds, rows, oldest=oldest, record=True))
 
 
 def derive_loop(loop: Loop, args: list[Any], places: list[int], varies: list[bool]) -> Any:

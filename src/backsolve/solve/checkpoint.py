@@ -12,17 +12,19 @@ from .. import tree
 from ..errors import RecomputeError
 from ..joint import record_joint
 from ..operators import Custom
-from ..primitive import P, wrap
+from ..primitive import FUNCTIONS, P, hooks, wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from .forward import forward_substitute
 from .reverse import back_substitute
 
 
-def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint(f: Callable[..., Any], memory: int | None = None) -> Callable[..., Any]:
     """A function with the values and derivatives of `f` that stores only its inputs.
 
-    Tensors that `f` closes over are differentiated too.
+    Tensors that `f` closes over are differentiated too. With `memory`, inside `bs.jit`, `f` itself is not
+    computed again; but each of its loops stores at most about so many bytes for its derivative, as far as that
+    can be, and computes its rounds again piece by piece.
 
     >>> import numpy as np, backsolve as bs
     >>> bs.grad(lambda x: bs.checkpoint(lambda t: np.sin(np.sin(t)))(x))(1.0)
@@ -33,7 +35,11 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
         if any(isinstance(x, Staged) for x in leaves):
-            return f(*args, **kwargs)
+            staged = FUNCTIONS.get("checkpoint_staged")
+            users = hooks.users(f)
+            if staged is None:
+                return users(*args, **kwargs)
+            return staged(users, memory, args, kwargs)
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
 
         def call(values: Sequence[Any], record: bool) -> tuple[list[Row], int, Any]:

@@ -33,7 +33,7 @@ from .sorting import LOWER as SORTING
 from .stacks import Stacks
 from .steps import Step, Zero
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
-from .views import Buffer, View, size_of
+from .views import Buffer, View, around, size_of
 
 if TYPE_CHECKING:
     from .array_regions.inside import Inside
@@ -477,17 +477,35 @@ class Schedule:
         out = e.outputs[0]
         view = self.new_buffer(out.shape, out.dtype)
         source = e.inputs[0]
-        if type(source) is Var and source not in self.numbers:
-            self.view_of(source)
-        self.steps.append(Zero(view.buffer))
         part = view.with_(view.imaginary[(*key_of(e.params["spec"]), ...)])
-        self.copy(source, part)
+        rest = around(view, e.params["spec"])
+        if rest is None:
+            if type(source) is Var and source not in self.numbers:
+                self.view_of(source)
+            self.steps.append(Zero(view.buffer))
+            self.copy(source, part)
+        else:
+            for key in rest:
+                self.copy(out.dtype.type(0), view.with_(view.imaginary[key]))
+            self.put(source, part)
         self.views[e.outputs[0]] = view
 
     def _lower_slice_update(self, e: Equation) -> None:
         a, v = e.inputs
-        view = self.own(a, (v,))
-        self.copy(v, view.with_(view.imaginary[(*key_of(e.params["spec"]), ...)]))
+        spec = e.params["spec"]
+        view = self.ownable(a, (v,)) if type(a) is Var else None
+        rest = around(self.view_of(a), spec) if view is None and type(a) is Var else None
+        if view is not None:
+            self.overwritten.add(view.buffer)
+            self.copy(v, view.with_(view.imaginary[(*key_of(spec), ...)]))
+        elif rest is not None:  # what is overwritten need not be copied first
+            old, view = self.view_of(a), self.new_buffer(e.outputs[0].shape, e.outputs[0].dtype)
+            for key in rest:
+                self.copy(old.with_(old.imaginary[key]), view.with_(view.imaginary[key]))
+            self.put(v, view.with_(view.imaginary[(*key_of(spec), ...)]))
+        else:
+            view = self.own(a, (v,))
+            self.copy(v, view.with_(view.imaginary[(*key_of(spec), ...)]))
         self.views[e.outputs[0]] = view
 
     def _lower_concatenate(self, e: Equation) -> None:

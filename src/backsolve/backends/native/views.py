@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import Shape
+from ...operators.slice import key_of
 
 _FAR = 1 << 40
 _BASE = np.zeros(1, np.int8)
@@ -131,3 +132,20 @@ def _imagine(shape: Shape, strides: list[int]) -> np.ndarray[Any, Any]:
 
 def size_of(shape: Shape) -> int:
     return prod(shape)
+
+
+def around(view: View, spec: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
+    """Keys of what a slice leaves over, if it cuts one axis only and without steps; else None."""
+    key = key_of(spec)
+    if any(k is None or k is Ellipsis for k in key):
+        return None
+    cut = [axis for axis, k in enumerate(key) if k != slice(None)]
+    if len(cut) != 1 or not isinstance(key[cut[0]], slice):
+        return None
+    axis = cut[0]
+    start, stop, step = key[axis].indices(view.shape[axis])
+    if step != 1 or stop <= start:
+        return None
+    front = (slice(None),) * axis
+    pieces = [slice(0, start), slice(stop, view.shape[axis])]
+    return [(*front, p) for p in pieces if p.start < p.stop]

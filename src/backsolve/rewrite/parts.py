@@ -1,11 +1,13 @@
 """Rules for parts among zeros, the adjoints of slices.
 
-Where a mask keeps all of a part, it does nothing: around it there are zeros anyway. Parts that together make up
-the whole array are put side by side, instead of added to zeros one by one.
+Where a mask keeps all of a part, it does nothing: around it there are zeros anyway. Parts that together make
+up the whole array are put side by side, instead of added to zeros one by one; so are updates of slices that
+together leave nothing of the array that they were written into.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,14 +22,30 @@ MOST = 64  # parts
 
 def _masked(w: Walk, e: Equation) -> Any:
     mask, a, other = e.inputs
-    part = w.producer(a, "unslice")
-    if part is None or not w.is_number(other, 0) or type(mask) is not Var:
+    if not w.is_number(other, 0) or type(mask) is not Var or e.outputs[0].type != a.type:
         return None
     found = next((raw(c) for v, c in w.program.constants if v is mask), None)
-    if found is None or e.outputs[0].shape != a.shape:
+    if found is None:
         return None
-    kept = np.broadcast_to(found, a.shape)[(*key_of(part.params["spec"]), ...)]
-    return a if bool(kept.all()) else None
+    part = w.producer(a, "unslice")
+    if part is not None:
+        inside, _ = _kept(found, part)
+        return a if inside else None
+    # A multiple of a part: the part of the multiple. (Outside there may be a −0, or a NaN.)
+    scaled = w.producer(a, "multiply")
+    for x, factor in (scaled.inputs, scaled.inputs[::-1]) if scaled is not None else ():
+        part = w.producer(x, "unslice")
+        if part is not None and type(factor) in (float, int) and all(_kept(found, part)):
+            t = w.emit(e, P.multiply, part.inputs[0], factor)
+            return instead(e, P.unslice, t, **part.params)
+    return None
+
+
+def _kept(mask: Any, part: Equation) -> tuple[bool, bool]:
+    """Whether a mask keeps all of a part, and nothing else."""
+    spread = np.broadcast_to(mask, part.outputs[0].shape)
+    inside = spread[(*key_of(part.params["spec"]), ...)]
+    return bool(inside.all()), int(spread.sum()) == inside.size
 
 
 def _side_by_side(w: Walk, e: Equation) -> Any:
@@ -45,14 +63,35 @@ def _side_by_side(w: Walk, e: Equation) -> Any:
     shape = e.outputs[0].shape
     if len(parts) > MOST or any(p.outputs[0].type != e.outputs[0].type for p in parts):
         return None
-    boxes = [_box(shape, p.params["spec"]) for p in parts]
-    if any(box is None for box in boxes):
+    pieces = [(_box(shape, p.params["spec"]), p.inputs[0]) for p in parts]
+    return _joined(w, e, pieces)
+
+
+def _overwritten(w: Walk, e: Equation) -> Any:
+    pieces: list[tuple[Box | None, Any]] = []
+    found: Equation | None = e
+    while found is not None and len(pieces) <= MOST:
+        a, v = found.inputs
+        if type(v) is not Var or v.dtype != e.outputs[0].dtype:
+            return None
+        pieces.append((_box(e.outputs[0].shape, found.params["spec"]), v))
+        found = w.sole(a, "slice_update")
+    return _joined(w, e, pieces)
+
+
+def _joined(w: Walk, e: Equation, pieces: list[tuple[Box | None, Any]]) -> Any:
+    """The pieces side by side, if they fill the array of `e`, each place once."""
+    shape = e.outputs[0].shape
+    boxes = [(box, a) for box, a in pieces if box is not None]
+    if len(boxes) < len(pieces) or len(pieces) > MOST:
         return None
     for axis in range(len(shape)):
-        pieces = _in_line(shape, axis, boxes, parts)
-        if pieces is not None:
-            atoms = [_laid(w, e, box, part) for box, part in pieces]
-            starts = tuple([box[axis][0] for box, _ in pieces] + [shape[axis]])
+        line = _in_line(shape, axis, boxes)
+        if line is not None:
+            atoms = [_laid(w, e, box, a) for box, a in line]
+            if any(a is None for a in atoms):
+                return None
+            starts = tuple([box[axis][0] for box, _ in line] + [shape[axis]])
             return instead(e, P.concatenate, *atoms, axis=axis, starts=starts)
     return None
 
@@ -77,26 +116,25 @@ def _box(shape: Shape, spec: Any) -> Box | None:
     return box
 
 
-def _in_line(shape: Shape, axis: int, boxes: Any, parts: list[Equation]) -> Any:
-    """The parts in order, if they fill the array along this axis."""
-    full = [
-        all(b == (0, n) for k, (b, n) in enumerate(zip(box, shape, strict=True)) if k != axis)
-        for box in boxes
-    ]
-    if not all(full):
-        return None
-    pieces = sorted(zip(boxes, parts, strict=True), key=lambda x: x[0][axis])
-    ends = [0, *[box[axis][1] for box, _ in pieces]]
-    starts = [*[box[axis][0] for box, _ in pieces], shape[axis]]
-    return pieces if ends == starts else None
+def _in_line(shape: Shape, axis: int, pieces: list[tuple[Box, Any]]) -> Any:
+    """The pieces in order, if they fill the array along this axis."""
+    for box, _ in pieces:
+        if any(b != (0, n) for k, (b, n) in enumerate(zip(box, shape, strict=True)) if k != axis):
+            return None
+    line = sorted(pieces, key=lambda x: x[0][axis])
+    ends = [0, *[box[axis][1] for box, _ in line]]
+    starts = [*[box[axis][0] for box, _ in line], shape[axis]]
+    return line if ends == starts else None
 
 
-def _laid(w: Walk, e: Equation, box: Box, part: Equation) -> Any:
-    """A part with the axes of the whole."""
-    (t,) = part.inputs
+def _laid(w: Walk, e: Equation, box: Box, a: Any) -> Any:
+    """A piece with the axes of the whole; None if it would have to be repeated."""
     shape = tuple(stop - start for start, stop in box)
-    return t if t.shape == shape else w.emit(e, P.reshape, t, shape=shape)
+    if a.shape == shape:
+        return a
+    return w.emit(e, P.reshape, a, shape=shape) if a.type.size == prod(shape) else None
 
 
 MASKED: Rule = _masked
 SIDE_BY_SIDE: Rule = _side_by_side
+OVERWRITTEN: Rule = _overwritten

@@ -346,6 +346,7 @@ RULES: dict[str, list[Rule]] = {
     "where": [_where, parts.MASKED],
     "logical_not": [_logical_not],
     "exp": [_sigmoid],
+    "slice_update": [parts.OVERWRITTEN],
     **shapes.RULES,
     **contractions.RULES,
     "permute": [*shapes.RULES["permute"], contractions.PERMUTED],

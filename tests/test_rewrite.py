@@ -118,6 +118,11 @@ def logsumexp_by_hand(x):
     return np.log(np.sum(np.exp(x - top), -1)) + top[..., 0]
 
 
+def logsumexp_without_keepdims(x):
+    top = np.max(x)
+    return top + np.log(np.sum(np.exp(x - top)))
+
+
 def softmax_without_keepdims(x):
     e = np.exp(x)
     return e / np.sum(e, axis=-1)[..., None]
@@ -126,6 +131,7 @@ def softmax_without_keepdims(x):
 STABLE = {  # the naive form, and what it shall be
     "log Σ eˣ": (lambda x: np.log(np.sum(np.exp(x), axis=-1)), special.logsumexp),
     "logsumexp by hand": (logsumexp_by_hand, special.logsumexp),
+    "logsumexp without keepdims": (logsumexp_without_keepdims, special.logsumexp),
     "softmax": (softmax_plain, special.softmax),
     "softmax, shifted": (softmax, special.softmax),
     "softmax without keepdims": (softmax_without_keepdims, special.softmax),
@@ -172,6 +178,23 @@ def test_stable_form(name):
     near = HARD + step * (np.arange(6) == 3)
     slope = (right(near) - right(HARD)) / step
     np.testing.assert_allclose(got[..., 3], slope, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.max(x, 0) + np.log(np.sum(np.exp(x - np.max(x, 0)), 0)),
+        lambda x: np.max(x, 1) + np.log(np.sum(np.exp(x - np.max(x, 1)[:, None]), 1)),
+        lambda x: np.max(x) + np.log(np.sum(np.exp(x - np.max(x)))),
+        lambda x: (
+            np.max(x, 1) + np.log(np.sum(np.exp(x - np.max(x, 1)), 1))
+        ),  # another row's maximum
+        lambda x: np.max(x, 0) + np.log(np.sum(np.exp(x - np.max(x, 0)), 1)),  # along another axis
+    ],
+)
+def test_a_maximum_taken_off_by_hand_along_any_axis(f):
+    x = np.random.default_rng(0).normal(size=(3, 3))
+    np.testing.assert_allclose(bs.jit(f)(x), f(x), rtol=1e-14)
 
 
 def test_log1p():
@@ -415,3 +438,16 @@ def test_adjoints_of_constants_are_not_written_out(name):
         kept = [rewrite.constants.without_repeats(np.asarray(c)).size for _, c in program.constants]
         assert max(kept, default=0) <= 400
         np.testing.assert_allclose(evaluate(program, [x])[0], f(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("reduce", [np.sum, np.max, np.min, np.prod, np.any, np.all])
+@pytest.mark.parametrize("keepdims", [True, False])
+def test_a_reduction_beside_a_broadcast_is_done_once(reduce, keepdims):
+    x = np.array([[1.0, -2.0, 0.0], [0.5, 3.0, 0.0]])[:, :, None]
+
+    def f(x):
+        return reduce(np.broadcast_to(x, (4, 2, 3, 5)), axis=(0, 1), keepdims=keepdims)
+
+    compiled = bs.jit(f)
+    np.testing.assert_allclose(compiled(x), f(x))
+    assert "[4,2,3,5]" not in compiled.lower(x).stages["rewritten"]

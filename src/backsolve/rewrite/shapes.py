@@ -107,6 +107,23 @@ def _of_broadcast(w: Walk, e: Equation) -> Any:
     return instead(e, e.primitive, small, **e.params)
 
 
+def _beside_broadcast(w: Walk, e: Equation) -> Any:
+    """Along an axis that a broadcast made and that stays, all results are one: it is made once."""
+    a, axes = e.inputs[0], e.params["axis"]
+    inner = w.producer(a, "broadcast_to")
+    if inner is None or type(inner.inputs[0]) is not Var:
+        return None
+    source, shape = inner.inputs[0], type_of(a).shape
+    padded = (*(1,) * (len(shape) - len(source.shape)), *source.shape)
+    kept = [k for k, n in enumerate(shape) if k not in axes and padded[k] == 1 and n > 1]
+    if not kept or not type_of(a).size:
+        return None
+    rest = tuple(1 if k in kept else n for k, n in enumerate(shape))
+    small = source if source.shape == rest else w.emit(e, P.broadcast_to, source, shape=rest)
+    y = w.emit(e, e.primitive, small, **e.params)
+    return instead(e, P.broadcast_to, y, shape=e.outputs[0].shape)
+
+
 def _sum_of_sum(w: Walk, e: Equation) -> Any:
     inner = w.sole(e.inputs[0], "sum")
     if inner is None or e.params["keepdims"] != inner.params["keepdims"]:
@@ -164,7 +181,7 @@ def _along_one(w: Walk, e: Equation) -> Any:
     return a if type_of(a).shape[e.params["axis"]] == 1 else None
 
 
-_ANY_REDUCTION: list[Rule] = [_over_ones, _of_broadcast]
+_ANY_REDUCTION: list[Rule] = [_over_ones, _of_broadcast, _beside_broadcast]
 RULES: dict[str, list[Rule]] = {
     "reshape": [_reshape],
     "broadcast_to": [_broadcast_to],
@@ -172,7 +189,7 @@ RULES: dict[str, list[Rule]] = {
     "slice": [_slice],
     "concatenate": [_concatenate],
     "sum": [*_ANY_REDUCTION, _sum_of_sum, _sum_of_products],
-    "prod": [_over_ones],
+    "prod": [_over_ones, _beside_broadcast],
     "max": _ANY_REDUCTION,
     "min": _ANY_REDUCTION,
     "any": _ANY_REDUCTION,

@@ -152,12 +152,20 @@ def _add(r: Recorder, a: Any, b: Any) -> Any:
         if total is None or less is None:
             continue
         x, top = less.args
-        found = _made(r, top, "max")
-        if found is None or not _same(r, found.args[0], x) or not _same(r, _kept(r, shift), top):
+        if not _is_largest(r, top, x, total.params["axis"]):
             continue
-        if found.params == {"axis": total.params["axis"], "keepdims": True}:
+        if _same(r, _kept(r, shift), _kept(r, top)):
             return P.logsumexp(x, **total.params)
     return None
+
+
+def _is_largest(r: Recorder, top: Any, x: Any, axis: tuple[int, ...]) -> bool:
+    """Whether top = max(x) along the axes, standing under x as keepdims would have it."""
+    found = _made(r, _kept(r, top), "max")
+    if found is None or not _same(r, found.args[0], x) or found.params["axis"] != axis:
+        return False
+    under = tuple(1 if k in axis else n for k, n in enumerate(x.shape))
+    return bool((1,) * (x.ndim - top.ndim) + top.shape == under)
 
 
 def _kept(r: Recorder, a: Any) -> Any:
@@ -184,10 +192,10 @@ def _fits(b: Any, a: Any, total: Call) -> bool:
 def _unshifted(r: Recorder, z: Any, axis: tuple[int, ...]) -> Any:
     """x, if z = x − max(x) along the axes: the stable forms take the maximum off themselves."""
     less = _made(r, z, "subtract")
-    top = _made(r, less.args[1], "max") if less is not None else None
-    if less is None or top is None or not _same(r, top.args[0], less.args[0]):
+    if less is None or not isinstance(less.args[1], Tensor):
         return z
-    return less.args[0] if top.params == {"axis": axis, "keepdims": True} else z
+    x, top = less.args
+    return x if _is_largest(r, top, x, axis) else z
 
 
 FORMS: dict[str, Callable[..., Any]] = {

@@ -8,6 +8,7 @@ kept in a register there; one that does is added into memory, entry by entry.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from .elementwise import FUNCTIONS, combine, emit, start_of
 from .failure import CODE, FINE, fail_if
 from .fastmath import builder_in
 from .functions import keep_apart
+from .guard import condition_of_sums
 from .narrowing import Narrow, loop_in_blocks, narrow_dtypes
 from .numbers.integer import OUTGROWS, REFUSED, while_
 from .numbers.registers import (
@@ -111,10 +113,12 @@ class Emitter:
 
     def _nest(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
         if axis >= len(domain) - 1:
-            self._innermost(b, domain, [index])
+            with self._if_anything_is_added(b, domain, index):
+                self._innermost(b, domain, [index])
             return
         count, together = domain[axis], 1
-        if axis == len(domain) - 2 and self._shares_loads(domain):
+        guarded = self._guard(domain) is not None
+        if axis == len(domain) - 2 and not guarded and self._shares_loads(domain):
             together = TOGETHER
 
             def several(b: ir.IRBuilder, i: ir.Value) -> None:
@@ -144,6 +148,17 @@ class Emitter:
         return any(s[-2] == 0 and s[-1] != 0 for s in strides) and not any(
             e.primitive.name in FUNCTIONS for e in kernel.statements
         )
+
+    def _guard(self, domain: Shape) -> View | None:
+        if not domain or self.count is not None:
+            return None
+        return condition_of_sums(self.kernel, domain[-1], lambda v: self.strides[id(v)][-1])
+
+    def _if_anything_is_added(self, b: ir.IRBuilder, domain: Shape, index: list[ir.Value]) -> Any:
+        view = self._guard(domain)
+        if view is None:
+            return nullcontext()
+        return b.if_then(self.entry(b, view.buffer, self.offset(b, view, [*index, INT(0)])))
 
     def _innermost(self, b: ir.IRBuilder, domain: Shape, rows: list[list[ir.Value]]) -> None:
         """The last loop, over several rows of it together."""

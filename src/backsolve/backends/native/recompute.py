@@ -22,6 +22,7 @@ CHEAP |= {"maximum", "minimum", "equal", "not_equal", "less", "less_equal", "gre
 CHEAP |= {"greater_equal", "logical_and", "logical_or", "logical_not", "isnan", "isfinite"}
 MOST = 3  # statements for one value
 SMALL = 0.25  # of the value's size: operands that the kernel would have to read for it alone
+TINY = 0.03  # the same if it reads none of them anyway: then the value is an outer one of a few numbers
 
 
 def compute_again(s: Schedule, a: Var, kernel: Kernel, at: int) -> bool:
@@ -33,9 +34,8 @@ def compute_again(s: Schedule, a: Var, kernel: Kernel, at: int) -> bool:
     if not _collect(s, a, kernel, at, statements, leaves):
         return False
     new = [x for x in leaves if x not in kernel.loads]
-    if (leaves and len(new) == len(leaves)) or sum(
-        s.views[x].buffer.size for x in new
-    ) > SMALL * a.type.size:
+    most = SMALL if len(new) < len(leaves) else TINY
+    if sum(s.views[x].buffer.size for x in new) > most * a.type.size:
         return False
     for x in new:
         kernel.loads[x] = s.views[x].broadcast(kernel.domain)

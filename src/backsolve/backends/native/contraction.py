@@ -33,7 +33,8 @@ def lower_outer(schedule: Schedule, e: Equation) -> bool:
     for x, a in zip(labels, e.inputs, strict=True):
         view = schedule.view_of(a)
         turned = view.permute(tuple(x.index(c) for c in output if c in x))
-        spread = turned.imaginary[tuple(slice(None) if c in x else None for c in output)]
+        index = [slice(None) if c in x else None for c in output]
+        spread = turned.imaginary[(*index, ...)]  # the dots keep a single number a view
         var = Var(Type(out.shape, view.dtype))
         schedule.views[var] = view.with_(np.broadcast_to(spread, out.shape))
         schedule.last_use[var] = schedule.now

@@ -202,9 +202,18 @@ class TestVmap:
     def test_constant_result_is_repeated(self):
         np.testing.assert_array_equal(bs.vmap(lambda a: 1.0)(np.ones(3)), [1, 1, 1])
 
-    def test_branch_is_an_error_that_says_where(self):
+    def test_branches_and_loops(self):
+        def f(x):
+            while x > 1:
+                x = x / 2
+            return x if x > 0 else -x
+
+        x = np.array([-3.0, 0.5, 7.0])
+        np.testing.assert_array_equal(bs.vmap(f)(x), [f(t) for t in x])
+
+    def test_a_number_that_is_not_there_is_an_error_that_says_where(self):
         with pytest.raises(errors.TracedValueError, match=r"np\.where") as info:
-            bs.vmap(lambda x: x if x > 0 else -x)(np.ones(3))
+            bs.vmap(lambda x: [1.0, 2.0][x])(np.ones(3, int))
         assert "test_api.py" in str(info.value)
 
     def test_lengths_must_agree(self):

@@ -70,7 +70,13 @@ def _kernel(name: str, dtype: Any) -> Any:
     return kernels.unary(name, dtype)
 
 
+def _rewritten(f: Any) -> Any:
+    """A function with its control flow staged; the rewriting is loaded when the first is wanted."""
+    return importlib.import_module(".frontend", __name__).rewritten(f)
+
+
 _hooks.kernel = _kernel
+_hooks.rewritten = _rewritten
 
 
 def __getattr__(name: str) -> Any:

@@ -401,7 +401,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     """Map `f` over an axis of its arguments, as one batched computation.
 
     `in_axes` gives, per argument (or leaf), the axis that counts the examples, or None for an argument
-    that all share. `f` runs once, on types: an `if` on a mapped value must become `np.where`.
+    that all share. `f` runs once, on types; Python's control flow on mapped values is staged, as in `jit`.
 
     >>> import numpy as np
     >>> vmap(np.dot, in_axes=(0, None))(np.eye(2), np.array([1.0, 2.0]))
@@ -433,7 +433,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             for k, x in zip(batched, staged, strict=True):
                 inner[k] = x
             outputs, out_structure = tree.flatten(
-                hooks.users(f)(*structure.unflatten(inner), **kwargs)
+                hooks.rewritten(f)(*structure.unflatten(inner), **kwargs)
             )
             results.append(out_structure)
             return outputs

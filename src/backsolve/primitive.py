@@ -65,6 +65,9 @@ class _Hooks:
     # What to call for a user's function (inside `jit` its control flow is rewritten), and why it was not.
     users: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
     why: Callable[[], str] = staticmethod(lambda: "")
+    # The same for a function that becomes a region; and for one that is staged whether in `jit` or not.
+    body: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
+    rewritten: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -336,6 +336,17 @@ def bump(y, i):
     y *= 1.01
 
 
+@case((np.arange(12.0), np.ones(12)), (np.arange(3.0), np.ones(3)))
+def sums(v, w):
+    n = len(v)
+    return (
+        sum(v[i] * w[i] for i in range(n))
+        + sum((a if a > 2 else -b for a, b in zip(v, w)), 5.0)  # noqa: B905
+        + sum(k for k in range(20))
+        + sum(a for a in v if n > 2)
+    )
+
+
 @case((3.0,), (11.0,))
 def recursive(x):
     def down(t):

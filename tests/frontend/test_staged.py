@@ -112,6 +112,24 @@ def test_transformations_inside_and_outside():
     assert bs.jit(lambda x: inner(x) * 2)(x) == pytest.approx(2 * f(x))
 
 
+def test_functions_given_to_combinators_are_rewritten():
+    def step(s, x):
+        if x > 2:
+            s = s + x
+        return s, s
+
+    f = bs.jit(lambda v: bs.scan(step, 0.0, v)[0])
+    assert f(np.arange(5.0)) == 7.0
+    y = bs.tensor(np.zeros(3))
+
+    def writes(s, x):
+        y[0] = x
+        return s, s
+
+    with pytest.raises(errors.ControlFlowError, match="`writes` changes something"):
+        bs.jit(lambda v: bs.scan(writes, 0.0, v)[0])(np.arange(5.0))
+
+
 # ---- what one object sees of a write through another
 
 
@@ -362,6 +380,20 @@ def test_what_cannot_be_staged_says_so(f, arguments, message):
     with pytest.raises(errors.ControlFlowError, match=message) as caught:
         bs.jit(f)(*arguments)
     assert "test_staged.py:" in str(caught.value)
+
+
+def test_a_recursive_function_may_write_into_its_own_arrays():
+    def f(v, n):
+        if n < 1:
+            return v
+        v = v * 1.5
+        v[0] = n
+        t = np.zeros(3)
+        t[1] = v[0]
+        return f(v + t, n - 1)
+
+    v = np.ones(3)
+    np.testing.assert_allclose(bs.jit(f)(v, 3), f(v, 3))
 
 
 def test_a_name_that_only_one_branch_assigns():

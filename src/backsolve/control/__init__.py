@@ -15,6 +15,7 @@ import numpy as np
 from .. import tree
 from ..errors import ShapeError, StructureError
 from ..ir import Type
+from ..primitive import hooks
 from ..primitives.control import BRANCH, LOOP
 from ..regions import INDEX, Branches, Loop
 from ..rewrite import rewrite
@@ -42,6 +43,7 @@ def cond(
     >>> f(3.0), f(-2.0), bs.grad(f)(3.0)
     (9.0, 2.0, 6.0)
     """
+    on_true, on_false = hooks.body(on_true), hooks.body(on_false)
     if not isinstance(pred, Staged):
         return (on_true if bool(pred) else on_false)(*operands)
     if pred.shape != ():
@@ -132,6 +134,7 @@ def while_loop(goes_on: Callable[[Any], Any], body: Callable[[Any], Any], init: 
     >>> float(bs.jit(bs.grad(root))(4.0))
     0.25
     """
+    goes_on, body = hooks.body(goes_on), hooks.body(body)
     form = Form.of(init)
     if not any(isinstance(x, Staged) for x in form.taken()):
         # A condition or a body may still rest on staged values that it closes over.
@@ -163,6 +166,7 @@ def fori_loop(
     >>> bs.jit(lambda x: bs.fori_loop(0, 5, lambda i, s: s + x**i, 0.0))(2.0)
     31.0
     """
+    body, goes_on = hooks.body(body), goes_on and hooks.body(goes_on)
     known = not isinstance(start, Staged) and not isinstance(stop, Staged)
     if known and not any(isinstance(x, Staged) for x in [*Form.of(init).taken(), *reads]):
         state = init
@@ -307,6 +311,7 @@ def scan(
     >>> sums
     array([0., 1., 3., 6.])
     """
+    body = hooks.body(body)
     columns, structure = tree.flatten(xs)
     lengths = {np.shape(x)[0] for x in columns}
     if length is not None:
@@ -341,4 +346,5 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     >>> bs.map(lambda x: x * x, np.arange(3.0))
     array([0., 1., 4.])
     """
+    f = hooks.body(f)
     return scan(lambda carry, x: (carry, f(x)), (), xs)[1]

@@ -15,8 +15,11 @@ from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from ..errors import DroppedDerivativeError, RecursionTypeError
-from ..ir import Program, Type
+from ..ir import Equation, Program, Type, Var
+from ..primitive import P
 from ..primitives.control import CALL
 from ..regions import Callee
 from ..tensor import Staged
@@ -168,20 +171,25 @@ def _try(flat: Any, types: list[Type], outer: Any, f: Any) -> Region:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (
-        getattr(a, "_v", a) is getattr(b, "_v", b)
-        and getattr(a, "row", None) is getattr(b, "row", None)
-    )
+    if a is b:
+        return True
+    if getattr(a, "row", None) is not getattr(b, "row", None):
+        return False
+    x, y = getattr(a, "_v", a), getattr(b, "_v", b)
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):  # np.zeros(n) makes one each time
+        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+    return x is y
 
 
 def _closed(region: Region, captured: list[Any]) -> Program:
-    from ..ir import Var
-
-    inputs = []
+    inputs: list[Var] = []
+    repeated: list[Equation] = []
     for c in captured:
         mine = [v for v, d in zip(region.variables, region.captured, strict=True) if _same(c, d)]
         inputs.append(mine[0] if mine else Var(type_of_leaf(c)))
-    return region.with_inputs(inputs)
+        repeated += [Equation((v,), P.alias, (mine[0],), {}) for v in mine[1:]]
+    p = region.with_inputs(inputs)
+    return Program(p.inputs, p.constants, (*repeated, *p.equations), p.outputs)
 
 
 def call_with_rule(

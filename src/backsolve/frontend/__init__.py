@@ -6,11 +6,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from ..primitive import hooks
 from .calls import call
-from .convert import reason
+from .convert import convert_function, is_users, reason
+from .scope import Called
 
 __all__ = ["rewritten"]
 
@@ -36,6 +38,19 @@ def _users(f: Callable[..., Any]) -> Callable[..., Any]:
     return call(f) if getattr(_local, "staging", False) else f
 
 
+def _body(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function given to `bs.scan` and its like: it becomes a region, and must not change what is outside."""
+    if not getattr(_local, "staging", False) or not isinstance(f, FunctionType) or not is_users(f):
+        return f
+    new = convert_function(f)
+
+    def run(*args: Any) -> Any:
+        with Called(f"`{f.__name__}`"):
+            return new(*args)
+
+    return run
+
+
 def _why() -> str:
     """Why the function that asks for the number in a traced value was not rewritten, if it was not."""
     frame: Any = sys._getframe(1)
@@ -45,4 +60,5 @@ def _why() -> str:
 
 
 hooks.users = _users
+hooks.body = _body
 hooks.why = _why

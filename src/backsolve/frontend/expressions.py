@@ -133,6 +133,10 @@ class Expressions(ast.NodeTransformer):
             first = ast.copy_location(ast.Name(self.first, ast.Load()), node)
             node.args = [own, first]
             return node
+        if isinstance(callee, ast.Name) and callee.id == "sum" and self.is_plain(callee) is False:
+            total = self._total(node)
+            if total is not None:
+                return total
         plain = self.is_plain(callee)
         self.generic_visit(node)
         if (
@@ -142,6 +146,40 @@ class Expressions(ast.NodeTransformer):
         elif not plain:
             node.func = self._call("call", node.func, at=callee)
         return node
+
+    def iterated(self, node: ast.expr) -> ast.expr:
+        """What a loop runs over: range, zip, enumerate and reversed of arrays stay indexable."""
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("range", "zip", "enumerate", "reversed")
+            and self.is_plain(node.func) is False
+        ):
+            node.args = [self.iterated(a) for a in node.args]
+            for keyword in node.keywords:
+                keyword.value = self.visit(keyword.value)
+            node.func = runtime("indexable", node.func, at=node.func)
+            return node
+        return self.visit(node)
+
+    def _total(self, node: ast.Call) -> ast.expr | None:
+        """sum(e for t in xs): a loop that adds, rather than a generator that must be run through."""
+        inner = node.args[0] if len(node.args) in (1, 2) and not node.keywords else None
+        if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1 or binds(inner):
+            return None
+        (loop,) = inner.generators
+        if loop.ifs or loop.is_async:
+            return None
+        each = ast.copy_location(ast.Name("_bs_item", ast.Load()), inner)
+        one = ast.comprehension(
+            loop.target, ast.copy_location(ast.Tuple([each], ast.Load()), inner), [], 0
+        )
+        listed = ast.copy_location(ast.ListComp(self.visit(inner.elt), [one]), inner)
+        result = ast.copy_location(ast.Subscript(listed, constant(0, inner), ast.Load()), inner)
+        add = thunk(result)
+        add.args.args = [ast.copy_location(ast.arg("_bs_item"), inner)]
+        rest = [self.visit(a) for a in node.args[1:]]
+        return self._call("total", self.iterated(loop.iter), add, *rest, at=node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         node.value = self.visit(node.value)

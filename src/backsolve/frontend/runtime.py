@@ -14,6 +14,7 @@ from .branches import none_of as none_of
 from .calls import call as call
 from .iterables import indexable as indexable
 from .loops import for_ as for_
+from .loops import total as total
 from .loops import while_ as while_
 from .scope import rebinding as rebinding
 from .writes import in_place as in_place

@@ -103,14 +103,17 @@ def _identity(place: Place) -> Any:
 
 
 class Called(Region):
-    """A recursive function being recorded: it works on copies of its arguments, and changes nothing else."""
+    """A function being recorded for itself: it changes nothing outside, and not the given arguments."""
 
-    def __init__(self, name: str, arguments: Any):
-        super().__init__(f"the recursive function `{name}`")
+    def __init__(self, what: str, arguments: Any = ()):
+        super().__init__(what)
+        recorder = trace.innermost_region()
+        if recorder is not None:
+            self.level = recorder.level - 1  # that is ours
         self.arguments = {id(x) for x in tree.flatten(arguments)[0]}
 
 
-calls.watch = Called
+calls.watch = lambda name, arguments: Called(f"the recursive function `{name}`", arguments)
 
 
 def made(x: Any) -> Any:

@@ -192,7 +192,7 @@ class Statements:
         shared = self.shared(whole, live, s)
         reads = tuple(sorted(uses(s.body).reads))
         stops = getattr(s, "stops", [])
-        sequence = self.iterated(s.iter)
+        sequence = self.expressions.iterated(s.iter)
         body = self.nested(whole, s.target, "_bs_item")
         call = self.run(
             "for_",
@@ -204,21 +204,6 @@ class Statements:
             at=s,
         )
         return [body, call]
-
-    def iterated(self, node: ast.expr) -> ast.expr:
-        """What a loop runs over: range, zip, enumerate and reversed of arrays stay indexable."""
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("range", "zip", "enumerate", "reversed")
-            and node.func.id not in self.names.local
-        ):
-            node.args = [self.iterated(a) for a in node.args]
-            for keyword in node.keywords:
-                keyword.value = self.expressions.visit(keyword.value)
-            node.func = runtime("indexable", node.func, at=node.func)
-            return node
-        return self.expressions.visit(node)
 
     def shared(self, stmts: Sequence[ast.AST], live: set[str], at: ast.stmt) -> list[ast.expr]:
         """The names that a piece shares with the rest: (bound and read later, written into, others)."""

@@ -26,7 +26,7 @@ def share_constants(program: Program) -> Program:
             constants.append((var, value))
             continue
         small = array if is_uniform(array) else _without_repeats(array)
-        key = (array.shape, _content(small))
+        key = (array.shape, var.type.weak, _content(small))
         if key in first:
             same[var] = first[key]
             continue
@@ -34,9 +34,9 @@ def share_constants(program: Program) -> Program:
         if small.shape == array.shape:
             constants.append((var, value))
             continue
-        kept = first.get((small.shape, key[1]))
+        kept = first.get((small.shape, False, key[2]))
         if kept is None:
-            kept = first[small.shape, key[1]] = Var(Type(small.shape, small.dtype))
+            kept = first[small.shape, False, key[2]] = Var(Type(small.shape, small.dtype))
             constants.append((kept, small))
         spread.append(Equation((var,), P.broadcast_to, (kept,), {"shape": array.shape}))
     if not same and not spread:

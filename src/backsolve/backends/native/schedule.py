@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
-from ...operators.slice import key_of
 from .accumulate import count_uses, defer, lower_sum
 from .attention import LOWER as ATTENTION
 from .bounds import ANY, EXACT, OVERFLOW, bounds_after, is_python_integer
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
-from .contraction import lower_contraction, lower_outer
 from .failure import Failures
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
@@ -31,9 +29,9 @@ from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
 from .sorting import LOWER as SORTING
 from .stacks import Stacks
-from .steps import Step, Zero
+from .steps import Step
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
-from .views import Buffer, View, around, size_of
+from .views import Buffer, View, size_of
 
 if TYPE_CHECKING:
     from .array_regions.inside import Inside
@@ -255,7 +253,7 @@ class Schedule:
         if type(a) is not Var or a in self.numbers:
             return None
         if a in self.home:
-            return self.home[a]
+            return self.home[a] if self.kernel(self.home[a]).domain == shape else None
         for at, step in enumerate(self.steps):
             if isinstance(step, Kernel) and a in step.loads and step.domain == shape:
                 return at
@@ -346,11 +344,8 @@ class Schedule:
 
     def lower_now(self, e: Equation) -> None:
         name = e.primitive.name
-        method = getattr(self, f"_lower_{name}", None)
         if name in LOWER:
             LOWER[name](self, e)
-        elif method is not None:
-            method(e)
         elif name in REDUCTIONS:
             self._lower_reduction(e)
         elif is_native_elementwise(e):
@@ -431,93 +426,3 @@ class Schedule:
         kernel.axes = axes
         self.views[out] = view
         self.ready[view.buffer] = at
-
-    # views
-
-    def _set_view(self, e: Equation, view: View) -> None:
-        self.views[e.outputs[0]] = view
-        if e.inputs[0] in self.ranges:
-            self.ranges[e.outputs[0]] = self.ranges[e.inputs[0]]
-
-    def _lower_reshape(self, e: Equation) -> None:
-        if self._pass_number(e):
-            return
-        view, shape = self.view_of(e.inputs[0]), e.params["shape"]
-        reshaped = view.reshape(shape)
-        if reshaped is None:
-            reshaped = self.contiguous(view).reshape(shape)
-        assert reshaped is not None
-        self._set_view(e, reshaped)
-
-    def _lower_broadcast_to(self, e: Equation) -> None:
-        if not self._pass_number(e):
-            self._set_view(e, self.view_of(e.inputs[0]).broadcast(e.params["shape"]))
-
-    def _lower_permute(self, e: Equation) -> None:
-        self._set_view(e, self.view_of(e.inputs[0]).permute(e.params["axes"]))
-
-    def _lower_slice(self, e: Equation) -> None:
-        view = self.view_of(e.inputs[0])
-        part = view.imaginary[(*key_of(e.params["spec"]), ...)]
-        self._set_view(e, view.with_(part))
-
-    def _pass_number(self, e: Equation) -> bool:
-        """A known number stays one under any shape."""
-        a = e.inputs[0]
-        if type(a) is Var and a not in self.numbers:
-            return False
-        self.numbers[e.outputs[0]] = (
-            self.numbers[a] if type(a) is Var else e.outputs[0].dtype.type(a)
-        )
-        return True
-
-    # writes into parts
-
-    def _lower_unslice(self, e: Equation) -> None:
-        out = e.outputs[0]
-        view = self.new_buffer(out.shape, out.dtype)
-        source = e.inputs[0]
-        part = view.with_(view.imaginary[(*key_of(e.params["spec"]), ...)])
-        rest = around(view, e.params["spec"])
-        if rest is None:
-            if type(source) is Var and source not in self.numbers:
-                self.view_of(source)
-            self.steps.append(Zero(view.buffer))
-            self.copy(source, part)
-        else:
-            for key in rest:
-                self.copy(out.dtype.type(0), view.with_(view.imaginary[key]))
-            self.put(source, part)
-        self.views[e.outputs[0]] = view
-
-    def _lower_slice_update(self, e: Equation) -> None:
-        a, v = e.inputs
-        spec = e.params["spec"]
-        view = self.ownable(a, (v,)) if type(a) is Var else None
-        rest = around(self.view_of(a), spec) if view is None and type(a) is Var else None
-        if view is not None:
-            self.overwritten.add(view.buffer)
-            self.copy(v, view.with_(view.imaginary[(*key_of(spec), ...)]))
-        elif rest is not None:  # what is overwritten need not be copied first
-            old, view = self.view_of(a), self.new_buffer(e.outputs[0].shape, e.outputs[0].dtype)
-            for key in rest:
-                self.copy(old.with_(old.imaginary[key]), view.with_(view.imaginary[key]))
-            self.put(v, view.with_(view.imaginary[(*key_of(spec), ...)]))
-        else:
-            view = self.own(a, (v,))
-            self.copy(v, view.with_(view.imaginary[(*key_of(spec), ...)]))
-        self.views[e.outputs[0]] = view
-
-    def _lower_concatenate(self, e: Equation) -> None:
-        out = e.outputs[0]
-        axis, starts = e.params["axis"], e.params["starts"]
-        view = self.new_buffer(out.shape, out.dtype)
-        full = (slice(None),) * axis
-        for k, a in enumerate(e.inputs):
-            part = view.imaginary[(*full, slice(starts[k], starts[k + 1]))]
-            self.put(a, view.with_(part))
-        self.views[e.outputs[0]] = view
-
-    def _lower_contract(self, e: Equation) -> None:
-        if not lower_outer(self, e):
-            self.views[e.outputs[0]] = lower_contraction(self, e)

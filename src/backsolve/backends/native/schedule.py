@@ -27,6 +27,7 @@ from .numbers.integer import OUTGROWS, REFUSED
 from .recompute import compute_again
 from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
+from .shapes import LOWER as SHAPES
 from .sorting import LOWER as SORTING
 from .stacks import Stacks
 from .steps import Step
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from .array_regions.inside import Inside
 
 # Equations that are lowered in a file of their own.
-LOWER = {**ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING}
+LOWER = {**SHAPES, **ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 

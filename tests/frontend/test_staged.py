@@ -194,6 +194,30 @@ def test_an_array_with_other_names_is_refused():
         bs.jit(f)(2.0)
 
 
+def test_an_array_that_is_written_into_and_bound_anew():
+    def f(x, n=12):
+        y = np.zeros(3)
+        z = y
+        for i in range(n):
+            y[0] = x + i  # the first time, z sees it
+            y = y + 1
+        return y.sum() + z.sum()
+
+    def g(x):
+        y = np.zeros(3)
+        z = y
+        for i in range(12):
+            y = y + 1
+            y[0] = x + i  # z never sees it
+            y += 1
+        return y.sum() + z.sum()
+
+    with pytest.raises(errors.InPlaceError, match=r"y = y\.copy\(\) before the loop"):
+        bs.jit(f)(2.0, 12)
+    assert bs.jit(f)(2.0) == f(2.0)  # a known count: it runs in Python
+    assert bs.jit(g)(2.0) == g(2.0)
+
+
 def test_a_slice_is_not_written_through():
     def f(x):
         y = np.zeros((3, 2))

@@ -37,22 +37,24 @@ def while_(
 ) -> None:
     flags = _flags(body, stops)
     done = 0
-    can_stage = True
+    # `while True`: the first round would only be a copy of all others.
+    patience = 0 if _is_constant(test) else UNROLLED
     while True:
         goes_on = both(none_of(*[f.get() for f in flags]), test, True)
         if is_traced(goes_on):
             refuse_try(in_try, "`while`")
             region = Opened("this loop", [test, body], state, held, scratch)
-            until_known(region, functools.partial(_stage_while, region, flags, test, body))
+            until_known(region, functools.partial(_stage_while, region, flags, test, body, False))
             return
         if not goes_on:
             return
-        if done >= UNROLLED and can_stage and not in_try:
-            can_stage = False
+        if done == patience and not in_try:
             region = Opened("this loop", [test, body], state, held, scratch)
-            if traced_in([p.get() for p in region.places]):
+            if traced_in([Variable("", c).get() for c in region.cells.values()]):
                 try:
-                    until_known(region, functools.partial(_stage_while, region, flags, test, body))
+                    until_known(
+                        region, functools.partial(_stage_while, region, flags, test, body, True)
+                    )
                     return
                 except Unfinished:
                     raise
@@ -62,13 +64,19 @@ def while_(
         done += 1
 
 
+def _is_constant(test: Any) -> bool:
+    return not test.__code__.co_names and not test.__code__.co_freevars
+
+
 def _flags(body: Any, stops: Sequence[str]) -> list[Variable]:
     cells = dict(zip(body.__code__.co_freevars, body.__closure__ or (), strict=True))
     return [Variable(name, cells[name]) for name in stops if name in cells]
 
 
-def _stage_while(region: Opened, flags: Sequence[Variable], test: Any, body: Any) -> None:
-    run = _Round(region, body, at_least_once=False)
+def _stage_while(
+    region: Opened, flags: Sequence[Variable], test: Any, body: Any, at_least_once: bool
+) -> None:
+    run = _Round(region, body, at_least_once)
 
     def goes_on(numbers: Any) -> Any:
         region.put(numbers, run.forms)
@@ -220,8 +228,10 @@ class _Round:
         region.put(numbers, self.forms)
         region.forget()
         values = {key: place.get() for key, place in region.keyed()}
+        region.note_first_arrays(values)
         with region:
             self.body(*item)
+        region.check_first_arrays()
         after, forms = region.take_apart()
         self.agree(forms, values)
         return after

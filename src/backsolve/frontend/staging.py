@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ControlFlowError
+from ..errors import ControlFlowError, InPlaceError
 from ..tensor import Tensor
 from .containers import Container
 from .places import (
@@ -26,7 +26,7 @@ from .places import (
     zeros_like,
 )
 from .scope import Discovered, Region
-from .writes import own_entries, tensor_in_cell
+from .writes import has_other_names, own_entries, tensor_in_cell
 
 
 class Again(BaseException):
@@ -57,8 +57,12 @@ class Opened(Region):
         self.scratch = [Variable(n, self.cell(n)) for n in scratch]
         self.fills: dict[str, tuple[list[Any], Form]] = {}  # for variables without a value at first
         self.lost: set[str] = set()  # variables that only some ways assign
+        self.first: list[tuple[str, Tensor, Any]] = []
+        self.aliased: set[str] = set()
         for name in state:
             self.hold(Variable(name, self.cell(name)))
+            if has_other_names(self.cells[name]):
+                self.aliased.add(name)
         for name in held:
             self.hold_value_of(name)
 
@@ -89,6 +93,23 @@ class Opened(Region):
             place = None  # an object: its attributes are found when they are set
         if place is not None:
             self.hold(place)
+
+    # ---- variables that a loop both binds and writes into
+
+    def note_first_arrays(self, values: dict[str, Any]) -> None:
+        """What a round starts with, in variables whose array has other names."""
+        self.first = [
+            (key, x, x._v) for key, x in values.items() if key in self.aliased and is_array(x)
+        ]
+
+    def check_first_arrays(self) -> None:
+        """The first round would write into the array from before, and its other names would see that."""
+        for key, x, value in self.first:
+            if x._v is not value:
+                raise InPlaceError(
+                    f"{self.what} writes into `{key}` and binds it anew, and the array that it held before has "
+                    f"other names too. Write {key} = {key}.copy() before the loop"
+                )
 
     # ---- values
 
@@ -144,6 +165,10 @@ class Opened(Region):
         """Let a variable that has no value yet start as zeros of the type it gets."""
         parts, form = take_apart(like)
         self.fills[key] = ([zeros_like(x) for x in parts], form)
+
+
+def is_array(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.ndim > 0
 
 
 def until_known(region: Opened, attempt: Callable[[], Any]) -> Any:

@@ -123,6 +123,16 @@ def _promoted(a: np.ndarray[Any, Any], aliased: bool) -> Tensor:
     return wrap(a.copy(), None)
 
 
+def has_other_names(cell: CellType) -> bool:
+    """Whether an array in a variable can be seen elsewhere too."""
+    try:
+        if not isinstance(cell.cell_contents, Tensor | np.ndarray):
+            return False
+    except ValueError:
+        return False
+    return _references(cell) > _REFERENCES_IN_CELL
+
+
 def own_entries(container: Any) -> None:
     """Make the arrays in a list or dict Tensors, where nobody else has them."""
     for key in range(len(container)) if isinstance(container, list) else list(container):

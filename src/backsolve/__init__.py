@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .control import map as map
     from .control import scan as scan
     from .control import while_loop as while_loop
+    from .nests import loops as loops
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,7 @@ _LATER = {
     "fori_loop": (".control", "fori_loop"),
     "get_threads": (".backends.native.threads", "get_threads"),
     "jit": (".compiled", "jit"),
+    "loops": (".nests", "loops"),
     "map": (".control", "map"),
     "nn": (".nn", None),
     "numeric": (".numeric", None),

@@ -183,3 +183,11 @@ class UndefinedNameError(BacksolveError, UnboundLocalError):
     Which way is taken is known only when the compiled program runs. Assign the variable before, or in both
     branches.
     """
+
+
+class NestError(BacksolveError, ValueError):
+    """A statement of `bs.loops` that is none, or one whose loops cannot be told.
+
+    A statement is `Y[i,j] += A[i,k] * B[k,j]`: a name with indices, one of `= += *= max= min=`, an expression.
+    How far an index runs follows from the arrays that it indexes; where it does not, pass `sizes=dict(r=3)`.
+    """

@@ -1,0 +1,360 @@
+"""bs.loops: every nest against Python's own loops, with derivatives, batches and compiled."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.errors import IndexingError, NestError, ShapeError
+from backsolve.testing import check_grads
+
+rng = np.random.default_rng(4)
+normal = lambda *shape: rng.normal(size=shape)
+positive = lambda *shape: rng.uniform(0.5, 2.0, size=shape)
+FUNCTIONS = {
+    "sin": np.sin, "exp": np.exp, "tanh": np.tanh, "sqrt": np.sqrt, "log": np.log,
+    "maximum": max, "where": lambda c, a, b: a if c else b,
+}  # fmt: skip
+COMBINE = {
+    "+=": lambda a, b: a + b,
+    "-=": lambda a, b: a - b,
+    "*=": lambda a, b: a * b,
+    "max=": max,
+    "min=": min,
+}
+START = {"+=": 0, "-=": 0, "*=": 1, "max=": -math.inf, "min=": math.inf}
+
+
+def python_loops(text, ranges, shapes, **arrays):
+    """What the nests mean: `ranges` says how far every letter runs, `shapes` how large new arrays are."""
+    names = dict(arrays)
+    for line in re.split(r"[;\n]", text):
+        if not line.strip():
+            continue
+        left, how, right = re.fullmatch(
+            r"(.*?)(\bmax=|\bmin=|[-+*]?=)(?!=)(.*)", line.strip()
+        ).groups()
+        name, _, at = left.strip().partition("[")
+        if name not in names:
+            names[name] = np.full(shapes.get(name, ()), START.get(how, 0.0), float)
+        names[name] = np.array(names[name], float)
+        letters = [c for c in ranges if re.search(rf"\b{c}\b", line)]
+        right, _, condition = (
+            (right, None, "True") if " else " in right else right.partition(" if ")
+        )
+        condition = condition or "True"
+        for values in itertools.product(*[range(ranges[c]) for c in letters]):
+            scope = {**FUNCTIONS, **names, **dict(zip(letters, values, strict=True))}
+            if not eval(condition, scope):
+                continue
+            place = eval(f"({at.strip()[:-1]},)" if at else "()", scope)
+            new = eval(right, scope)
+            names[name][place] = new if how == "=" else COMBINE[how](names[name][place], new)
+    return names
+
+
+# name: (text, arrays that vary, other arrays, sizes given, ranges, shapes)
+NESTS = {
+    "inner product": ("z += x[i] * y[i]", dict(x=normal(4), y=normal(4)), {}, {}, dict(i=4), {}),
+    "matrix and vector": (
+        "y[j] += W[j,i] * x[i]",
+        dict(W=normal(3, 4), x=normal(4)), {}, {}, dict(i=4, j=3), dict(y=(3,)),
+    ),
+    "batched product": (
+        "Y[h,i,j] += A[h,i,k] * B[h,j,k]",
+        dict(A=normal(2, 3, 4), B=normal(2, 5, 4)), {}, {}, dict(h=2, i=3, j=5, k=4), dict(Y=(2, 3, 5)),
+    ),
+    "outer, long names": (
+        "Y[row, col] = a[row] * b[col]",
+        dict(a=normal(2), b=normal(3)), {}, {}, dict(row=2, col=3), dict(Y=(2, 3)),
+    ),
+    "three factors": (
+        "Y[i] += A[i,j] * B[j,k] * x[k]",
+        dict(A=normal(2, 3), B=normal(3, 4), x=normal(4)), {}, {}, dict(i=2, j=3, k=4), dict(Y=(2,)),
+    ),
+    "products and sums": (
+        "Y[i] += 2 * A[i,k] * x[k] / s - x[k] + b[i]",
+        dict(A=normal(3, 4), x=normal(4), s=1.7, b=normal(3)), {}, {}, dict(i=3, k=4), dict(Y=(3,)),
+    ),
+    "distances": (
+        "D[i,j] += (X[i,k] - C[j,k])**2",
+        dict(X=normal(4, 2), C=normal(3, 2)), {}, {}, dict(i=4, j=3, k=2), dict(D=(4, 3)),
+    ),
+    "softmax": (
+        "m[i] max= X[i,j]; e[i,j] = exp(X[i,j] - m[i]); s[i] += e[i,j]; Y[i,j] = e[i,j] / s[i]",
+        dict(X=normal(3, 4)), {}, {}, dict(i=3, j=4), dict(m=(3,), e=(3, 4), s=(3,), Y=(3, 4)),
+    ),
+    "convolution": (
+        "Y[i] += A[i + r] * w[r]", dict(A=normal(7), w=normal(3)), {}, {}, dict(i=5, r=3), dict(Y=(5,)),
+    ),
+    "two dimensions, channels, stride": (
+        "Y[n,o,i,j] += X[n,c,2*i + r,j + s] * W[o,c,r,s]",
+        dict(X=normal(2, 2, 6, 5), W=normal(3, 2, 3, 2)), {}, {},
+        dict(n=2, o=3, c=2, i=2, j=4, r=3, s=2), dict(Y=(2, 3, 2, 4)),
+    ),
+    "transposed convolution": (
+        "Y[i + r] += A[i] * w[r]", dict(A=normal(4), w=normal(3)), {}, {}, dict(i=4, r=3), dict(Y=(6,)),
+    ),
+    "padded convolution": (
+        "Y[i] += (A[i + r - 1] if 0 <= i + r - 1 < 5 else 0) * w[r]",
+        dict(A=normal(5), w=normal(3)), {}, dict(i=5), dict(i=5, r=3), dict(Y=(5,)),
+    ),
+    "max-pooling": (
+        "Y[i,j] max= A[2*i + r,2*j + s]",
+        dict(A=normal(5, 6)), {}, dict(r=2, s=2), dict(i=2, j=3, r=2, s=2), dict(Y=(2, 3)),
+    ),
+    "overlapping pooling": (
+        "Y[i] max= A[2*i + r]", dict(A=normal(7)), {}, dict(r=3), dict(i=3, r=3), dict(Y=(3,)),
+    ),
+    "differences": ("D[i] = A[i + 1] - A[i]", dict(A=normal(5)), {}, {}, dict(i=4), dict(D=(4,))),
+    "backwards": (
+        "Y[i] = A[4 - i] * x[i]", dict(A=normal(5), x=normal(5)), {}, {}, dict(i=5), dict(Y=(5,)),
+    ),
+    "embedding": (
+        "Y[i,j] = E[at[i],j]",
+        dict(E=normal(4, 3)), dict(at=np.array([1, 0, 1, 3, 1])), {}, dict(i=5, j=3), dict(Y=(5, 3)),
+    ),
+    "picked entries": (
+        "loss -= log(P[i, label[i]])",
+        dict(P=positive(4, 3)), dict(label=np.array([2, 0, 1, 1])), {}, dict(i=4), {},
+    ),
+    "histogram": (
+        "H[at[i]] += x[i]",
+        dict(x=normal(6)), dict(at=np.array([1, 0, 1, 3, 1, 0])), dict(H=5), dict(i=6), dict(H=(5,)),
+    ),
+    "rows of a histogram": (
+        "H[j,at[i]] += x[i,j] * y[i]",
+        dict(x=normal(4, 2), y=normal(4)), dict(at=np.array([1, 0, 1, 2])), dict(H=(2, 3)),
+        dict(i=4, j=2), dict(H=(2, 3)),
+    ),
+    "segment maximum": (
+        "M[at[i]] max= x[i]",
+        dict(x=normal(6)), dict(at=np.array([1, 0, 1, 2, 1, 0])), dict(M=3), dict(i=6), dict(M=(3,)),
+    ),
+    "conditions": (
+        "Y[i] += sin(A[i,j]) if A[i,j] > 0 else tanh(b[j])",
+        dict(A=normal(3, 4), b=normal(4)), {}, {}, dict(i=3, j=4), dict(Y=(3,)),
+    ),
+    "trailing condition": (
+        "Y[i,j] += A[i,k] * B[k,j] if i <= j and k != 1",
+        dict(A=normal(3, 3), B=normal(3, 3)), {}, {}, dict(i=3, j=3, k=3), dict(Y=(3, 3)),
+    ),
+    "causal mask on a product": (
+        "Y[i,j] += A[i,k] * B[k,j] if i <= j",
+        dict(A=normal(3, 2), B=normal(2, 3)), {}, {}, dict(i=3, j=3, k=2), dict(Y=(3, 3)),
+    ),
+    "smallest and product": (
+        "m min= x[i]; p *= x[i] * x[i + 1] - m",
+        dict(x=positive(4)), {}, {}, dict(i=4), {},
+    ),
+    "letters as numbers": (
+        "Y[i] += x[k]**k * (i + 1)", dict(x=positive(4)), {}, dict(i=2), dict(i=2, k=4), dict(Y=(2,)),
+    ),
+    "diagonal and trace": (
+        "t += A[i,i]; D[i,j] = A[i,j] - (t if i == j else 0)",
+        dict(A=normal(3, 3)), {}, {}, dict(i=3, j=3), dict(D=(3, 3)),
+    ),
+    "written diagonal": (
+        "D[i,i] += x[i] * y[k]", dict(x=normal(3), y=normal(2)), {}, {}, dict(i=3, k=2), dict(D=(3, 3)),
+    ),
+    "into a given array": (
+        "Y[i,1] += x[i] * s", dict(x=normal(3), Y=normal(3, 2), s=2.0), {}, {}, dict(i=3), {},
+    ),
+    "every other entry": (
+        "Y[2*i] = x[i]; Y[2*i + 1] = -x[i]",
+        dict(x=normal(3)), {}, dict(Y=6), dict(i=3), dict(Y=(6,)),
+    ),
+    "along an anti-diagonal": (
+        "Y[i + j] max= A[i,j]", dict(A=normal(3, 2)), {}, {}, dict(i=3, j=2), dict(Y=(4,)),
+    ),
+}  # fmt: skip
+
+
+def case(name):
+    text, varying, others, sizes, ranges, shapes = NESTS[name]
+    if name == "smallest and product":  # its two nests run differently far
+        expected = {"p": None}
+        x = varying["x"]
+        expected["p"] = math.prod(x[i] * x[i + 1] - x.min() for i in range(3))
+    else:
+        expected = python_loops(text, ranges, shapes, **varying, **others)
+
+    def run(*values):
+        return bs.loops(text, sizes=sizes, **dict(zip(varying, values, strict=True)), **others)
+
+    target = re.split(r"[;\n]", text)[-1].strip()
+    return run, list(varying.values()), expected[re.match(r"\w+", target)[0]]
+
+
+@pytest.mark.parametrize("name", NESTS)
+class TestNests:
+    def test_means_what_python_loops_mean(self, name):
+        run, args, expected = case(name)
+        np.testing.assert_allclose(run(*args), expected, rtol=1e-12, atol=1e-12)
+
+    def test_derivatives_of_two_orders_in_both_modes(self, name):
+        run, args, _ = case(name)
+        check_grads(run, tuple(args), order=2)
+
+    def test_compiles(self, name):
+        run, args, expected = case(name)
+        f = bs.jit(run)
+        np.testing.assert_allclose(f(*args), expected, rtol=1e-11, atol=1e-12)
+        assert [s["native"] for s in f.stats()["specialisations"]] == [True]
+        total = lambda *values: np.sum(np.sin(run(*values)))
+        places = tuple(range(len(args)))
+        found = bs.jit(bs.grad(total, argnums=places))(*args)
+        for a, b in zip(found, bs.grad(total, argnums=places)(*args), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+    def test_batches(self, name):
+        run, args, _ = case(name)
+        stacked = [np.stack([np.asarray(a), np.asarray(a) * 1.1]) for a in args]
+        found = bs.vmap(run)(*stacked)
+        for k in range(2):
+            one = run(*[a[k] for a in stacked])
+            np.testing.assert_allclose(found[k], one, rtol=1e-11, atol=1e-12)
+
+
+class TestResults:
+    def test_what_no_later_statement_reads_is_returned(self):
+        x = np.array([1.0, 2.0])
+        found = bs.loops("s += x[i]; Y[i] = x[i] / s; n += 1 if x[i] > 1", x=x)
+        assert list(found) == ["Y", "n"]
+        np.testing.assert_allclose(found["Y"], x / 3)
+        assert found["n"] == 1
+
+    def test_a_given_array_is_added_to_and_not_changed(self):
+        Y, x = np.ones(3), np.arange(3.0)
+        assert list(bs.loops("Y[i] += x[i]", Y=Y, x=x)) == [1, 2, 3]
+        assert list(Y) == [1, 1, 1]
+        assert list(bs.loops("Y[i] max= x[i]", Y=Y, x=x)) == [1, 1, 2]
+        assert list(bs.loops("Y[1] = 5", Y=Y)) == [1, 5, 1]
+        assert list(bs.loops("Y[i] = x[i] if x[i] > 1", Y=Y, x=x)) == [1, 1, 2]
+
+    def test_an_array_may_be_changed_entry_by_entry(self):
+        assert list(bs.loops("Y[i] = x[i] + 1; Y[i] = Y[i]**2", x=np.arange(3))) == [1, 4, 9]
+
+    def test_tensors_come_back_as_tensors(self):
+        x = bs.tensor(np.arange(3.0), requires_grad=True)
+        y = bs.loops("y += x[i] * x[i]", x=x)
+        y.backward()
+        np.testing.assert_allclose(x.grad, 2 * np.arange(3.0))
+
+    def test_brackets_may_go_over_lines_and_comments_are_left_out(self):
+        text = """
+            # the cost of a line
+            Y[i] = (a * x[i]
+                    + b)   # and no noise
+        """
+        assert list(bs.loops(text, a=2, b=1, x=np.arange(3))) == [1, 3, 5]
+
+
+class TestNoTerms:
+    none = np.zeros((2, 0))
+
+    def test_sums_are_zero(self):
+        assert bs.loops("Y[i] += A[i,j] * A[i,j]", A=self.none).tolist() == [0, 0]
+        assert bs.loops("Y[i] += 1", sizes=dict(i=0)).tolist() == []
+        assert bs.loops("s += 3 if k < 9", sizes=dict(k=0)) == 0
+
+    def test_others_are_what_changes_nothing(self):
+        assert bs.loops("Y[i] *= A[i,j]", A=self.none).tolist() == [1, 1]
+        assert bs.loops("Y[i] max= A[i,j]", A=self.none).tolist() == [-np.inf] * 2
+        assert bs.loops("Y[i] min= A[i,j]", A=self.none).tolist() == [np.inf] * 2
+        assert (
+            bs.loops("Y[i] max= A[i,j] if A[i,j] > 9", A=np.ones((2, 2))).tolist() == [-np.inf] * 2
+        )
+
+    def test_a_window_longer_than_the_array(self):
+        assert bs.loops("Y[i] += A[i + r] * w[r]", A=np.ones(2), w=np.ones(4)).shape == (0,)
+
+    def test_an_empty_window(self):
+        A, w = np.ones(3), np.ones(0)
+        assert bs.loops("Y[i] += A[i + r] * w[r]", A=A, w=w, sizes=dict(i=3)).tolist() == [0, 0, 0]
+
+
+class TestDTypes:
+    @pytest.mark.parametrize(
+        "dtype", [np.int8, np.int64, np.float32, np.float64, np.complex128, bool]
+    )
+    def test_as_numpy(self, dtype):
+        A = np.ones((2, 3)).astype(dtype)
+        B = np.ones((3, 2)).astype(dtype)
+        assert bs.loops("Y[i] += A[i,k]", A=A).dtype == A.sum(1).dtype
+        assert bs.loops("Y[i,j] += A[i,k] * B[k,j]", A=A, B=B).dtype == A.sum().dtype
+        assert bs.loops("Y[i,j] = A[i,j]", A=A).dtype == dtype
+        if dtype is not np.complex128:
+            assert bs.loops("Y[i] max= A[i,k]", A=A).dtype == dtype
+
+    def test_letters_and_numbers_give_way(self):
+        x = np.ones(3, np.float32)
+        assert bs.loops("Y[i] = x[i] * i + 0.5", x=x).dtype == np.float32
+        assert bs.loops("Y[i] = i + 1", sizes=dict(i=3)).tolist() == [1, 2, 3]
+
+    def test_complex_gradients(self):
+        f = lambda A, x: np.sum(np.abs(bs.loops("y[i] += A[i,k] * x[k]", A=A, x=x)) ** 2)
+        A, x = normal(2, 3) + 1j * normal(2, 3), normal(3) + 1j * normal(3)
+        expected = bs.grad(lambda A, x: np.sum(np.abs(A @ x) ** 2), argnums=(0, 1))(A, x)
+        for a, b in zip(bs.grad(f, argnums=(0, 1))(A, x), expected, strict=True):
+            np.testing.assert_allclose(a, b)
+
+
+ERRORS = {
+    "a conflict": ("Y[i] = A[i] * B[i]", dict(A=np.ones(3), B=np.ones(4)), ShapeError, "3 by A[i]"),
+    "no range": ("Y[i] max= A[2*i + r]", dict(A=np.ones(3)), NestError, "sizes=dict(i=…)"),
+    "out of range": ("Y[i] = A[i + 1] * B[i]", dict(A=np.ones(3), B=np.ones(3)), IndexingError, "1…3"),
+    "negative": ("Y[i] = A[i] * A[i - 1]", dict(A=np.ones(3)), IndexingError, "-1"),
+    "a constant": ("Y[i] = A[i,3]", dict(A=np.ones((3, 3))), IndexingError, "3…3"),
+    "gathered": ("Y[i] = A[at[i]]", dict(A=np.ones(3), at=np.array([0, 3])), IndexingError, "3"),
+    "scattered": ("Y[at[i]] += 1", dict(Y=np.ones(3), at=np.array([0, 3])), IndexingError, "3"),
+    "guarded wrongly": ("Y[i] = A[i + 1] if i < 3 else 0", dict(A=np.ones(3)), NestError, "sizes"),
+    "rank": ("Y[i] = A[i]", dict(A=np.ones((3, 3))), ShapeError, "2 axes"),
+    "no name": ("Y[i] = A[i] * b", dict(A=np.ones(3)), NestError, "b is no array"),
+    "no array": ("Y[i] = B[i]", {}, NestError, "B is no array"),
+    "an array without indices": ("Y[i] = A[i] + B", dict(A=np.ones(3), B=np.ones(3)), NestError, "B[i]"),
+    "a sum by =": ("Y[i] = A[i,k]", dict(A=np.ones((3, 3))), NestError, "k stands only on the right"),
+    "a recurrence": ("Y[i + 1] = Y[i]", dict(Y=np.ones(3)), NestError, "order"),
+    "a slice": ("Y[i] = A[i,:]", dict(A=np.ones((3, 3))), NestError, "one number"),
+    "a syntax error": ("Y[i] = A[i] +", dict(A=np.ones(3)), NestError, "no expression"),
+    "no assignment": ("A[i] == 3", dict(A=np.ones(3)), NestError, "expected Y[i,j]"),
+    "a function": ("Y[i] = cumsum(A[i])", dict(A=np.ones(3)), NestError, "element-wise"),
+    "a matrix product": ("Y[i] = A[i] @ A[i]", dict(A=np.ones(3)), NestError, "loops of a product"),
+    "an unknown shape": ("H[at[i]] += 1", dict(at=np.array([0, 3])), NestError, "sizes=dict(H="),
+    "nothing": ("  # no statement", {}, NestError, "empty"),
+    "an open bracket": ("Y[i = 3", {}, NestError, "bracket"),
+}  # fmt: skip
+
+
+class TestErrors:
+    @pytest.mark.parametrize("name", ERRORS)
+    def test_shows_the_statement(self, name):
+        text, arrays, kind, said = ERRORS[name]
+        with pytest.raises(kind) as caught:
+            bs.loops(text, **arrays)
+        assert said in str(caught.value)
+        if name != "nothing":
+            assert text in str(caught.value)
+
+    def test_a_guard_that_lets_a_bad_read_through(self):
+        with pytest.raises(IndexingError, match="axis of length 3"):
+            bs.loops("Y[i] = A[i + 1] if i < 3 else 0", A=np.ones(3), sizes=dict(i=4))
+
+    def test_sizes_of_what_is_not_there(self):
+        with pytest.raises(NestError, match="'q'"):
+            bs.loops("Y[i] = A[i]", A=np.ones(3), sizes=dict(q=2))
+
+    def test_fewer_rounds_than_the_array_has_entries(self):
+        assert bs.loops("s += A[i]", A=np.arange(5), sizes=dict(i=3)) == 3
+        with pytest.raises(IndexingError, match="axis 0 of length 5"):
+            bs.loops("s += A[i]", A=np.arange(5), sizes=dict(i=6))
+
+    def test_compiled_code_looks_at_gathered_indices(self):
+        f = bs.jit(lambda A, at: bs.loops("Y[i] = A[at[i]]", A=A, at=at))
+        with pytest.raises(IndexError):
+            f(np.ones(3), np.array([0, 7]))

@@ -4,8 +4,8 @@ A division costs as much as ten multiplications. Where a whole row is divided by
 several numbers by the same array, x / c becomes (x · 1/(c s)) · s with a power of two s, 1
 unless c is so small or so large that its reciprocal would overflow or lose digits: so zeros, infinities
 and NaN come out as by division, and everything else within 1.5 units in the last place. A square root is
-never so small or large, and needs no s. Where a last digit could show (a quotient that is a result itself, or that a rounding, a comparison or a sorting rests on:
-floor(x / c) jumps) it stays a division.
+never so small or large, and needs no s. Where a last digit could show (a quotient that is a result itself,
+or that a rounding, a comparison or a sorting rests on: floor(x / c) jumps) it stays a division.
 """
 
 from __future__ import annotations

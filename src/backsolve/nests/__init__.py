@@ -25,7 +25,8 @@ _NUMBERS = (int, float, complex, bool)
 def loops(text: str, /, *, sizes: Mapping[str, Any] | None = None, **arrays: Any) -> Any:
     """Run nests of loops over scalar assignments, written as one thinks them.
 
-    Every index letter is a loop. Letters that stand only on the right are combined by the assignment:
+    Every index letter is a loop (`for i, j, k:` may stand before the statement). Letters that stand only on
+    the right are combined by the assignment:
 
     >>> import numpy as np, backsolve as bs
     >>> A, B = np.arange(6.0).reshape(2, 3), np.ones((3, 2))
@@ -121,7 +122,7 @@ def _array(x: Any) -> Any:
 
 
 def _check_sizes(statements: Sequence[Statement], given: Mapping[str, Any]) -> None:
-    known = {name for s in statements for name in [*reads(s), s.name]}
+    known = {name for s in statements for name in [*reads(s), *s.loops, s.name]}
     for name in given:
         if name not in known:
             raise NestError(f"sizes speaks of {name!r}, which stands in no statement")

@@ -168,7 +168,7 @@ class Expressions:
         for (e, index), n in zip(indices, x.shape, strict=True):
             place: Any = None if index is None else self.as_slice(index, n)
             if place is None and index is not None:
-                place = self._indices(e, index, n, guard)
+                place = self.index_values(e, index, n, guard)
             places.append(self.value(e, guard) if place is None else place)
         x, places = _cut(x, places)
         rows = {c for p in places if isinstance(p, Spread) for c in p.letters}
@@ -238,7 +238,7 @@ class Expressions:
         fits = small == 1 and big == self.sizes[r] and big * self.sizes[i] <= n
         return (i, r) if fits else None
 
-    def _indices(self, e: ast.expr, index: Affine, n: int, guard: Guard) -> Spread:
+    def index_values(self, e: ast.expr, index: Affine, n: int, guard: Guard) -> Spread:
         """The numbers that an affine index takes; where a condition forbids the read, 0."""
         letters = tuple(c for c in self.order if c in index.factors)
         places = Spread(index.values(letters, self.sizes), letters)
@@ -255,7 +255,7 @@ class Expressions:
         if not guard or np.any((value < 0) | (value >= n)):
             bad = value if guard else index.values(letters, self.sizes)[outside]
             raise self.statement.error(
-                f"{ast.unparse(e)} reads {np.min(bad)}…{np.max(bad)} of an axis of length {n}",
+                f"{ast.unparse(e)} goes over {np.min(bad)}…{np.max(bad)} on an axis of length {n}",
                 IndexingError,
             )
         return places

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import IndexingError, ShapeError
 from ..ir import Var
 from ..tensor import Tensor
-from .parse import Statement, entries
+from .parse import Statement, entries, reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,11 @@ def whole_number(x: Any) -> int | None:
     if type(x) is int or (isinstance(x, np.integer | np.ndarray) and x.dtype.kind in "iu"):
         return int(x) if np.ndim(x) == 0 else None
     return None
+
+
+def given_shape(x: Any) -> tuple[int, ...]:
+    """The shape of a new array as `sizes` says it: a tuple, or the length of its one axis."""
+    return tuple(int(n) for n in np.atleast_1d(np.asarray(x)).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,12 +209,12 @@ class Ranges:
             for n in ast.walk(e):
                 if isinstance(n, ast.Name) and n.id in self.given and n.id not in self.names:
                     yield n.id
+        yield from self.statement.loops
 
     def _references(self) -> Iterator[Reference]:
         s = self.statement
-        if s.name in self.names:
-            target = ast.Subscript(ast.Name(s.name), ast.Tuple(list(s.at)))
-            yield from self._axes(target if s.at else ast.Name(s.name), False)
+        if s.name in self.names or s.name in self.given:
+            yield from self._axes(reference(s.name, s.at), s.condition is not None)
         for e, guarded in self._expressions():
             yield from self._inside(e, guarded)
 
@@ -234,9 +239,12 @@ class Ranges:
             raise self.statement.error(
                 f"only arrays by their names have indices, got {ast.unparse(e)}"
             )
-        if name not in self.names:
+        if name in self.names:
+            shape = np.shape(self.names[name])
+        elif name == self.statement.name and name in self.given:
+            shape = given_shape(self.given[name])
+        else:
             raise self.statement.error(f"{name} is no array that was given or assigned before")
-        shape = np.shape(self.names[name])
         if len(shape) != len(at):
             raise self.statement.error(
                 f"{name} has {len(shape)} axes, shape {shape}; {ast.unparse(e)} has {len(at)}",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import BacksolveError, NestError
 
 _ASSIGNMENT = re.compile(r"(.*?)(\bmax=|\bmin=|[-+*]=|(?<![=<>!])=)(?!=)(.*)", re.DOTALL)
+_LOOPS = re.compile(r"for\s+(\w+(?:\s*,\s*\w+)*)\s*:")
 _OPEN, _CLOSE = "([{", ")]}"
 _LEFT_OUT = "_left_out"  # what stands for the missing `else` of a trailing `if`
 
@@ -25,6 +26,7 @@ class Statement:
     how: str  # "=", "+=", "*=", "max=", "min="
     term: ast.expr
     condition: ast.expr | None
+    loops: tuple[str, ...] = ()  # letters that the text names: for i, k: …
 
     def error(self, what: str, kind: type[BacksolveError] = NestError) -> BacksolveError:
         return kind(f"{what}\n    in the nest  {self.text}")
@@ -59,7 +61,9 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _statement(line: str) -> Statement:
-    found = _ASSIGNMENT.fullmatch(line)
+    named = _LOOPS.match(line)
+    loops = tuple(c.strip() for c in named[1].split(",")) if named else ()
+    found = _ASSIGNMENT.fullmatch(line[named.end() :] if named else line)
     if found is None:
         raise NestError(f"expected Y[i,j] += …  (or =, *=, max=, min=), got the nest  {line}")
     left, how, right = (part.strip() for part in found.groups())
@@ -75,7 +79,7 @@ def _statement(line: str) -> Statement:
         condition, term = term.test, term.body
     if how == "-=":
         how, term = "+=", ast.UnaryOp(ast.USub(), term)
-    return Statement(line, target.id, at, how, term, condition)
+    return Statement(line, target.id, at, how, term, condition, loops)
 
 
 def _term(code: str, line: str) -> ast.expr:
@@ -105,6 +109,13 @@ def _is_nothing(e: ast.expr, how: str) -> bool:
     if isinstance(e, ast.Name):
         return e.id == _LEFT_OUT
     return how == "+=" and isinstance(e, ast.Constant) and type(e.value) is int and e.value == 0
+
+
+def reference(name: str, at: Sequence[ast.expr]) -> ast.expr:
+    """name[at]"""
+    if not at:
+        return ast.Name(name)
+    return ast.Subscript(ast.Name(name), at[0] if len(at) == 1 else ast.Tuple(list(at)))
 
 
 def entries(e: ast.Subscript) -> tuple[ast.expr, ...]:

@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import IndexingError
 from ..primitive import P
 from ..tensor import Tensor, tensor
-from .expressions import Expressions
-from .indices import Affine, Ranges, affine
+from .expressions import Expressions, Guard
+from .indices import Affine, Ranges, affine, given_shape
 from .parse import Statement
 from .values import Spread, dtype_of, lined_up
 
@@ -44,12 +44,7 @@ class Target(Expressions):
     def _new_shape(self) -> tuple[int, ...]:
         s = self.statement
         if self.shape_given is not None:
-            known = np.atleast_1d(np.asarray(self.shape_given)).tolist()
-            if len(known) != len(s.at):
-                raise s.error(
-                    f"sizes gives {s.name} the shape {tuple(known)}; it has {len(s.at)} axes"
-                )
-            return tuple(int(n) for n in known)
+            return given_shape(self.shape_given)
         shape: list[int] = []
         for e in s.at:
             index = affine(e, self.names, {})
@@ -89,18 +84,20 @@ class Target(Expressions):
             index = affine(e, self.names, self.fixed)
             if index is None:
                 place = lined_up(self.value(e), kept)
+            elif not index.factors and -n <= index.constant < 0:
+                place = np.asarray(index.constant)
             else:
-                low, high = index.ends(self.sizes)
-                inside = (low >= 0 and high < n) or (low == high and -n <= low < 0)
-                if all(self.sizes.values()) and not inside:
-                    raise self.statement.error(
-                        f"{ast.unparse(e)} runs over {low}…{high}, which leaves an axis of length {n}",
-                        IndexingError,
-                    )
-                letters = tuple(c for c in kept if c in index.factors)
-                place = lined_up(Spread(index.values(letters, self.sizes), letters), kept)
+                place = lined_up(self.index_values(e, index, n, self._guard(kept)), kept)
             found.append(place)
         return tuple(found)
+
+    def _guard(self, kept: Sequence[str]) -> Guard:
+        """The condition, where it says of every place that is written whether it is."""
+        s = self.statement
+        if s.condition is None or s.how == "=":
+            return ()
+        condition = self.value(s.condition)
+        return ((condition, True),) if set(condition.letters) <= set(kept) else ()
 
     def scattered(self, value: Any, kept: Sequence[str]) -> Any:
         """Zeros with all terms added in their places."""
@@ -113,6 +110,7 @@ class Target(Expressions):
         plain = [c for x in at if x is not None and x.is_plain for c in x.factors]
         inside = {c for x, e in zip(at, self.statement.at, strict=True) for c in self._of(x, e)}
         inside |= {c for c in plain if plain.count(c) > 1}
+        inside |= {c for condition, _ in self._guard(kept) for c in condition.letters}
         rows = [
             k
             for k, x in enumerate(at)

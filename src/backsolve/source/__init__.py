@@ -18,6 +18,7 @@ import numpy as np
 from .. import tree
 from ..errors import TracedValueError
 from ..ir import Type, Var
+from ..nests.swap import backpropagation
 from ..row import Row
 from ..tensor import Tensor
 from ..vary import Varied
@@ -40,7 +41,7 @@ class Source(str):
         return str(self)
 
 
-def source(f: Callable[..., Any], *args: Any) -> Source:
+def source(f: Callable[..., Any] | str, *args: Any) -> Source:
     """`f` as flat Python: one assignment per line, every value computed once.
 
     For `bs.grad(f)` and `bs.value_and_grad(f)` the lines of the forward pass are followed by one
@@ -80,7 +81,19 @@ def source(f: Callable[..., Any], *args: Any) -> Source:
         f = np.sum(s0)
         return f
     <BLANKLINE>
+
+    The text of nests, as `bs.loops` runs them, is followed by the loops of backpropagation that the swap
+    rule gives: nests again, to be run with the adjoint of the result (and what `sizes` must say).
+
+    >>> print(source("y[j] += W[j,i] * x[i]"))
+    y[j] += W[j,i] * x[i]
+    <BLANKLINE>
+    W_grad[j,i] += y_grad[j] * x[i]
+    x_grad[i] += W[j,i] * y_grad[j]
+    <BLANKLINE>
     """
+    if isinstance(f, str):
+        return Source(backpropagation(f))
     try:
         return _source(f, args, fixed=())
     except TracedValueError:

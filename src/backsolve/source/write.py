@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..ir import Equation, Type, Var, type_of
+from ..operators.nests import split_subscripts
+from ..primitive import P
 from ..row import Row
 from .record import Step, Tracer
 from .spell import ATOM, BINDS, SIGN, Text, array_text, literal, spell
@@ -32,9 +34,11 @@ class Line:
     target: str
     code: str
     symbol: str = "="
+    note: str = ""
 
     def __str__(self) -> str:
-        return f"{self.target} {self.symbol} {self.code}"
+        line = f"{self.target} {self.symbol} {self.code}"
+        return f"{line}  # {self.note}" if self.note else line
 
 
 class Writer:
@@ -133,11 +137,26 @@ class Writer:
         return Text(self.names[var])
 
     def put(self, var: Var, name: str, text: Text, symbol: str = "=") -> Text:
-        self.lines.append(Line(name, text.code, symbol))
+        self.lines.append(Line(name, text.code, symbol, self._nest(var, name, text)))
         self.names[var] = name
         if text.python:
             self.python.add(var)
         return Text(name, python=text.python)
+
+    def _nest(self, var: Var, name: str, text: Text) -> str:
+        """What an einsum means, as loops: `Y[i,j] += A[i,k] * B[k,j]`."""
+        e = self.equation.get(var)
+        if e is None or e.primitive is not P.contract or not text.code.startswith("np.einsum"):
+            return ""
+        factors = [self.names.get(a) for a in e.inputs]
+        if None in factors:
+            return ""
+        inputs, output = split_subscripts(e.params["subscripts"])
+        parts = [
+            f"{x}[{','.join(labels)}]" if labels else x
+            for x, labels in zip([name, *factors], [output, *inputs], strict=True)
+        ]
+        return f"{parts[0]} += {' * '.join(map(str, parts[1:]))}"
 
     def value_line(self, name: str, atom: Any) -> None:
         """`name = atom`, for an atom that no equation computes or one that has another name."""

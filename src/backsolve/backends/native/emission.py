@@ -29,7 +29,7 @@ def places(schedule: Schedule) -> dict[str, int]:
     whole = places(schedule.root)
     root = n_inputs + n_outputs
     shared = {kind: whole[kind] for kind in ("constant", "stacks")}
-    return {**first, **shared, "root": root, "depth": root + 1, "lifted": root + 2}
+    return {**first, **shared, "root": root, "limit": root + 1, "lifted": root + 2}
 
 
 def emit_program(module: ir.Module, schedule: Schedule) -> None:

@@ -43,12 +43,14 @@ class Pointers:
             return self.b.bitcast(found, POINTER.as_pointer())
 
     @cached_property
-    def depth(self) -> ir.Value:
-        """How many calls of recursive functions are under way."""
-        if "depth" not in self.first:
-            return INT(0)
+    def limit(self) -> ir.Value:
+        """The address down to which recursive functions may use the machine's stack."""
+        from .registers.calls import here, stack_bytes
+
         with self.b.goto_entry_block():
-            found = self.b.load(self.b.gep(self.table, [INT(self.first["depth"])]))
+            if "limit" not in self.first:
+                return self.b.sub(here(self.b), INT(stack_bytes()))
+            found = self.b.load(self.b.gep(self.table, [INT(self.first["limit"])]))
             return self.b.ptrtoint(found, INT)
 
     @cached_property

@@ -1,12 +1,11 @@
 """Calls of Programs: each Program that is called is one function, whoever calls it.
 
 A recursive one is under way several times at once: each activation has memory of its own, on the machine's
-stack where it is little, and the depth is limited.
+stack where it is little; where that stack comes to its end, the call fails.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from .. import stacks
 from ..emission import FUNCTION, emit_function, places
 from ..entry import ALIGNMENT
 from ..failure import call_step, fail_if
+from ..registers.calls import here
 from ..steps import INT, POINTER, Pointers, Site, Step
 from ..views import Buffer, View
 from .heirs import pairs_of
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from ..schedule import Schedule
 
 GUESS = 100  # activations of a recursive function
-DEEPEST = 2000  # activations at once, as the machine's stack allows
 LITTLE = 1024  # bytes of an arena that lies there
-TOO_DEEP = (RecursionError, "maximum recursion depth exceeded in compiled code")
 NO_MEMORY = (MemoryError, "no memory for a call")
 
 
@@ -73,9 +71,8 @@ class Called:
         b = ir.IRBuilder(function.append_basic_block("entry"))
         table, _ = function.args
         size = self.region.arena_bytes
-        depth = b.load(b.gep(table, [INT(places(self.region.schedule)["depth"])]))
-        limit = min(sys.getrecursionlimit(), DEEPEST)
-        fail_if(b, b.icmp_unsigned(">", b.ptrtoint(depth, INT), INT(limit)), self.too_deep)
+        limit = b.load(b.gep(table, [INT(places(self.region.schedule)["limit"])]))
+        fail_if(b, b.icmp_unsigned("<", here(b), b.ptrtoint(limit, INT)), self.too_deep)
         clean = self._cleaner(b, table)
         if size <= LITTLE:
             place = b.alloca(ir.IntType(8), size=size + ALIGNMENT)
@@ -143,8 +140,6 @@ class CallStep(Step):
         b, region = site.b, self.called.region
         assert region is not None
         table = Table(site, region.schedule)
-        if self.called.callee.is_recursive:
-            table.put_depth(b.add(site.pointers.depth, INT(1)))
         for k, view in enumerate(self.given):
             table.give(k, site.address(view))
         for k, view in enumerate(self.taken):
@@ -187,7 +182,8 @@ def lower_call(schedule: Schedule, e: Equation) -> None:
 def _scheduled(schedule: Schedule, callee: Callee) -> Called:
     program, root = callee.program, schedule.root
     assert program is not None
-    codes = schedule.fail(*TOO_DEEP), schedule.fail(*NO_MEMORY)
+    too_deep = f"`{callee.name}` calls itself too many times"
+    codes = schedule.fail(RecursionError, too_deep), schedule.fail(*NO_MEMORY)
     called = Called(callee, len(root.callees), pairs_of(callee), *codes)
     root.callees[callee] = called
     types = [in_memory(t) for t in callee.types]

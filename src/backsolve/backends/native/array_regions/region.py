@@ -94,7 +94,8 @@ class Table:
         with site.b.goto_entry_block():
             self.pointer = site.b.alloca(POINTER, size=size)
         self._put(self.first["root"], site.pointers.root)
-        self.put_depth(site.pointers.depth)
+        if schedule.callees:
+            self._put(self.first["limit"], site.b.inttoptr(site.pointers.limit, POINTER))
         for k, (_, view) in enumerate(schedule.lifted):
             self._put(self.first["lifted"] + k, site.base(view.buffer))
 
@@ -105,10 +106,6 @@ class Table:
     def take(self, k: int, pointer: ir.Value) -> None:
         """Where output k is due."""
         self._put(self.first["output"] + k, pointer)
-
-    def put_depth(self, depth: ir.Value) -> None:
-        """How many calls of recursive functions are under way."""
-        self._put(self.first["depth"], self.site.b.inttoptr(depth, POINTER))
 
     def _put(self, place: int, pointer: Any) -> None:
         b = self.site.b

@@ -27,7 +27,7 @@ Step = tuple[str, Any]
 
 def store(value: Any, root: Any, *steps: Step) -> Any:
     """root.a[i]… = value; the root, or what its name is to be bound to."""
-    return _store(root, steps, value, sys.getrefcount(root) > _REFERENCES)
+    return _store(root, steps, value, _is_shared(sys.getrefcount(root), root))
 
 
 def update(op: str, value: Any, is_thunk: bool, root: Any, *steps: Step) -> Any:
@@ -39,7 +39,7 @@ def update(op: str, value: Any, is_thunk: bool, root: Any, *steps: Step) -> Any:
     if isinstance(place, np.ndarray) and (in_region() or is_traced(value)):
         op = op.removeprefix("i")  # a slice of an array would be changed here and now
     new = getattr(operator, op)(place, value)
-    return _store(root, steps, new, sys.getrefcount(root) > _REFERENCES)
+    return _store(root, steps, new, _is_shared(sys.getrefcount(root), root))
 
 
 def in_place(op: str, x: Any, value: Any) -> Any:
@@ -51,7 +51,7 @@ def in_place(op: str, x: Any, value: Any) -> Any:
         if in_region() or is_traced(value):
             if x.ndim == 0:
                 return getattr(operator, op.removeprefix("i"))(x, value)
-            x = _promoted(x, sys.getrefcount(x) > _REFERENCES_IN_PLACE)
+            x = _promoted(x, _is_shared(sys.getrefcount(x), x))
     elif isinstance(x, list | dict | set) and in_region():
         check_write(x)
     return getattr(operator, op)(x, value)
@@ -185,28 +185,36 @@ def _references(cell: CellType) -> int:
     return sys.getrefcount(cell.cell_contents)
 
 
+def _is_shared(count: int, x: Any) -> bool:
+    """Whether an array has other names, by its count inside of a function that rewritten code called with it."""
+    if count <= _REFERENCES_FROM_LOCAL or count > _REFERENCES_FROM_CELL:
+        return count > _REFERENCES_FROM_CELL
+    # Python 3.14 lends the value of a variable that is in no cell: then one reference more is another name.
+    frame = sys._getframe(2)
+    cells = (*frame.f_code.co_cellvars, *frame.f_code.co_freevars)
+    return not any(frame.f_locals.get(name) is x for name in cells)
+
+
 def _count(value: Any, root: Any, *steps: Step) -> int:
     return sys.getrefcount(root)
 
 
-def _count_in_place(op: str, x: Any, value: Any) -> int:
-    return sys.getrefcount(x)
-
-
 def _measure() -> tuple[int, int, int]:
     x = np.zeros(1)
+    local = np.zeros(1)
 
-    def inner() -> tuple[int, int]:
+    def inner() -> int:
         nonlocal x
-        return _count(None, x, ("[", 0)), _count_in_place("", x, None)
+        return _count(None, x, ("[", 0))
 
-    return *inner(), _references(inner.__closure__[0])  # type: ignore[index]
+    cell = inner.__closure__[0]  # type: ignore[index]
+    return _count(None, local, ("[", 0)), inner(), _references(cell)
 
 
 _view = np.zeros(2)[:1]
 _REFERENCES_OF_BASE = sys.getrefcount(_view.base)
 _REFERENCES_OF_ENTRY = _references_of_entry([np.zeros(1)], ("[", 0))
-_REFERENCES, _REFERENCES_IN_PLACE, _REFERENCES_IN_CELL = _measure()
+_REFERENCES_FROM_LOCAL, _REFERENCES_FROM_CELL, _REFERENCES_IN_CELL = _measure()
 
 
 def raised(error: Any) -> Any:

@@ -186,7 +186,7 @@ def _references(cell: CellType) -> int:
 
 
 def _is_shared(count: int, x: Any) -> bool:
-    """Whether an array has other names, by its count inside of a function that rewritten code called with it."""
+    """Whether an array has other names, by its count in a function that rewritten code called with it."""
     if count <= _REFERENCES_FROM_LOCAL or count > _REFERENCES_FROM_CELL:
         return count > _REFERENCES_FROM_CELL
     # Python 3.14 lends the value of a variable that is in no cell: then one reference more is another name.

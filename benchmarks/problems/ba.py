@@ -22,11 +22,12 @@ BLOCK = CAMERA + POINT + 1
 def rotate(rotation: Any, x: Any) -> Any:
     """x turned about the axis `rotation` by its length, after Rodrigues."""
     square = np.sum(rotation**2)
+    if square == 0:
+        return x + np.cross(rotation, x)
     angle = np.sqrt(square)
     axis = rotation / angle
     along = axis * np.sum(axis * x)
-    turned = along + np.cos(angle) * (x - along) + np.sin(angle) * np.cross(axis, x)
-    return np.where(square > 0, turned, x + np.cross(rotation, x))
+    return along + np.cos(angle) * (x - along) + np.sin(angle) * np.cross(axis, x)
 
 
 def project(camera: Any, point: Any) -> Any:

@@ -22,10 +22,11 @@ IDENTITY = np.eye(3)
 def rotation_about(axis_times_angle: Any) -> Any:
     """3 × 3, after Rodrigues: n nᵀ + cos φ (I − n nᵀ) + sin φ [n]×, and I for a tiny angle."""
     angle = np.sqrt(np.sum(axis_times_angle**2))
+    if angle < 1e-4:
+        return IDENTITY
     n = axis_times_angle / angle
     along = np.outer(n, n)
-    turned = along + np.cos(angle) * (IDENTITY - along) + np.sin(angle) * np.cross(IDENTITY, n)
-    return np.where(angle < 1e-4, IDENTITY, turned)
+    return along + np.cos(angle) * (IDENTITY - along) + np.sin(angle) * np.cross(IDENTITY, n)
 
 
 def bone_rotations(angles: Any) -> Any:

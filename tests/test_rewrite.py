@@ -451,3 +451,15 @@ def test_a_reduction_beside_a_broadcast_is_done_once(reduce, keepdims):
     compiled = bs.jit(f)
     np.testing.assert_allclose(compiled(x), f(x))
     assert "[4,2,3,5]" not in compiled.lower(x).stages["rewritten"]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("keepdims", [True, False])
+def test_a_sum_over_rows_of_a_product_comes_before_it(axis, keepdims):
+    r = np.random.default_rng(0)
+    a, b = r.normal(size=(3, 20, 4)), r.normal(size=(3, 4, 5))
+    f = lambda a, b: np.sum(-np.matmul(a, b), axis=axis, keepdims=keepdims)
+    compiled = bs.jit(f)
+    np.testing.assert_allclose(compiled(a, b), f(a, b), rtol=1e-12, atol=1e-13)
+    if axis in (1, 2, (1, 2)):
+        assert "[3,20,5]" not in compiled.lower(a, b).stages["rewritten"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..ir import Equation, Shape, Var, type_of
 from ..operators.broadcast import reduced_shape
+from ..operators.nests import split_subscripts
 from ..primitive import P
 from .engine import Rule, Walk, instead
 
@@ -167,6 +168,38 @@ def _sum_of_products(w: Walk, e: Equation) -> Any:
     return y if y.shape == shape else instead(e, P.reshape, y, shape=shape)
 
 
+def _sum_of_contraction(w: Walk, e: Equation) -> Any:
+    """Σ_n a[n,k] b[k,j] is (Σ_n a[n,k]) b[k,j]: what only one operand counts is summed before the product."""
+    product = w.sole(e.inputs[0], "contract")
+    if product is None or product.params["sizes"] or e.outputs[0].dtype.kind != "f":
+        return None
+    labels, output = split_subscripts(product.params["subscripts"])
+    gone = {output[k] for k in e.params["axis"]}
+    owners = [[k for k, x in enumerate(labels) if c in x] for c in gone]
+    plain = all(len(set(x)) == len(x) for x in (*labels, output))
+    if not plain or len(labels) != 2 or any(len(owner) != 1 for owner in owners):
+        return None
+    if any(type_of(a).dtype != e.outputs[0].dtype for a in product.inputs):
+        return None
+    parts = list(product.inputs)
+    for k, x in enumerate(labels):
+        axes = tuple(at for at, c in enumerate(x) if c in gone)
+        if axes:
+            parts[k] = w.emit(e, P.sum, parts[k], axis=axes, keepdims=False)
+            labels[k] = "".join(c for c in x if c not in gone)
+    left = "".join(c for c in output if c not in gone)
+    y = w.emit(e, P.contract, *parts, subscripts=f"{','.join(labels)}->{left}", sizes=())
+    shape = e.outputs[0].shape
+    return y if y.shape == shape else instead(e, P.reshape, y, shape=shape)
+
+
+def _sum_of_negative(w: Walk, e: Equation) -> Any:
+    minus = w.sole(e.inputs[0], "negative")
+    if minus is None or e.outputs[0].dtype.kind != "f" or type(minus.inputs[0]) is not Var:
+        return None
+    return instead(e, P.negative, w.emit(e, P.sum, minus.inputs[0], **e.params))
+
+
 def _labels(shape: Shape, domain: Shape, labels: str) -> str:
     skip = len(domain) - len(shape)
     return "".join(labels[skip + k] for k, n in enumerate(shape) if n > 1)
@@ -188,7 +221,13 @@ RULES: dict[str, list[Rule]] = {
     "permute": [_permute],
     "slice": [_slice],
     "concatenate": [_concatenate],
-    "sum": [*_ANY_REDUCTION, _sum_of_sum, _sum_of_products],
+    "sum": [
+        *_ANY_REDUCTION,
+        _sum_of_sum,
+        _sum_of_negative,
+        _sum_of_products,
+        _sum_of_contraction,
+    ],
     "prod": [_over_ones, _beside_broadcast],
     "max": _ANY_REDUCTION,
     "min": _ANY_REDUCTION,

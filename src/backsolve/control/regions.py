@@ -15,6 +15,9 @@ from ..tensor import Staged, Tensor
 from ..trace import Recorder, stage_region
 
 
+MOST_PLACES = 4096  # entries of a constant that stays inside a region
+
+
 def type_of_leaf(x: Any) -> Type:
     """Of a number, an array or a Tensor; a Python number stays weak."""
     if isinstance(x, Tensor):
@@ -75,7 +78,7 @@ class Region:
         recorded = stage_region(f, types, outer)
         kept, self.captured, variables = [], [], []
         for v, c in recorded.constants:
-            if not isinstance(c, Tensor) and np.ndim(c) == 0:
+            if not isinstance(c, Tensor) and (np.ndim(c) == 0 or _are_places(c)):
                 kept.append((v, c))
             else:
                 variables.append(v)
@@ -90,6 +93,11 @@ class Region:
     def with_inputs(self, variables: Sequence[Var]) -> Program:
         p = self.program
         return Program((*p.inputs, *variables), p.constants, p.equations, p.outputs)
+
+
+def _are_places(c: Any) -> bool:
+    """Integers that say where to look: what is known of them saves work inside the region."""
+    return bool(np.size(c) <= MOST_PLACES and np.asarray(c).dtype.kind in "biu")
 
 
 def join(regions: Sequence[Region]) -> tuple[list[Any], list[Program]]:

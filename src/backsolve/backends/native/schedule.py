@@ -80,6 +80,7 @@ class Schedule:
         self.stacks: Stacks = Stacks() if inside is None else self.root.stacks
         self.sites: list[int] = []  # places of this region that make stacks
         self.callees: dict[Any, Any] = {} if inside is None else self.root.callees
+        self.register_callees: Any = None  # of the root: functions (registers/calls.py)
         self.lifted: list[tuple[Buffer, View]] = []  # memory of the outer schedule, by other names
         self.now = 0  # the equation that is being lowered
         self.uses = count_uses(program.equations, program.outputs)

@@ -1,7 +1,7 @@
 """Calls: each callee is a function of its own, emitted once, which may call itself.
 
 Registers are its arguments and, behind a code, its result; large arrays go by pointer, large results into
-memory of the caller's. All callees get a context, words of the function that the step is:
+memory of the caller's. All callees get a context, words on the stack of the function that runs the step:
 
     the table of stacks, the lowest address that the machine's stack may grow to, the large constants
 """
@@ -10,23 +10,42 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
-from ....ir import Equation, Type, Var
+from ....ir import Equation, Type, Var, is_uniform
 from ....regions import Callee
 from .. import stacks
 from ..failure import CODE, FINE
 from ..fastmath import builder_in
 from ..numbers.registers import memory_type, register_type
+from ..steps import Site
 from ..views import View
 from .emitter import Emitter, rule
-from .plan import Home, Plan, key
-from .values import INT, Memory, Stack, Value, flat, is_large, like, small, whole
+from .plan import Home, Plan, Planner, key
+from .values import (
+    INT,
+    Memory,
+    Small,
+    Stack,
+    Value,
+    constant,
+    flat,
+    is_large,
+    like,
+    small,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from ..schedule import Schedule
 
 WORDS = stacks.WORDS
 TABLE, LIMIT, CONSTANTS = range(3)  # words of the context
+INLINED = 100  # instructions up to which LLVM may put a callee where it is called
+VERSIONS = 8  # of a callee, for different known arguments
 _SPARE = 4  # the share of the machine's stack that is left to others
 
 
@@ -52,29 +71,97 @@ def here(b: ir.IRBuilder) -> ir.Value:
     return b.ptrtoint(b.call(function, [ir.IntType(32)(0)]), INT)
 
 
+def large_constants(schedule: Schedule, plan: Plan) -> dict[Var, View]:
+    """The constants of a Program that lie in memory."""
+    found = {}
+    for v, value in plan.program.constants:
+        raw = np.asarray(getattr(value, "_v", value))
+        if is_large(v.type) and not is_uniform(raw):
+            found[v] = schedule.constant(raw)
+    return found
+
+
 class Callees:
-    """The functions of one step."""
+    """The functions of a program, shared by all its steps, and what they need."""
 
-    def __init__(self, name: str, constants: dict[Var, View], sites: dict[Home, int]):
-        self.name, self.constants, self.sites = name, constants, sites
-        self.functions: dict[int, ir.Function] = {}
+    def __init__(self) -> None:
+        self.planner = Planner()
+        self.constants: dict[Var, View] = {}  # those too large for registers
+        self.sites: dict[Home, int] = {}  # of stacks
+        self.known: set[int] = set()  # callees that these are complete for
+        self.functions: dict[tuple[Any, ...], ir.Function] = {}  # by callee and known arguments
+        self.work: dict[Plan, int] = {}
+        self.contexts: dict[ir.Function, ir.Value] = {}  # by the function that makes one
 
-    def function(self, em: Emitter, callee: Callee) -> ir.Function:
-        found = self.functions.get(id(callee))
+    def prepare(self, schedule: Schedule) -> None:
+        """Find a place for the constants and the stacks of callees that are new."""
+        planner = self.planner
+        for c, plan in planner.callees.items():
+            if c in self.known:
+                continue
+            self.known.add(c)
+            recursive = c in planner.called(plan)
+            for p in plan.all_plans():
+                self.constants.update(large_constants(schedule, p))
+                for home in () if recursive else p.stacks():
+                    self.sites[home] = schedule.stacks.new_site()
+            if planner.uses_table(plan):
+                schedule.stacks.are_used = True
+
+    def context(self, site: Site, has_stacks: bool) -> ir.Value:
+        """Made where the function begins that `site` is in."""
+        b = site.b
+        found = self.contexts.get(b.function)
         if found is None:
-            found = self._emit(em, callee)
+            bases = [site.base(view.buffer) for view in self.constants.values()]
+            table = site.pointers.stacks if has_stacks else None
+            with b.goto_entry_block():
+                limit = b.sub(here(b), INT(stack_bytes()))
+                words = [INT(0) if table is None else b.ptrtoint(table, INT), limit]
+                words += [b.ptrtoint(x, INT) for x in bases]
+                found = b.alloca(INT, size=len(words))
+                for k, x in enumerate(words):
+                    stacks.set_word(b, found, k, x)
+            self.contexts[b.function] = found
         return found
 
-    def _emit(self, em: Emitter, callee: Callee) -> ir.Function:
+    def function(self, em: Emitter, callee: Callee, inputs: list[Any]) -> tuple[Any, list[bool]]:
+        """A function for these arguments, and which of them it does not take since it knows them."""
+        known = [_indices(v) for v in inputs]
+        versions = sum(key[0] == id(callee) for key in self.functions)
+        if (id(callee), *known) not in self.functions and versions >= VERSIONS:
+            known = [None] * len(inputs)
+        key = (id(callee), *known)
+        if key not in self.functions:
+            self._emit(em, callee, key)
+        return self.functions[key], [x is not None for x in known]
+
+    def _work(self, planner: Planner, plan: Plan) -> int:
+        """About the instructions of a callee, with those that LLVM may inline into it."""
+        if plan not in self.work:
+            self.work[plan] = INLINED  # if it calls itself
+            total = 0
+            for e in (e for p in plan.all_plans() for e in p.order):
+                total += sum(v.type.size for v in e.outputs if not is_large(v.type))
+                if e.primitive.name == "call":
+                    inner = self._work(planner, planner.callees[id(e.params["region"])])
+                    total += inner if inner <= INLINED else 0
+            self.work[plan] = total
+        return self.work[plan]
+
+    def _emit(self, em: Emitter, callee: Callee, key: tuple[Any, ...]) -> None:
         plan, module = em.planner.callees[id(callee)], em.b.module
         types = [v.type for v in plan.program.inputs]
+        taken = [t for t, x in zip(types, key[1:], strict=True) if x is None]
         results = [k for t in callee.types if not is_large(t) for k in kinds(t)]
         outs = [t for t in callee.types if is_large(t)]
-        given = [k for t in types for k in kinds(t)] + [k for t in outs for k in kinds(t)]
+        given = [k for t in (*taken, *outs) for k in kinds(t)]
         signature = ir.FunctionType(ir.LiteralStructType([CODE, *results]), [WORDS, *given])
-        name = f"{self.name}_call{len(self.functions)}"
-        function = self.functions[id(callee)] = ir.Function(module, signature, name)
+        name = f"register_callee{len(self.functions)}"
+        function = self.functions[key] = ir.Function(module, signature, name)
         function.linkage = "internal"
+        if self._work(em.planner, plan) > INLINED:
+            function.attributes.add("noinline")
         b = builder_in(module, function.append_basic_block("entry"))
         entry, body = b.block, function.append_basic_block("body")
         b.position_at_end(body)
@@ -84,12 +171,14 @@ class Callees:
             low = b.icmp_unsigned("<", here(b), inside.word(LIMIT))
             inside.fail_if(low, RecursionError, f"`{callee.name}` calls itself too many times")
         registers = list(function.args[1:])
-        values = [_taken(t, registers) for t in types]
+        values = [
+            _taken(t, registers) if x is None else constant(np.array(x, t.dtype).reshape(t.shape))
+            for t, x in zip(types, key[1:], strict=True)
+        ]
         targets = [_taken(t, registers) for t in outs]
         inside.finish(values, targets, callee.types)
         b.position_at_end(entry)
         inside.close(body)
-        return function
 
 
 class _Inside(Emitter):
@@ -197,6 +286,15 @@ def take_memory(b: ir.IRBuilder, table: ir.Value, size: ir.Value) -> ir.Value:
     return b.call(b.module.globals[name], [table, size])
 
 
+def _indices(v: Value) -> tuple[int, ...] | None:
+    """An array of integers that are all known: it says where to look, and is the same in most calls."""
+    if not isinstance(v, Small) or not v.shape or v.dtype.kind not in "iu" or not v.entries.size:
+        return None
+    if not all(isinstance(x, ir.Constant) for x in v.entries.flat):
+        return None
+    return tuple(int(x.constant) for x in v.entries.flat)
+
+
 def kinds(t: Type) -> list[ir.Type]:
     """Of the registers that a value is passed in."""
     if t.is_stack:
@@ -220,8 +318,11 @@ def _taken(t: Type, registers: list[ir.Value]) -> Value:
 def _call(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> list[Value]:
     callee: Callee = e.params["region"]
     types = [v.type for v in em.planner.callees[id(callee)].program.inputs]
+    function, known = em.callees.function(em, callee, inputs)
     args: list[ir.Value] = [em.context]
     for j, (v, t) in enumerate(zip(inputs, types, strict=True)):
+        if known[j]:
+            continue
         if not is_large(t):
             args += flat(em.as_type(v, t))
             continue
@@ -233,7 +334,7 @@ def _call(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> list[Value
     made = {o: em.made(e, o) for o, v in enumerate(e.outputs) if is_large(v.type)}
     args += [m.pointer for m in made.values()]
     # A call that LLVM turned into a jump would never reach the limit of the stack.
-    result = em.b.call(em.callees.function(em, callee), args, tail="notail")
+    result = em.b.call(function, args, tail="notail")
     code = em.b.extract_value(result, 0)
     with em.b.if_then(em.b.icmp_unsigned("!=", code, FINE), likely=False):
         em.leave(code)

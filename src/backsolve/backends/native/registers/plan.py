@@ -83,6 +83,18 @@ class Planner:
 
     def __init__(self) -> None:
         self.callees: dict[int, Plan] = {}
+        self.refused: dict[int, str] = {}  # callees that are not of our kind, and why
+        self._called: dict[Plan, set[int]] = {}
+
+    def plan_alone(self, program: Program) -> Plan:
+        """Of the Program of a single equation, whose inputs may all be overwritten."""
+        known = set(self.callees)
+        try:
+            return self.plan(program, range(len(program.inputs)))
+        except NotSmall:
+            for c in set(self.callees) - known:  # they may call one that was refused
+                del self.callees[c]
+            raise
 
     def plan(self, program: Program, ownable: Sequence[int] = ()) -> Plan:
         plan = Plan(program)
@@ -169,15 +181,23 @@ class Planner:
     def _callee(self, callee: Callee) -> None:
         if id(callee) in self.callees:
             return
+        if id(callee) in self.refused:
+            raise NotSmall(self.refused[id(callee)])
         if callee.program is None:
             raise NotSmall(f"a call of {callee.name}, which is not recorded yet")
         self.callees[id(callee)] = Plan(callee.program)  # known from here on to its own calls
-        self.callees[id(callee)] = self.plan(callee.program)
+        try:
+            self.callees[id(callee)] = self.plan(callee.program)
+        except NotSmall as reason:
+            self.refused[id(callee)] = str(reason)
+            raise
 
     # ---- calls and stacks
 
     def called(self, plan: Plan) -> set[int]:
         """All callees that a plan may call, those that they call included."""
+        if plan in self._called:
+            return self._called[plan]
         found: set[int] = set()
         left = [plan]
         while left:
@@ -185,6 +205,7 @@ class Planner:
                 if e.primitive.name == "call" and (c := id(e.params["region"])) not in found:
                     found.add(c)
                     left.append(self.callees[c])
+        self._called[plan] = found
         return found
 
     def is_recursive(self, callee: Callee) -> bool:

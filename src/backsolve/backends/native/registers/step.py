@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
-from ....ir import Equation, Program, Var, is_uniform, type_of
+from ....ir import Equation, Program, Var, type_of
 from ....regions import INDEX
 from .. import stacks
 from ..failure import CODE, FINE, call_step
@@ -17,29 +18,33 @@ from ..numbers.registers import memory_type, number
 from ..steps import FUNCTION_FLOPS, Site, Step
 from ..views import Buffer, View
 from . import arrays, calls, control, indices  # noqa: F401 - their rules
+from .calls import Callees, large_constants
 from .emitter import Emitter
 from .order import NotSmall
 from .plan import Home, Plan, Planner
+from .plan import calls as calls_any
 from .sequences import entry_type, read_stack, write_stack
-from .values import INT, Memory, Small, Stack, Value, is_large, read, small, write
+from .values import Memory, Small, Stack, Value, constant, is_large, read, small, write
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
 
 ROUNDS = 1000  # of a loop without a known number
+CALLED = 10000  # flops of a call, which may make many others
 
 
 @dataclass(eq=False)
 class Region(Step):
     equation: Equation
     plan: Plan
-    planner: Planner
-    inputs: list[Any]  # a View, or a known number
+    callees: Callees
+    inputs: list[Any]  # a View, or what is known: a number or a small array
     outputs: list[View]
     constants: dict[Var, View] = field(default_factory=dict)
     scratch: dict[Home, View] = field(default_factory=dict)
     sites: dict[Home, int] = field(default_factory=dict)  # of stacks
     fail: Any = None
+    has_stacks: Callable[[], bool] = lambda: False  # the program, once all of it is lowered
     ranges: list[Any] = field(default_factory=list)  # of the inputs
 
     def buffers(self) -> list[Buffer]:
@@ -57,9 +62,14 @@ class Region(Step):
     def emit(self, site: Site) -> None:
         buffers = self.buffers()
         kinds = [memory_type(x.dtype).as_pointer() for x in buffers]
-        uses_table = self.planner.uses_table(self.plan)
+        extra: list[ir.Value] = []
+        uses_table = self.callees.planner.uses_table(self.plan)
+        has_calls = calls_any(self.plan)
         if uses_table:
-            kinds.append(stacks.WORDS)
+            extra.append(site.pointers.stacks)
+        if has_calls:
+            extra.append(self.callees.context(site, self.has_stacks()))
+        kinds += [x.type for x in extra]
         function = ir.Function(site.module, ir.FunctionType(CODE, kinds), site.name)
         function.linkage = "internal"
         for argument in function.args:
@@ -69,11 +79,10 @@ class Region(Step):
         b = builder_in(site.module, function.append_basic_block("entry"))
         entry, body = b.block, function.append_basic_block("body")
         b.position_at_end(body)
-        table = function.args[-1] if uses_table else None
-        em = Emitter(b, self.fail, _Places(self, pointers, table), self.planner)
-        if self.planner.callees:
-            em.callees = calls.Callees(site.name, self.constants, self.sites)
-            em.context = self._context(b, pointers, table)
+        table = function.args[len(buffers)] if uses_table else None
+        em = Emitter(b, self.fail, _Places(self, pointers, table), self.callees.planner)
+        if has_calls:
+            em.callees, em.context = self.callees, function.args[-1]
         values = [
             self._input(em, pointers, x, v.type, interval)
             for x, v, interval in zip(
@@ -89,22 +98,11 @@ class Region(Step):
         b.ret(FINE)
         b.position_at_end(entry)
         b.branch(body)
-        given = [site.base(x) for x in buffers]
-        call_step(site.b, function, [*given, *([site.pointers.stacks] if uses_table else [])])
-
-    def _context(self, b: ir.IRBuilder, pointers: Any, table: ir.Value | None) -> ir.Value:
-        """What all callees get: see calls.py."""
-        limit = b.sub(calls.here(b), INT(calls.stack_bytes()))
-        words = [INT(0) if table is None else b.ptrtoint(table, INT), limit]
-        for view in self.constants.values():
-            words.append(b.ptrtoint(pointers[view.buffer], INT))
-        with b.goto_entry_block():
-            context = b.alloca(INT, size=len(words))
-        for k, x in enumerate(words):
-            stacks.set_word(b, context, k, x)
-        return context
+        call_step(site.b, function, [*[site.base(x) for x in buffers], *extra])
 
     def _input(self, em: Emitter, pointers: Any, x: Any, t: Any, interval: Any) -> Value:
+        if isinstance(x, np.ndarray) and x.ndim:
+            return constant(x)
         if not isinstance(x, View):
             return small(t.shape, [number(x, t.dtype)] * t.size, t.dtype)
         if t.is_stack:
@@ -139,7 +137,7 @@ class _Places:
 def fits(e: Equation) -> str:
     """Why a region is not of our kind; empty if it is."""
     try:
-        Planner().plan(_alone(e), range(len(e.inputs)))
+        Planner().plan_alone(_alone(e))
     except NotSmall as reason:
         return str(reason)
     return ""
@@ -154,12 +152,17 @@ def _alone(e: Equation) -> Program:
 
 def lower(schedule: Schedule, e: Equation) -> bool:
     """Append the step of a region; False if it is not one of registers."""
-    planner = Planner()
+    root = schedule.root
+    if root.register_callees is None:
+        root.register_callees = calls.Callees()
+    callees: Callees = root.register_callees
+    planner = callees.planner
     try:
-        plan = planner.plan(_alone(e), range(len(e.inputs)))
+        plan = planner.plan_alone(_alone(e))
     except NotSmall:
         return False
     inputs: list[Any] = []
+    known = dict(schedule.program.constants)
     for j, a in enumerate(e.inputs):
         others = tuple(x for k, x in enumerate(e.inputs) if k != j)
         if j in plan.wants:
@@ -168,26 +171,20 @@ def lower(schedule: Schedule, e: Equation) -> bool:
             inputs.append(a)
         elif a in schedule.numbers and not is_large(a.type):
             inputs.append(schedule.numbers[a])
+        elif a in known and not is_large(a.type):
+            inputs.append(np.asarray(getattr(known[a], "_v", known[a])))
         else:
             inputs.append(schedule.in_memory(a))
     ranges = [schedule.range_of(a) if type(a) is Var else (0, 0) for a in e.inputs]
-    step = Region(e, plan, planner, inputs, [], fail=schedule.fail, ranges=ranges)
-    callees = [planner.callees[c] for c in planner.called(plan)]
-    recursive = {c for c in planner.called(plan) if c in planner.called(planner.callees[c])}
-    for c, p in planner.callees.items():
-        if c not in recursive:
-            step.sites.update(
-                {home: schedule.stacks.new_site() for q in p.all_plans() for home in q.stacks()}
-            )
-    for p in plan.all_plans():
-        step.sites.update({home: schedule.stacks.new_site() for home in p.stacks()})
+    step = Region(e, plan, callees, inputs, [], fail=schedule.fail, ranges=ranges)
+    step.has_stacks = lambda: root.stacks.are_used
+    callees.prepare(schedule)
+    step.sites.update(callees.sites)
     if planner.uses_table(plan):
         schedule.stacks.are_used = True
-    for p in (q for each in (plan, *callees) for q in each.all_plans()):
-        for v, value in p.program.constants:
-            raw = np.asarray(getattr(value, "_v", value))
-            if is_large(v.type) and not is_uniform(raw):
-                step.constants[v] = schedule.constant(raw)
+    for p in plan.all_plans():
+        step.sites.update({home: schedule.stacks.new_site() for home in p.stacks()})
+        step.constants.update(large_constants(schedule, p))
     for p in plan.all_plans():
         for home, t in p.scratch.items():
             step.scratch[home] = schedule.new_buffer(t.shape, t.dtype)
@@ -224,5 +221,6 @@ def _flops(plan: Plan) -> int:
             count = e.params["region"].count
             rounds = ROUNDS if count is None else count
         inner = sum(_flops(p) for p in plan.inner.get(id(e), ()))
+        inner += CALLED if e.primitive.name == "call" else 0
         total += rounds * inner + (FUNCTION_FLOPS if e.primitive.name in FUNCTIONS else 1)
     return total

@@ -14,7 +14,6 @@ from ..ir import Program, Type, Var, type_of
 from ..tensor import Staged, Tensor
 from ..trace import Recorder, stage_region
 
-
 MOST_PLACES = 4096  # entries of a constant that stays inside a region
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir import Equation, Program, Type, Var
+from ..ir import Equation, Program, Type, Var, type_of
 from ..primitives.control import BRANCH, CALL, LOOP, NO_ENTRIES, RegionPrimitive
 from ..regions import Branches, Callee, Empty, Extends
 from .derive_loop import chosen, derive_loop, pick
+from .packing import packed, unpacked
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
 from .reach import reach
 
@@ -201,16 +202,12 @@ def _two_passes(
         slots = _slots([kept.stored])
         flags = chosen(joint.received, varying)
         extends = Extends(callee, tuple(range(n)), tuple(range(m)))
-        first = Callee(
-            f"{callee.name}+",
-            [*callee.types, *slots.types],
-            kept.first(slots, slots.places[0]),
-            extends=extends,
-        )
+        ahead = packed(kept.first(slots, slots.places[0]), m)
+        back = unpacked(kept.second(slots, slots.places[0], flags, flags), n, len(slots.types))
+        kinds = [type_of(a) for a in ahead.outputs[m:]]
+        first = Callee(f"{callee.name}+", [*callee.types, *kinds], ahead, extends=extends)
         types = [strong(v.type) for v in pick(program.inputs, flags)]
-        second = Callee(
-            f"{callee.name}ᵀ", types, kept.second(slots, slots.places[0], flags, flags), flags=flags
-        )
+        second = Callee(f"{callee.name}ᵀ", types, back, flags=flags)
         found = callee.derivatives[key] = (first, second)
     return found
 

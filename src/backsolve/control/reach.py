@@ -38,16 +38,21 @@ def reach_region(name: str, region: Any, varying: Sequence[bool]) -> list[bool]:
         each = [reach(p, varying[1:]) for p in region.branches]
         found = [any(flags) for flags in zip(*each, strict=True)]
     elif isinstance(region, Callee):
-        known = region.program is not None and not region.is_recursive and region.own is None
-        found = (
-            reach(region.program, varying)  # type: ignore[arg-type]
-            if known
-            else [any(varying)] * len(types)
-        )
+        found = _reach_call(region, tuple(varying))
     else:
         assert isinstance(region, Empty | Length), name
         found = [False]
     return [flag and t.dtype.kind in "fc" for flag, t in zip(found, types, strict=True)]
+
+
+def _reach_call(callee: Callee, varying: tuple[bool, ...]) -> list[bool]:
+    if callee.program is None or callee.is_recursive or callee.own is not None:
+        return [any(varying)] * len(callee.types)
+    key = ("reach", varying)  # asked for at each of many calls
+    if key not in callee.derivatives:
+        callee.derivatives[key] = reach(callee.program, varying)
+    found: list[bool] = callee.derivatives[key]
+    return found
 
 
 def carried_that_vary(loop: Loop, carried: Any, fixed: Any, entries: Any) -> list[bool]:

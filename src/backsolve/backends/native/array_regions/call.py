@@ -56,6 +56,7 @@ class Called:
         assert self.region is not None
         if not self.callee.is_recursive:
             function = emit_function(module, self.name, self.region.schedule)
+            function.attributes.add("noinline")  # it is called from many places
             function.linkage = "internal"
             return function
         function = ir.Function(module, FUNCTION, self.name)

@@ -27,6 +27,7 @@ from . import bind as bind
 from . import stacks as stacks
 from .calls import Unfinished
 from .calls import call as call
+from .calls import is_in_recursion as is_in_recursion
 from .pieces import budget
 from .regions import Form, Region, cast_to, join, outer_recorder, settle, type_of_leaf, widens
 

@@ -88,6 +88,11 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return found.form.filled(results)
 
 
+def is_in_recursion() -> bool:
+    """Whether a function that may call itself is being recorded."""
+    return bool(_open.functions)
+
+
 def _unrolled(f: Callable[..., Any], key: Any, args: Any, kwargs: Any) -> Any:
     """The outermost call stands in its caller's Program."""
     _open.functions.append(key)

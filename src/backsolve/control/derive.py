@@ -10,8 +10,8 @@ from ..ir import Equation, Program, Type, Var, type_of
 from ..primitives.control import BRANCH, CALL, LOOP, NO_ENTRIES, RegionPrimitive
 from ..regions import Branches, Callee, Empty, Extends
 from .derive_loop import chosen, derive_loop, pick
-from .packing import packed, unpacked
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
+from .packing import packed, unpacked
 from .reach import reach
 
 Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]], tuple[Any, ...]]]

@@ -19,9 +19,7 @@ def _groups(variables: Sequence[Var]) -> list[list[Var]]:
     for v in variables:
         found.setdefault(v if v.type.is_stack else v.dtype, []).append(v)
     return [
-        g if len(g) > FEW else [v]
-        for g in found.values()
-        for v in (g[:1] if len(g) > FEW else g)
+        g if len(g) > FEW else [v] for g in found.values() for v in (g[:1] if len(g) > FEW else g)
     ]
 
 

@@ -23,6 +23,7 @@ from .places import ABSENT, NOTHING, Form, Variable, is_traced
 from .staging import Again, Opened, mismatch, until_known
 
 UNROLLED = 8  # rounds that run in Python before a loop with a known count is staged
+IN_RECURSION = 4  # the same inside a recursive function, of which there is one for each size
 PATIENCE = 10_000  # rounds that may run in Python where a loop cannot be staged
 
 
@@ -186,7 +187,7 @@ def _traced_values(
     """Traced values that make a loop worth staging: its length, what it runs over, or what it reads."""
     if is_traced(found.length):
         return [found.length]
-    if found.length <= UNROLLED:
+    if found.length <= (IN_RECURSION if control.is_in_recursion() else UNROLLED):
         return []
     cells = dict(zip(body.__code__.co_freevars, body.__closure__ or (), strict=True))
     names = {*reads, *state, *held} & cells.keys()

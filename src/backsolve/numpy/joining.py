@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
+from ..tensor import Staged
 from ._register import array, function, integers, ndim_of, one_axis, shape_of, size_of
 from .elementwise import astype
 from .indexing import getitem, take
@@ -137,7 +138,12 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     if axis is None:
         a, axis = ravel(a), 0
     axis = one_axis(axis, ndim_of(a))
-    return take(a, np.delete(np.arange(shape_of(a)[axis]), obj), axis=axis)
+    n = shape_of(a)[axis]
+    if isinstance(obj, Staged) and obj.dtype.kind in "iu" and obj.shape == ():
+        left = np.arange(n - 1)  # all places from the one that goes move up
+        place = np.where(obj < 0, obj + n, obj)
+        return take(a, left + (left >= place), axis=axis)
+    return take(a, np.delete(np.arange(n), obj), axis=axis)
 
 
 @function

@@ -15,6 +15,7 @@ from ..operators import Custom
 from ..primitive import FUNCTIONS, P, hooks, wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
+from ..trace import stage_call
 from .forward import forward_substitute
 from .reverse import back_substitute
 
@@ -37,7 +38,7 @@ def checkpoint(f: Callable[..., Any], memory: int | None = None) -> Callable[...
         if any(isinstance(x, Staged) for x in leaves):
             staged = FUNCTIONS.get("checkpoint_staged")
             users = hooks.users(f)
-            if staged is None:
+            if staged is None or hooks.stage is not stage_call:  # bs.source writes it out
                 return users(*args, **kwargs)
             return staged(users, memory, args, kwargs)
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]

@@ -8,9 +8,7 @@ import numpy as np
 
 import backsolve as bs
 
-from .base import Function, eager
-
-jit = eager  # until recursive functions are staged: `jit = bs.jit`
+from .base import Function
 
 
 def determinant(A: Any) -> Any:
@@ -30,8 +28,8 @@ def prepare(message: dict[str, Any]) -> tuple[np.ndarray]:
 
 
 functions = {
-    "primal": Function(jit(determinant)),
-    "gradient": Function(jit(bs.grad(determinant)), lambda g: g.ravel().tolist()),
+    "primal": Function(bs.jit(determinant)),
+    "gradient": Function(bs.jit(bs.grad(determinant)), lambda g: g.ravel().tolist()),
 }
 derivative = ("gradient",)
 sizes = {"small": {"ell": 5}, "middle": {"ell": 9}, "large": {"ell": 11}}

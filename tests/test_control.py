@@ -293,3 +293,14 @@ def test_a_budget_is_kept_to():
         return f.stats()["specialisations"][0]["arena_bytes"]
 
     assert stored(1000) < stored(10**6) / 2
+
+
+def test_indices_are_looked_at_unless_one_says_otherwise():
+    def total(x, n):
+        return bs.while_loop(lambda s: s[1] < n, lambda s: (s[0] + x[s[1]], s[1] + 1), (0.0, 0))[0]
+
+    x = np.arange(6.0)
+    assert bs.jit(total)(x[:5], 5) == bs.jit(total, unsafe=True)(x[:5], 5) == 10.0
+    with pytest.raises(IndexError, match=r"test_control.py"):
+        bs.jit(total)(x[:5], 6)
+    bs.jit(total, unsafe=True)(x[:5], 6)  # reads the entry behind

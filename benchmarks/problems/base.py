@@ -25,8 +25,3 @@ def plain(result: Any) -> Any:
 class Function:
     run: Callable[..., Any]
     answer: Callable[[Any], Any] = plain
-
-
-def eager(f: Callable[..., Any], static_argnums: Any = ()) -> Callable[..., Any]:
-    """In the place of `bs.jit`, where a problem's loops cannot be compiled yet."""
-    return f

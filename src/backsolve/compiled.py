@@ -40,7 +40,7 @@ class Specialised:
     native: Native | None
     reason: str = ""  # why there is no native code
     donated: tuple[int, ...] = ()  # leaves whose memory results may take
-    fastmath: bool = False
+    freedoms: tuple[bool, bool] = (False, False)  # fastmath, unsafe
     has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
     derivatives: dict[str, Specialised] = field(default_factory=dict)
 
@@ -81,6 +81,7 @@ class Jitted:
         backend: str,
         donate: int | Sequence[int] = (),
         fastmath: bool = False,
+        unsafe: bool = False,
     ):
         functools.update_wrapper(self, f)
         self._f = f
@@ -90,7 +91,7 @@ class Jitted:
             raise ValueError(
                 f"an argument is static or donated, not both: {sorted(self._static & self._donate)}"
             )
-        self._backend, self._fastmath = backend, fastmath
+        self._backend, self._freedoms = backend, (fastmath, unsafe)
         self._known: dict[Any, Specialised | None] = {}
         self._lock = threading.Lock()
         self._fast: Callable[..., Any] | None = None  # the entry of the latest flat specialisation
@@ -209,7 +210,7 @@ class Jitted:
             self._hits += 1
             return found  # type: ignore[return-value]
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
-        made = _build(rewritten(self._f), rebuild, key[1], self._backend, donated(), self._fastmath)
+        made = _build(rewritten(self._f), rebuild, key[1], self._backend, donated(), self._freedoms)
         if made is not None:
             with self._lock:
                 made = self._known.setdefault(key, made)
@@ -288,6 +289,7 @@ def jit(
     donate: int | Sequence[int] = (),
     backend: str = "native",
     fastmath: bool = False,
+    unsafe: bool = False,
 ) -> Any:
     """Compile a function on its first call with each set of types; as a decorator or a call.
 
@@ -300,6 +302,7 @@ def jit(
     holds. If a run fails half-way, donated arrays may hold anything.
 
     With `fastmath`, arithmetic may be reordered and NaN, infinities and the sign of zero are not kept up.
+    With `unsafe`, indices are not looked at: one that is out of range reads or writes foreign memory.
 
     >>> import numpy as np, backsolve as bs
     >>> @bs.jit
@@ -311,8 +314,8 @@ def jit(
     if backend not in ("native", "numpy"):
         raise ValueError(f'backend must be "native" or "numpy", got {backend!r}')
     if f is None:
-        return lambda g: Jitted(g, static_argnums, backend, donate, fastmath)
-    return Jitted(f, static_argnums, backend, donate, fastmath)
+        return lambda g: Jitted(g, static_argnums, backend, donate, fastmath, unsafe)
+    return Jitted(f, static_argnums, backend, donate, fastmath, unsafe)
 
 
 def _places(what: str, given: Any) -> set[int]:
@@ -352,7 +355,7 @@ def _build(
     types: Sequence[Type],
     backend: str,
     donated: tuple[int, ...] = (),
-    fastmath: bool = False,
+    freedoms: tuple[bool, bool] = (False, False),
 ) -> Specialised | None:
     structures: list[tree.Structure] = []
     recorders: list[Any] = []
@@ -379,11 +382,12 @@ def _build(
     native, reason = None, 'backend="numpy"'
     if backend == "native":
         try:
-            native, reason = compile_program(rewrite_for_machines(program), donated, fastmath), ""
+            machine = rewrite_for_machines(program)
+            native, reason = compile_program(machine, donated, *freedoms), ""
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
     own = any(x.has_own_derivative for x in recorders)
-    return Specialised(shown, program, structures[0], native, reason, donated, fastmath, own)
+    return Specialised(shown, program, structures[0], native, reason, donated, freedoms, own)
 
 
 def _varies(c: Tensor, start: int) -> bool:
@@ -457,7 +461,7 @@ def _compiled_pull(special: Specialised, places: tuple[int, ...]) -> Specialised
 
             return list(vjp(restricted, *[xs[k] for k in places])[1](cts))
 
-        made = _build(body, pull, [*inputs, *adjoints], "native", fastmath=special.fastmath)
+        made = _build(body, pull, [*inputs, *adjoints], "native", freedoms=special.freedoms)
         assert made is not None
         special.derivatives[key] = made
     return special.derivatives[key]

@@ -39,14 +39,14 @@ class Native:
 
 
 def compile_program(
-    program: Program, donated: Sequence[int] = (), fastmath: bool = False
+    program: Program, donated: Sequence[int] = (), fastmath: bool = False, unsafe: bool = False
 ) -> Native:
     """Raises schedule.Unsupported if an equation has no native form.
 
     Outputs may take the memory of the inputs at `donated`: they are then those very objects.
     """
     started = time.perf_counter()
-    emitted = _emit_program(program, donated, fastmath)
+    emitted = _emit_program(program, donated, fastmath, unsafe)
     schedule, frame = emitted.schedule, emitted.frame
     engine, origin = build.load(str(emitted.module))
     keep = [frame, engine]
@@ -67,7 +67,7 @@ def compile_program(
         "releases_gil": frame.releases_gil,
         "equations": len(program.equations),
     }
-    again = lambda: _emit_program(program, donated, fastmath)
+    again = lambda: _emit_program(program, donated, fastmath, unsafe)
     stages = {
         "steps": lambda: describe(again().schedule),
         "llvm": lambda: build.llvm(str(again().module)),
@@ -84,8 +84,10 @@ class _Emitted:
     table: Table | None  # for the fast entry, if there is one
 
 
-def _emit_program(program: Program, donated: Sequence[int], fastmath: bool) -> _Emitted:
-    schedule = Schedule(program)
+def _emit_program(
+    program: Program, donated: Sequence[int], fastmath: bool, unsafe: bool
+) -> _Emitted:
+    schedule = Schedule(program, unsafe=unsafe)
     donors = donate(schedule, donated)
     schedule.steps = with_sweeps(schedule.steps)
     rooms = [x.room for x in schedule.steps if isinstance(x, Sweep)]

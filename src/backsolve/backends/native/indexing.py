@@ -194,7 +194,7 @@ def _place(schedule: Schedule, view: View, atoms: Any, indices: Any, domain: Sha
         low, high = schedule.range_of(i)
         inside = -size <= low and high < size
         message = f"an index is out of bounds for axis {k} with size {size}"
-        code = None if inside else schedule.fail(IndexError, message)
+        code = None if inside else schedule.fail(IndexError, message, may_go=True) or None
         axes.append(Axis(atom, size, view.strides[k], low < 0, code))
     return Place(first.broadcast(domain), axes)
 

@@ -63,7 +63,7 @@ def _types(program: Program) -> list[Type]:
 
 
 class Schedule:
-    def __init__(self, program: Program, inside: Inside | None = None):
+    def __init__(self, program: Program, inside: Inside | None = None, unsafe: bool = False):
         self.program = program
         self.inside = inside  # what a region knows of its surroundings
         self.root: Schedule = inside.root if inside is not None else self
@@ -76,7 +76,7 @@ class Schedule:
         self.arena: list[Buffer] = []
         self.outputs: list[Buffer] = []
         self.constants: list[tuple[Buffer, Any]] = []
-        self.failures: Failures = Failures() if inside is None else self.root.failures
+        self.failures: Failures = Failures(unsafe) if inside is None else self.root.failures
         self.stacks: Stacks = Stacks() if inside is None else self.root.stacks
         self.sites: list[int] = []  # places of this region that make stacks
         self.callees: dict[Any, Any] = {} if inside is None else self.root.callees
@@ -106,9 +106,12 @@ class Schedule:
             self._lower(e)
         self._outputs()
 
-    def fail(self, kind: type[Exception], message: str) -> int:
-        """The code with which a step makes the program raise this exception."""
-        return self.failures.code(kind, message)
+    def fail(self, kind: type[Exception], message: str, may_go: bool = False) -> int:
+        """The code with which a step makes the program raise this exception.
+
+        0 for a check that `may_go`, if nobody wants it.
+        """
+        return 0 if may_go and self.failures.unsafe else self.failures.code(kind, message)
 
     def unsupported(self, what: str) -> Exception:
         return Unsupported(what)

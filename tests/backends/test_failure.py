@@ -18,8 +18,8 @@ from backsolve.backends.native.failure import CODE, FINE, fail_if
 class Failing(native.Schedule):
     """Two exceptions that any step may raise: codes 1 and 2."""
 
-    def __init__(self, program):
-        super().__init__(program)
+    def __init__(self, program, **options):
+        super().__init__(program, **options)
         assert self.fail(IndexError, "the first number is 13") == 1
         assert self.fail(KeyError, "the first number is «14»") == 2
         assert self.fail(IndexError, "the first number is 13") == 1

@@ -408,3 +408,189 @@ class TestErrors:
         f = bs.jit(lambda A, at: bs.loops("Y[i] = A[at[i]]", A=A, at=at))
         with pytest.raises(IndexError):
             f(np.ones(3), np.array([0, 7]))
+
+
+def matrix_product(A, B):
+    Y = np.zeros((A.shape[0], B.shape[1]))
+    for i in range(A.shape[0]):
+        for j in range(B.shape[1]):
+            for k in range(A.shape[1]):
+                Y[i, j] += A[i, k] * B[k, j]
+    return Y
+
+
+def inner_products(A, B):
+    Y = np.zeros((A.shape[0], B.shape[1]))
+    for i in range(A.shape[0]):
+        for j in range(B.shape[1]):
+            s = 0.0
+            for k in range(A.shape[1]):
+                s += A[i, k] * B[k, j]
+            Y[i, j] = s
+    return Y
+
+
+def batched_product(A, B):
+    Y = np.zeros((A.shape[0], A.shape[1], B.shape[1]))
+    for h in range(A.shape[0]):
+        for i in range(A.shape[1]):
+            for j in range(B.shape[1]):
+                for k in range(A.shape[2]):
+                    Y[h, i, j] += A[h, i, k] * B[h, j, k]
+    return Y
+
+
+def convolution(A, w):
+    Y = np.zeros(A.shape[0] - w.shape[0] + 1)
+    for i in range(A.shape[0] - w.shape[0] + 1):
+        for r in range(w.shape[0]):
+            Y[i] += A[i + r] * w[r]
+    return Y
+
+
+def differences(A):
+    Y = np.zeros(A.shape[0] // 2)
+    for i in range(A.shape[0] // 2):
+        Y[i] = A[2 * i] - A[2 * i + 1]
+    return Y
+
+
+def embedding(E, at):
+    Y = np.zeros((at.shape[0], E.shape[1]))
+    for i in range(at.shape[0]):
+        for j in range(E.shape[1]):
+            Y[i, j] = E[at[i], j]
+    return Y
+
+
+def pooling(A):
+    Y = np.zeros((A.shape[0] // 2, A.shape[1] // 2))
+    for i in range(A.shape[0] // 2):
+        for j in range(A.shape[1] // 2):
+            m = -np.inf
+            for r in range(2):
+                for s in range(2):
+                    m = max(m, A[2 * i + r, 2 * j + s])
+            Y[i, j] = m
+    return Y
+
+
+def smallest(X):
+    Y = np.zeros(X.shape[0])
+    for i in range(X.shape[0]):
+        m = X[i, 0]
+        for j in range(X.shape[1]):
+            m = min(m, X[i, j])
+        Y[i] = m
+    return Y
+
+
+def softmax(X):
+    Y = np.zeros(X.shape)
+    for i in range(X.shape[0]):
+        top = X[i, 0]
+        for j in range(X.shape[1]):
+            top = max(top, X[i, j])
+        s = 0.0
+        for j in range(X.shape[1]):
+            s += np.exp(X[i, j] - top)
+        for j in range(X.shape[1]):
+            Y[i, j] = np.exp(X[i, j] - top) / s
+    return Y
+
+
+def histogram(x, at):
+    H = np.zeros(5)
+    for i in range(x.shape[0]):
+        H[at[i]] += x[i]
+    return H
+
+
+def product(x):
+    p = 1.0
+    for i in range(x.shape[0]):
+        p *= x[i]
+    return p
+
+
+def turned(P, w):
+    Y = np.zeros((P.shape[0], 2))
+    for i in range(P.shape[0]):
+        r = np.sqrt(P[i, 0] ** 2 + P[i, 1] ** 2 + w)
+        Y[i, 0] = np.cos(r) * P[i, 0] - np.sin(r) * P[i, 1]
+        Y[i, 1] = np.sin(r) * P[i, 0] + np.cos(r) * P[i, 1]
+    return Y
+
+
+# the loops, their arguments, the nest, the names of its arrays, sizes
+PAIRS = {
+    matrix_product: ((normal(21, 20), normal(20, 22)), "Y[i,j] += A[i,k] * B[k,j]", "A B", {}),
+    inner_products: ((normal(21, 20), normal(20, 22)), "Y[i,j] += A[i,k] * B[k,j]", "A B", {}),
+    batched_product: (
+        (normal(9, 21, 20), normal(9, 22, 20)), "Y[h,i,j] += A[h,i,k] * B[h,j,k]", "A B", {},
+    ),
+    convolution: ((normal(30), normal(4)), "Y[i] += A[i + r] * w[r]", "A w", {}),
+    differences: ((normal(20),), "Y[i] = A[2*i] - A[2*i + 1]", "A", {}),
+    embedding: (
+        (normal(11, 12), rng.integers(0, 11, 20)), "Y[i,j] = E[at[i],j]", "E at", {},
+    ),
+    pooling: ((normal(20, 22),), "Y[i,j] max= A[2*i + r,2*j + s]", "A", dict(r=2, s=2)),
+    smallest: ((normal(10, 12),), "Y[i] min= X[i,j]", "X", {}),
+    softmax: (
+        (normal(10, 12),),
+        "m[i] max= X[i,j]; s[i] += exp(X[i,j] - m[i]); Y[i,j] = exp(X[i,j] - m[i]) / s[i]", "X", {},
+    ),
+    histogram: ((normal(20), rng.integers(0, 5, 20)), "H[at[i]] += x[i]", "x at", dict(H=5)),
+    product: ((positive(20),), "p *= x[i]", "x", {}),
+    turned: (
+        (normal(20, 2), 1.5),
+        "r[i] = sqrt(P[i,0]**2 + P[i,1]**2 + w);"
+        "Y[i,k] = cos(r[i]) * P[i,k] + (2*k - 1) * sin(r[i]) * P[i,1 - k]",
+        "P w", dict(k=2),
+    ),
+}  # fmt: skip
+
+
+class TestPythonLoops:
+    """The same nests as Python's loops under jit: no loop is left, and products are products."""
+
+    @staticmethod
+    def both(f):
+        args, text, names, sizes = PAIRS[f]
+        nest = lambda *xs: bs.loops(text, sizes=sizes, **dict(zip(names.split(), xs, strict=True)))
+        return f, nest, args
+
+    @pytest.mark.parametrize("f", PAIRS, ids=lambda f: f.__name__)
+    def test_values_and_gradients(self, f):
+        f, nest, args = self.both(f)
+        np.testing.assert_allclose(bs.jit(f)(*args), nest(*args), rtol=1e-10)
+        total = lambda g: bs.jit(bs.grad(lambda *xs: np.sum(np.sin(g(*xs)))))
+        np.testing.assert_allclose(total(f)(*args), total(nest)(*args), rtol=1e-8, atol=1e-12)
+
+    @pytest.mark.parametrize("f", PAIRS, ids=lambda f: f.__name__)
+    def test_no_loop_is_left(self, f):
+        f, nest, args = self.both(f)
+        compiled = [bs.jit(g) for g in (f, nest)]
+        for g in compiled:
+            g(*args)
+            assert "loop" not in g.lower(*args).stages["steps"]
+        counts = [g.stats()["specialisations"][0]["products"] for g in compiled]
+        assert counts[0] == counts[1]
+
+    def test_a_product_is_one_step(self):
+        for f in (matrix_product, inner_products, batched_product):
+            f, nest, args = self.both(f)
+            steps = [bs.jit(g).lower(*args).stages["steps"] for g in (f, nest)]
+            assert steps[0] == steps[1]
+            assert steps[0].count("product") == len(steps[0].splitlines()) == 1
+
+    def test_the_first_of_equal_entries_gets_the_derivative_in_a_loop(self):
+        x = np.array([[1.0, *[3.0] * 11]] * 9)
+        expected = np.zeros_like(x)
+        expected[:, 1] = -1
+        np.testing.assert_array_equal(bs.jit(bs.grad(lambda x: np.sum(smallest(-x))))(x), expected)
+
+    def test_no_nan_is_the_largest_in_a_loop(self):
+        x = normal(10, 12)
+        x[2, 3] = x[4, 0] = np.nan
+        np.testing.assert_array_equal(bs.jit(smallest)(x), smallest(x))

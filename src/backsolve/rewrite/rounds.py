@@ -34,6 +34,7 @@ MOST = 1 << 23  # entries of a value that may stand for all rounds at once
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # Written differently, a sum of these runs on BLAS or in one pass: worth taking out of a loop.
 PRODUCTS = ("contract",)
+REDUCED = {"maximum": "max", "minimum": "min", "multiply": "prod"}
 
 
 def take_rounds_apart(program: Program) -> Program:
@@ -48,7 +49,7 @@ def take_rounds_apart(program: Program) -> Program:
         for e in program.equations:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
             region = e.params.get("region")
-            simple = apart(region) if isinstance(region, Loop) else None
+            simple = apart(region, True) if isinstance(region, Loop) else None
             if simple is not None:
                 values.update(zip(e.outputs, evaluate(simple, inputs), strict=True))
             elif e.primitive.holds_regions:
@@ -58,7 +59,7 @@ def take_rounds_apart(program: Program) -> Program:
         return [values[a] if type(a) is Var else a for a in program.outputs]
 
     if not any(
-        isinstance(e.params.get("region"), Loop) and apart(e.params["region"]) is not None
+        isinstance(e.params.get("region"), Loop) and apart(e.params["region"], True) is not None
         for e in program.equations
     ):
         return program
@@ -73,23 +74,28 @@ def _clean(program: Program) -> Program:
     return program if apart is program else rewrite(apart)
 
 
-_known: dict[int, tuple[Loop, Program | None]] = {}
+_known: dict[tuple[int, bool], tuple[Loop, Program | None]] = {}
 
 
-def apart(loop: Loop) -> Program | None:
-    """A Program with the inputs and outputs of the loop, with less in the loop, or None."""
-    found = _known.get(id(loop))
+def apart(loop: Loop, is_derived: bool = False) -> Program | None:
+    """A Program with the inputs and outputs of the loop, with less in the loop, or None.
+
+    `is_derived`: no derivative will be taken any more. Of equal entries the largest in a loop is the first, and
+    gets all of the derivative; in a reduction they share it.
+    """
+    key = id(loop), is_derived
+    found = _known.get(key)
     if found is None or found[0] is not loop:
         if len(_known) > 1000:
             _known.clear()
-        found = _known[id(loop)] = (loop, _apart(loop))
+        found = _known[key] = (loop, _apart(loop, is_derived))
     return found[1]
 
 
-def _apart(loop: Loop) -> Program | None:
+def _apart(loop: Loop, is_derived: bool) -> Program | None:
     if loop.count is None or loop.count < 1 or loop.counted or loop.goes_on is not None:
         return None
-    work = _Work(loop)
+    work = _Work(loop, is_derived)
     work.find_reads()
     work.find_writes()
     work.find_products()
@@ -111,7 +117,8 @@ class _Late:
 
 
 class _Work:
-    def __init__(self, loop: Loop):
+    def __init__(self, loop: Loop, is_derived: bool):
+        self.is_derived = is_derived
         self.loop, self.count = loop, int(loop.count)  # type: ignore[arg-type]
         self.body = loop.body
         self.k, *rest = self.body.inputs
@@ -278,6 +285,9 @@ class _Work:
         found: list[_Late] = []
         rest = self._rests_on([c]) - {c}
         chain: set[Var] = set()
+        compared: set[Var] = (
+            set()
+        )  # values on the way that a comparison of the chain's own reads, too
         while out is not c:
             e = self.makers.get(out) if type(out) is Var else None
             if e is None or out in chain:
@@ -288,18 +298,49 @@ class _Work:
                 return None
             out, made = late
             found.append(made)
+            if made.params.get("by") == "comparison":
+                compared.add(out)
             if any(type(p) is Var and (p in rest or p is c) for p in made.parts):
                 return None
-        if not found or not self._unread(c, chain):
+        if not found or not self._unread(c, chain, compared):
             return None
         kinds = {late.how for late in found}
-        if "set" in kinds and len(found) > 1:
+        if len(kinds) > 1 and kinds & {"set", "max", "min", "prod"}:
             return None  # of several writes the order would change
+        if kinds & {"max", "min"} and not self.is_derived:
+            return None
+        if "set" in kinds and not self._are_apart(found):
+            return None
         return found
 
-    def _unread(self, c: Var, chain: set[Var]) -> bool:
+    def _unread(self, c: Var, chain: set[Var], compared: set[Var]) -> bool:
         """Whether nothing but the chain of writes itself reads the array on its way."""
-        return all(self.uses[v] == 1 for v in (c, *chain))
+        return all(self.uses[v] == 1 + (v in compared) for v in (c, *chain))
+
+    def _are_apart(self, found: list[_Late]) -> bool:
+        """Whether no two writes meet: the same round's place in one axis, known places in another.
+
+        What only moves numbers is as well off in the loop: each write would be a pass over the array.
+        """
+        if len(found) == 1:
+            return True
+        if sum(e.primitive.elementwise for e in self.equations) < 2 * len(found):
+            return False
+        places = [late.parts[1:] for late in found]
+        if any(type_of(i).shape != () for at in places for i in at):
+            return False
+        (first, *others) = places
+        if any(len(at) != len(first) for at in others):
+            return False
+        same = [k for k in range(len(first)) if all(at[k] is first[k] for at in others)]
+        if not any((self._affine(first[k]) or (0, 0))[1] for k in same):
+            return False
+        constants = dict(self.body.constants)
+        rest = [
+            tuple(_whole_number(constants.get(i, i)) for k, i in enumerate(at) if k not in same)
+            for at in places
+        ]
+        return all(i >= 0 for at in rest for i in at) and len(set(rest)) == len(rest)
 
     def _step(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, _Late] | None:
         name = e.primitive.name
@@ -308,15 +349,19 @@ class _Work:
             if any(type(i) is Var and i in rest for i in indices):
                 return None
             return x, _Late("set", [v, *indices], {})
-        if name not in ("add", "subtract"):
+        if name == "where":
+            return self._better(e, c, rest)
+        if name not in ("add", "subtract", *REDUCED):
             return None
         a, b = e.inputs
-        if type(b) is Var and (b is c or b in rest) and name == "add":
+        if type(b) is Var and (b is c or b in rest) and name != "subtract":
             a, b = b, a
         if type(b) is Var and (b is c or b in rest):
             return None
         if type(a) is not Var or a.type != e.outputs[0].type:
             return None
+        if name in REDUCED:
+            return a, _Late(REDUCED[name], [b], {"by": name})
         maker = self.makers.get(b) if type(b) is Var else None
         sign = {"minus": name == "subtract"}
         if maker is not None and maker.primitive is P.scatter_add and self.uses[b] == 1:
@@ -324,12 +369,30 @@ class _Work:
             return a, _Late("add", [t, *indices], {**maker.params, **sign})
         return a, _Late("sum", [b], sign)
 
+    def _better(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, _Late] | None:
+        """where(x > y, x, y) with y on the chain: max(y, x) as Python means it, which no NaN replaces."""
+        mask, x, y = e.inputs
+        test = self.makers.get(mask) if type(mask) is Var else None
+        if test is None or self.uses[mask] != 1 or test.primitive.name not in ("greater", "less"):
+            return None
+        if type(y) is not Var or not (y is c or y in rest) or y.type != e.outputs[0].type:
+            return None
+        if type_of(x).shape != y.shape or type_of(x).dtype != y.dtype:
+            return None
+        a, b = test.inputs
+        if not ((a is x and b is y) or (a is y and b is x)):
+            return None
+        larger = (test.primitive.name == "greater") == (a is x)
+        return y, _Late("max" if larger else "min", [x], {"by": "comparison"})
+
     def find_products(self) -> None:
         """Sums over rounds stay in the loop unless they are sums of products, which BLAS does at once."""
         self.sums: dict[int, list[_Late]] = {}
         for i, parts in list(self.late.items()):
             new = []
             for late in parts:
+                if late.how in ("max", "min", "prod"):
+                    break
                 made = self._product(late) if late.how == "sum" else late
                 if made is None:
                     break
@@ -416,6 +479,9 @@ class _Work:
             del self.late[i]
             out: Any = self.carried[i]
             for late in reversed(parts):
+                if late.how in ("max", "min", "prod"):
+                    out = self._again(late, out)
+                    continue
                 if late.how == "add":
                     t, *indices = late.parts
                     term = self._emit(P.scatter_add, (t, *indices), {"shape": late.params["shape"]})
@@ -497,6 +563,14 @@ class _Work:
             return [*values, *[self._column(v, every[id(v)]) for v in made], results[-1]]
 
         return self._staged(run)
+
+    def _again(self, late: _Late, y: Any) -> Var:
+        """A reduction as it stood in the loop."""
+        (x,), by = late.parts, late.params["by"]
+        if by != "comparison":
+            return self._emit(getattr(P, by), (y, x), {})
+        test = P.greater if late.how == "max" else P.less
+        return self._emit(P.where, (self._emit(test, (x, y), {}), x, y), {})
 
     def _varies(self, v: Any) -> bool:
         return (
@@ -641,6 +715,9 @@ class _Work:
             if late.how == "set":
                 total = self._set(total, late, parts)
                 continue
+            if late.how in ("max", "min", "prod"):
+                total = _reduced(total, late, self._column(late.parts[0], parts[0]))
+                continue
             if late.how == "add":
                 term = self._added(late, parts)
             elif late.how == "contract":
@@ -704,3 +781,21 @@ class _Work:
         head = [v.type for v in (*self.carried, *self.fixed)]
         columns = [Type((self.count, *v.shape), v.dtype) for v in self.entries]
         return stage(run, [*head, *columns])[0]
+
+
+def _reduced(start: Any, late: _Late, column: Any) -> Any:
+    """The largest, the smallest or the product of a start and a sequence."""
+    if late.params["by"] == "comparison" and column.dtype.kind == "f":
+        worst = column.dtype.type(-np.inf if late.how == "max" else np.inf)
+        column = np.where(np.isnan(column), worst, column)
+    best = getattr(P, late.how)(column, axis=(0,), keepdims=False)
+    if late.params["by"] != "comparison":
+        return getattr(np, late.params["by"])(start, best)
+    return np.where(best > start if late.how == "max" else best < start, best, start)
+
+
+def _whole_number(a: Any) -> int:
+    """A known index; −1 for one that is not."""
+    value = getattr(a, "_v", a)
+    known = type(value) is int or isinstance(value, np.ndarray | np.integer)
+    return int(value) if known and np.ndim(value) == 0 else -1

@@ -13,8 +13,10 @@ import numpy as np
 
 from ..ir import Equation, Program, Type, Var, type_of
 from ..primitive import P
-from . import contractions, parts, shapes
+from . import contractions, parts, places, shapes
 from .engine import Rule, Walk, instead, is_real, scalar
+
+SUMS = ("sum", "contract", "scatter_add")
 
 
 def simplify(program: Program) -> Program:
@@ -128,6 +130,10 @@ def _add(w: Walk, e: Equation) -> Any:
     a, b = e.inputs
     for x, y in ((a, b), (b, a)):
         if _is_neutral(w, y, e, minus=True) and type_of(x) == e.outputs[0].type:
+            return x
+    for x, y in ((a, b), (b, a)):
+        # A sum starts at zero anyway.
+        if w.is_number(y, 0) and w.producer(x, *SUMS) and type_of(x) == e.outputs[0].type:
             return x
     for x, y in ((a, b), (b, a)):
         minus = _minus(w, y, e)
@@ -304,29 +310,8 @@ def _accumulate(w: Walk, e: Equation) -> Any:
     return None
 
 
-def _gather(w: Walk, e: Equation) -> Any:
-    """All places of an axis in order are a slice of it."""
-    x, *indices = e.inputs
-    if len(indices) != 1 or type(x) is not Var:
-        return None
-    values = w.arrays.get(indices[0])
-    if values is None or values.ndim != 1 or values.size < 2 or values.size > x.shape[0]:
-        return None
-    start, stop = int(values[0]), int(values[-1]) + 1
-    if (
-        start < 0
-        or stop - start != values.size
-        or not np.array_equal(values, np.arange(start, stop))
-    ):
-        return None
-    if values.size == x.shape[0]:
-        return x
-    return instead(e, P.slice, x, spec=((start, stop, None),))
-
-
 RULES: dict[str, list[Rule]] = {
-    "gather": [_gather],
-    "scatter_set": [_accumulate],
+    "scatter_set": [_accumulate, *places.RULES["scatter_set"]],
     "alias": [_pass_through],
     "cast": [_pass_through, _cast],
     "cast_discrete": [_pass_through, _cast],
@@ -347,6 +332,8 @@ RULES: dict[str, list[Rule]] = {
     "logical_not": [_logical_not],
     "exp": [_sigmoid],
     "slice_update": [parts.OVERWRITTEN],
+    "gather": places.RULES["gather"],
+    "scatter_add": places.RULES["scatter_add"],
     **shapes.RULES,
     **contractions.RULES,
     "permute": [*shapes.RULES["permute"], contractions.PERMUTED],

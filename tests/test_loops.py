@@ -97,6 +97,10 @@ NESTS = {
         dict(X=normal(2, 2, 6, 5), W=normal(3, 2, 3, 2)), {}, {},
         dict(n=2, o=3, c=2, i=2, j=4, r=3, s=2), dict(Y=(2, 3, 2, 4)),
     ),
+    "many channels": (
+        "Y[o,i] += X[c,i + r] * W[o,c,r]",
+        dict(X=normal(2, 7), W=normal(5, 2, 3)), {}, {}, dict(o=5, i=5, c=2, r=3), dict(Y=(5, 5)),
+    ),
     "transposed convolution": (
         "Y[i + r] += A[i] * w[r]", dict(A=normal(4), w=normal(3)), {}, {}, dict(i=4, r=3), dict(Y=(6,)),
     ),

@@ -31,6 +31,8 @@ from .values import (
 
 # Windows of so many entries are walked one by one: each is a slice, and nothing is copied.
 _MOST_OFFSETS = 64
+# Windows are copied side by side if the loops around them do so many times more, up to so many entries.
+_FEWER, _MOST_COPIED = 4, 1 << 24
 
 
 def run(s: Statement, names: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
@@ -77,7 +79,11 @@ class _Nest(Target):
                     )
 
     def offsets(self) -> list[str]:
-        """Letters to walk one by one, so that every window is a slice: all but the longest of each index."""
+        """Letters to walk one by one, so that every window is a slice: all but the longest of each index.
+
+        None, if all windows side by side are still much less than the whole iteration space, as where many
+        channels look at each: then they are written out, for one product.
+        """
         found: dict[str, None] = {}
         s = self.statement
         references = [
@@ -85,14 +91,27 @@ class _Nest(Target):
             for n in ast.walk(s.term)
             if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
         ]
-        for at, shape in [*references, (s.at, self.shape)]:
-            for e, n in zip(at, shape, strict=True):
-                index = affine(e, self.names, {})
-                if index is None or len(index.factors) < 2 or self.as_blocks(index, n) is not None:
-                    continue
+        written = dict.fromkeys(self._overlapping(s.at, self.shape))
+        largest = 0
+        for at, shape in references:
+            overlapping = self._overlapping(at, shape)
+            found.update(dict.fromkeys(overlapping))
+            if overlapping:
+                letters = {n.id for e in at for n in ast.walk(e) if isinstance(n, ast.Name)}
+                largest = max(largest, prod(self.sizes.get(c, 1) for c in letters))
+        whole = prod(self.sizes.values())
+        if not written and _FEWER * largest <= whole and largest <= _MOST_COPIED:
+            return []
+        return list({**found, **written})
+
+    def _overlapping(self, at: Sequence[ast.expr], shape: Sequence[int]) -> list[str]:
+        found: list[str] = []
+        for e, n in zip(at, shape, strict=True):
+            index = affine(e, self.names, {})
+            if index is not None and len(index.factors) > 1 and self.as_blocks(index, n) is None:
                 longest = max(index.factors, key=lambda c: self.sizes[c])
-                found.update((c, None) for c in index.factors if c != longest)
-        return list(found)
+                found += [c for c in index.factors if c != longest]
+        return found
 
     # ---- the right side
 

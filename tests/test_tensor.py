@@ -64,7 +64,8 @@ def test_truth() -> None:
     with pytest.raises(ValueError, match="ambiguous"):
         bool(leaf([1.0, 2.0]))
     with pytest.raises(TypeError, match=r"np\.where"):
-        bs.vmap(lambda x: x if x > 0 else -x)(np.ones(2))
+        bs.vmap(operator.truth)(np.ones(2))
+    assert list(bs.vmap(lambda x: x if x > 0 else -x)(np.array([1.0, -2.0]))) == [1.0, 2.0]
 
 
 def test_contains() -> None:

@@ -92,7 +92,7 @@ def test_gradients_of_loops():
         assert check_compiled(bs.grad(f), args, ulps=1000)
         assert check_compiled(bs.hessian(f), args, ulps=1e5)
         steps = bs.jit(bs.grad(f)).lower(*args).stages["steps"]
-        assert "[6, 5]" not in steps  # no pass over the whole for a part
+        assert steps.count("[6, 5]") <= 1  # no pass over the whole for a part, one for all parts
         assert steps.count("zero") <= 1
 
 

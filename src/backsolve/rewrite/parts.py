@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Shape, Var
+from ..ir import Equation, Shape, Var, type_of
 from ..operators.slice import key_of
 from ..primitive import P
 from .engine import Rule, Walk, instead, raw
@@ -22,7 +22,7 @@ MOST = 64  # parts
 
 def _masked(w: Walk, e: Equation) -> Any:
     mask, a, other = e.inputs
-    if not w.is_number(other, 0) or type(mask) is not Var or e.outputs[0].type != a.type:
+    if not w.is_number(other, 0) or type(mask) is not Var or e.outputs[0].type != type_of(a):
         return None
     found = next((raw(c) for v, c in w.program.constants if v is mask), None)
     if found is None:

@@ -99,12 +99,10 @@ def _apart(loop: Loop, is_derived: bool) -> Program | None:
     work.find_reads()
     work.find_writes()
     work.find_products()
-    if not work.has_found and not work.is_parallel():
-        return None
     if work.is_parallel():
         work.find_sums()
         return work.without_loop()
-    return work.with_loop() if work.has_found else None
+    return work.with_loop()
 
 
 @dataclass

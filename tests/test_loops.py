@@ -531,7 +531,7 @@ PAIRS = {
     matrix_product: ((normal(21, 20), normal(20, 22)), "Y[i,j] += A[i,k] * B[k,j]", "A B", {}),
     inner_products: ((normal(21, 20), normal(20, 22)), "Y[i,j] += A[i,k] * B[k,j]", "A B", {}),
     batched_product: (
-        (normal(9, 21, 20), normal(9, 22, 20)), "Y[h,i,j] += A[h,i,k] * B[h,j,k]", "A B", {},
+        (normal(3, 21, 20), normal(3, 22, 20)), "Y[h,i,j] += A[h,i,k] * B[h,j,k]", "A B", {},
     ),
     convolution: ((normal(30), normal(4)), "Y[i] += A[i + r] * w[r]", "A w", {}),
     differences: ((normal(20),), "Y[i] = A[2*i] - A[2*i + 1]", "A", {}),
@@ -598,3 +598,18 @@ class TestPythonLoops:
         x = normal(10, 12)
         x[2, 3] = x[4, 0] = np.nan
         np.testing.assert_array_equal(bs.jit(smallest)(x), smallest(x))
+
+    def test_a_short_loop_around_loops_is_no_copy_of_them(self):
+        A, B = normal(3, 21, 20), normal(3, 22, 20)
+        assert bs.jit(batched_product).lower(A, B).stages["steps"].count("product") == 1
+
+        def rotated(P, R):  # a nest of few rounds is straight code in the loop around it
+            Y = np.zeros(P.shape)
+            for n in range(P.shape[0]):
+                for i in range(3):
+                    for j in range(3):
+                        Y[n, i] += R[i, j] * P[n, j]
+            return Y
+
+        P, R = normal(20, 3), normal(3, 3)
+        np.testing.assert_allclose(bs.jit(rotated)(P, R), P @ R.T)

@@ -7,6 +7,7 @@ whatever its length. If its body does what cannot be staged, it runs in Python a
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -24,6 +25,7 @@ from .staging import Again, Opened, mismatch, until_known
 
 UNROLLED = 8  # rounds that run in Python before a loop with a known count is staged
 IN_RECURSION = 4  # the same inside a recursive function, of which there is one for each size
+UNROLLED_NEST = 64  # rounds of all loops of a nest together, up to which it runs in Python
 PATIENCE = 10_000  # rounds that may run in Python where a loop cannot be staged
 
 
@@ -105,17 +107,51 @@ def for_(
     if found is None or not traced:
         if found is not None and is_traced(found.length):
             refuse_try(in_try, "`for`")
+        met, _nest.rounds = _nest.rounds, 0
         _run(iter(sequence), body, flags, sequence, (state, held, scratch, in_try))
+        known = 1 if found is None or is_traced(found.length) else found.length
+        _nest.rounds = met + max(_nest.rounds, known)
         return
     region = Opened("this loop", [body], state, held, scratch)
+    short = _is_short(found)
+    before = _nest.way
+    decides = short and before is None
     try:
-        until_known(region, functools.partial(_stage_for, region, found, flags, body, traced))
+        _nest.way = "staged" if short else None
+        stage = functools.partial(_stage_for, region, found, flags, body, traced, decides)
+        until_known(region, stage)
     except Unfinished:
         raise
-    except Exception:  # of any kind: who needs the numbers finds types instead
+    except Exception as error:  # of any kind: who needs the numbers finds types instead
         if is_traced(found.length) or len(found) > PATIENCE:
             raise
+        _nest.way = "python" if isinstance(error, _Small) else before
         _run(iter(found), body, flags, None, (state, held, scratch, in_try))
+    finally:
+        _nest.way = before
+
+
+class _Nest(threading.local):
+    """Short loops around loops: how they are to run, and how many rounds those met so far have."""
+
+    way: str | None = None  # "staged" or "python", as the outermost of them decided
+    rounds = 0
+
+
+_nest = _Nest()
+
+
+class _Small(Exception):  # noqa: N818  (no mistake: it only says how to go on)
+    """A nest of so few rounds is better off as straight code."""
+
+
+def _is_short(found: Indexable) -> bool:
+    most = IN_RECURSION if control.is_in_recursion() else UNROLLED
+    return not is_traced(found.length) and found.length <= most
+
+
+def _holds_loops(body: Any) -> bool:
+    return not {"for_", "while_"}.isdisjoint(body.__code__.co_names)
 
 
 def _run(items: Any, body: Any, flags: Sequence[Variable], sequence: Any, shared: Any) -> None:
@@ -187,7 +223,7 @@ def _traced_values(
     """Traced values that make a loop worth staging: its length, what it runs over, or what it reads."""
     if is_traced(found.length):
         return [found.length]
-    if found.length <= (IN_RECURSION if control.is_in_recursion() else UNROLLED):
+    if _is_short(found) and (_nest.way == "python" or not _holds_loops(body)):
         return []
     cells = dict(zip(body.__code__.co_freevars, body.__closure__ or (), strict=True))
     names = {*reads, *state, *held} & cells.keys()
@@ -200,12 +236,20 @@ def _stage_for(
     flags: Sequence[Variable],
     body: Any,
     reads: Sequence[Any] = (),
+    decides: bool = False,
 ) -> None:
     run = _Round(region, body, at_least_once=not is_traced(found.length) and found.length > 0)
     direct = isinstance(found, Range) and not is_traced(found.step) and found.step == 1
 
+    rounds = 1
+
     def once(k: Any, numbers: Any) -> Any:
-        return run.once(numbers, k if direct else found.at(k))
+        nonlocal rounds
+        before, _nest.rounds = _nest.rounds, 0
+        try:
+            return run.once(numbers, k if direct else found.at(k))
+        finally:
+            rounds, _nest.rounds = max(1, _nest.rounds), before
 
     def goes_on(numbers: Any) -> Any:
         region.put(numbers, run.forms)
@@ -213,7 +257,13 @@ def _stage_for(
 
     start, stop = (found.start, found.stop) if direct else (0, found.length)  # type: ignore[attr-defined]
     asked = goes_on if flags else None
-    run.finish(control.fori_loop(start, stop, once, run.start, asked, reads))
+    results = control.fori_loop(start, stop, once, run.start, asked, reads)
+    if not is_traced(found.length):
+        rounds *= found.length
+        if decides and rounds <= UNROLLED_NEST:
+            raise _Small
+        _nest.rounds += rounds
+    run.finish(results)
 
 
 class _Round:

@@ -4,7 +4,8 @@ For a loop with a known number of rounds:
 
 - `x[k]` of a fixed array is an entry of a sequence;
 - `y[…] = v` and `y[…] += v` into a carried array that the rounds do not otherwise look at, and sums of
-  products, are done behind the loop, for all rounds at once, with what is written made as a sequence;
+  products, are done behind the loop, for all rounds at once, with what is written made as a sequence; so are
+  products of numbers, and the largest and the smallest of them;
 - products that rest on no carried value run ahead of it, products that only go out run behind it;
 - if nothing is carried any more there is no loop: its body runs on whole sequences, as `vmap` would run it.
 
@@ -14,9 +15,7 @@ what is one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,7 @@ from ..regions import Loop
 from ..trace import evaluate, stage
 from .clean import drop_unused
 from .regions import inside
-
-MOST = 1 << 23  # entries of a value that may stand for all rounds at once
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-# Written differently, a sum of these runs on BLAS or in one pass: worth taking out of a loop.
-PRODUCTS = ("contract",)
-REDUCED = {"maximum": "max", "minimum": "min", "multiply": "prod"}
+from .separable import LETTERS, MOST, PRODUCTS, Late, Separable
 
 
 def take_rounds_apart(program: Program) -> Program:
@@ -105,357 +99,8 @@ def _apart(loop: Loop, is_derived: bool) -> Program | None:
     return work.with_loop()
 
 
-@dataclass
-class _Late:
-    """A carried value that is made behind the loop: from its start and the sequences of some variables."""
-
-    how: str  # "set", "add" at indices; "sum", "max", "min", "prod", "contract"
-    parts: list[Any]  # variables (or numbers) of the body: the value, then indices or operands
-    params: dict[str, Any]
-
-
-class _Work:
-    def __init__(self, loop: Loop, is_derived: bool):
-        self.is_derived = is_derived
-        self.loop, self.count = loop, int(loop.count)  # type: ignore[arg-type]
-        self.body = loop.body
-        self.k, *rest = self.body.inputs
-        a, b = loop.carried, loop.carried + loop.fixed
-        self.carried, self.fixed, self.entries = rest[:a], rest[a:b], rest[b:]
-        self.equations = list(self.body.equations)
-        self.outputs = list(self.body.outputs)
-        self.types = [v.type for v in (*self.carried, *self.fixed)]
-        # reads: (variable, which fixed input, axis, offset, sign)
-        self.reads: list[tuple[Var, Var, int, int, int]] = []
-        self.own: list[tuple[Var, int, int, int]] = []  # entries that only their own round looks at
-        self.late: dict[int, list[_Late]] = {}  # carried values made behind the loop
-        self.ahead: list[Equation] = []
-        self.behind: list[Equation] = []
-        self._refresh()
-
-    @property
-    def has_found(self) -> bool:
-        return bool(self.reads or self.own or self.late or self.ahead or self.behind)
-
-    def _refresh(self) -> None:
-        self.makers = {v: e for e in self.equations for v in e.outputs}
-        atoms = [a for e in self.equations for a in e.inputs] + self.outputs
-        self.uses = Counter(a for a in atoms if type(a) is Var)
-        self.sequential = self._rests_on(self.carried)
-        self.moving = self._rests_on([self.k, *self.carried, *self.entries, *self._taken()])
-
-    def _taken(self) -> list[Var]:
-        """Variables that are entries of arrays."""
-        return [*[r[0] for r in self.reads], *[r[0] for r in self.own]]
-
-    def _rests_on(self, sources: Sequence[Var]) -> set[Var]:
-        found = set(sources)
-        for e in self.equations:
-            if any(type(a) is Var and a in found for a in e.inputs):
-                found.update(e.outputs)
-        return found
-
-    # ---- what can be read as a sequence
-
-    def _affine(self, a: Any) -> tuple[int, int] | None:
-        """(offset, sign) of an index that is k + offset or offset − k."""
-        if type(a) is not Var:
-            return None
-        if a is self.k:
-            return 0, 1
-        e = self.makers.get(a)
-        if e is None:
-            return None
-        name = e.primitive.name
-        if name in ("cast_discrete", "alias") or (name == "reshape" and e.outputs[0].shape == ()):
-            return self._affine(e.inputs[0])
-        if name not in ("add", "subtract"):
-            return None
-        x, y = e.inputs
-        if type(y) is int:
-            inner = self._affine(x)
-            if inner is not None:
-                return inner[0] + (y if name == "add" else -y), inner[1]
-        elif type(x) is int:
-            inner = self._affine(y)
-            if inner is not None:
-                return (x + inner[0], inner[1]) if name == "add" else (x - inner[0], -inner[1])
-        return None
-
-    def find_reads(self) -> None:
-        """gather(x, …, k + c, …) of a fixed x, all indices single numbers: entries of a sequence."""
-        known: dict[Any, Var] = {}
-        out: list[Equation] = []
-        for e in self.equations:
-            read = self._read(e)
-            if read is None:
-                out.append(e)
-                continue
-            x, axis, offset, sign = read
-            key = (x, axis, offset, sign)
-            if key not in known:
-                shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-                known[key] = Var(Type(shape, x.dtype))
-                self.reads.append((known[key], *read))
-            others = [i for n, i in enumerate(e.inputs[1:]) if n != axis]
-            if others:
-                out.append(Equation(e.outputs, P.gather, (known[key], *others), {}, e.where))
-            else:
-                out.append(Equation(e.outputs, P.alias, (known[key],), {}, e.where))
-        self.equations = out
-        self._refresh()
-
-    def _read(self, e: Equation) -> tuple[Var, int, int, int] | None:
-        if e.primitive is not P.gather or e.inputs[0] not in self.fixed:
-            return None
-        x, *indices = e.inputs
-        if any(type_of(i).shape != () for i in indices):
-            return None
-        for axis, i in enumerate(indices):
-            found = self._affine(i)
-            if found is None:
-                continue
-            offset, sign = found
-            low = offset if sign > 0 else offset - self.count + 1
-            if low >= 0 and low + self.count <= x.shape[axis]:
-                return x, axis, offset, sign
-        return None
-
-    # ---- what can be written behind the loop
-
-    def find_writes(self) -> None:
-        for i, c in enumerate(self.carried):
-            self._find_own_entries(i, c)
-            found = self._write(self.outputs[i], c)
-            if found:
-                self.late[i] = found
-                self._free(i)
-
-    def _find_own_entries(self, i: int, c: Var) -> None:
-        """y[k] = f(y[k]): what a round reads of y is what it was at the start."""
-        e = self.makers.get(self.outputs[i])
-        if e is None or e.primitive is not P.scatter_set or e.inputs[0] is not c:
-            return
-        at = e.inputs[2:]
-        place = self._affine(at[0]) if len(at) == 1 and type_of(at[0]).shape == () else None
-        readers = [x for x in self.equations if c in x.inputs and x is not e]
-        if place is None or not readers or self.uses[c] != len(readers) + 1:
-            return
-        low = place[0] if place[1] > 0 else place[0] - self.count + 1
-        if low < 0 or low + self.count > c.shape[0]:
-            return
-        if any(x.primitive is not P.gather or x.inputs[1:] != at for x in readers):
-            return
-        entry = Var(Type(c.shape[1:], c.dtype))
-        self.own.append((entry, i, *place))
-        self.equations = [
-            replace(x, primitive=P.alias, inputs=(entry,)) if any(x is r for r in readers) else x
-            for x in self.equations
-        ]
-        self._refresh()
-
-    def _free(self, i: int) -> None:
-        """This carried value is made behind the loop: nothing in the body depends on it."""
-        c = self.carried[i]
-        self.outputs[i] = c
-        needed = {a for j, a in enumerate(self.outputs) if type(a) is Var and j not in self.late}
-        needed.update(
-            p
-            for parts in self.late.values()
-            for late in parts
-            for p in late.parts
-            if type(p) is Var
-        )
-        kept = []
-        for e in reversed(self.equations):
-            if any(v in needed for v in e.outputs):
-                kept.append(e)
-                needed.update(a for a in e.inputs if type(a) is Var)
-        self.equations = kept[::-1]
-        self._refresh()
-        # what its parts say of uses: they are read once more, behind the loop
-        for parts in self.late.values():
-            for late in parts:
-                self.uses.update(p for p in late.parts if type(p) is Var)
-
-    def _write(self, out: Any, c: Var, only_products: bool = False) -> list[_Late] | None:
-        """How `out` is made of the carried c by writes alone; the last one first."""
-        found: list[_Late] = []
-        rest = self._rests_on([c]) - {c}
-        chain: set[Var] = set()
-        compared: set[Var] = (
-            set()
-        )  # values on the way that a comparison of the chain's own reads, too
-        while out is not c:
-            e = self.makers.get(out) if type(out) is Var else None
-            if e is None or out in chain:
-                return None
-            chain.add(out)
-            late = self._step(e, c, rest)
-            if late is None:
-                return None
-            out, made = late
-            found.append(made)
-            if made.params.get("by") == "comparison":
-                compared.add(out)
-            if any(type(p) is Var and (p in rest or p is c) for p in made.parts):
-                return None
-        if not found or not self._unread(c, chain, compared):
-            return None
-        kinds = {late.how for late in found}
-        if len(kinds) > 1 and kinds & {"set", "max", "min", "prod"}:
-            return None  # of several writes the order would change
-        if kinds & {"max", "min"} and not self.is_derived:
-            return None
-        if "set" in kinds and not self._are_apart(found):
-            return None
-        return found
-
-    def _unread(self, c: Var, chain: set[Var], compared: set[Var]) -> bool:
-        """Whether nothing but the chain of writes itself reads the array on its way."""
-        return all(self.uses[v] == 1 + (v in compared) for v in (c, *chain))
-
-    def _are_apart(self, found: list[_Late]) -> bool:
-        """Whether no two writes meet: the same round's place in one axis, known places in another.
-
-        What only moves numbers is as well off in the loop: each write would be a pass over the array.
-        """
-        if len(found) == 1:
-            return True
-        if sum(e.primitive.elementwise for e in self.equations) < 2 * len(found):
-            return False
-        places = [late.parts[1:] for late in found]
-        if any(type_of(i).shape != () for at in places for i in at):
-            return False
-        (first, *others) = places
-        if any(len(at) != len(first) for at in others):
-            return False
-        same = [k for k in range(len(first)) if all(at[k] is first[k] for at in others)]
-        if not any((self._affine(first[k]) or (0, 0))[1] for k in same):
-            return False
-        constants = dict(self.body.constants)
-        rest = [
-            tuple(_whole_number(constants.get(i, i)) for k, i in enumerate(at) if k not in same)
-            for at in places
-        ]
-        return all(i >= 0 for at in rest for i in at) and len(set(rest)) == len(rest)
-
-    def _step(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, _Late] | None:
-        name = e.primitive.name
-        if name == "scatter_set":
-            x, v, *indices = e.inputs
-            if any(type(i) is Var and i in rest for i in indices):
-                return None
-            return x, _Late("set", [v, *indices], {})
-        if name == "where":
-            return self._better(e, c, rest)
-        if name not in ("add", "subtract", *REDUCED):
-            return None
-        a, b = e.inputs
-        if type(b) is Var and (b is c or b in rest) and name != "subtract":
-            a, b = b, a
-        if type(b) is Var and (b is c or b in rest):
-            return None
-        if type(a) is not Var or a.type != e.outputs[0].type:
-            return None
-        if name in REDUCED:
-            return a, _Late(REDUCED[name], [b], {"by": name})
-        maker = self.makers.get(b) if type(b) is Var else None
-        sign = {"minus": name == "subtract"}
-        if maker is not None and maker.primitive is P.scatter_add and self.uses[b] == 1:
-            t, *indices = maker.inputs
-            return a, _Late("add", [t, *indices], {**maker.params, **sign})
-        return a, _Late("sum", [b], sign)
-
-    def _better(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, _Late] | None:
-        """where(x > y, x, y) with y on the chain: max(y, x) as Python means it, which no NaN replaces."""
-        mask, x, y = e.inputs
-        test = self.makers.get(mask) if type(mask) is Var else None
-        if test is None or self.uses[mask] != 1 or test.primitive.name not in ("greater", "less"):
-            return None
-        if type(y) is not Var or not (y is c or y in rest) or y.type != e.outputs[0].type:
-            return None
-        if type_of(x).shape != y.shape or type_of(x).dtype != y.dtype:
-            return None
-        a, b = test.inputs
-        if not ((a is x and b is y) or (a is y and b is x)):
-            return None
-        larger = (test.primitive.name == "greater") == (a is x)
-        return y, _Late("max" if larger else "min", [x], {"by": "comparison"})
-
-    def find_products(self) -> None:
-        """Sums over rounds stay in the loop unless they are sums of products, which BLAS does at once."""
-        self.sums: dict[int, list[_Late]] = {}
-        for i, parts in list(self.late.items()):
-            new = []
-            for late in parts:
-                if late.how in ("max", "min", "prod"):
-                    break
-                made = self._product(late) if late.how == "sum" else late
-                if made is None:
-                    break
-                new.append(made)
-            else:
-                self.late[i] = new
-                continue
-            self.sums[i] = parts
-
-    def _product(self, late: _Late) -> _Late | None:
-        e = self.makers.get(late.parts[0]) if type(late.parts[0]) is Var else None
-        if e is None or e.primitive is not P.contract or len(e.inputs) != 2:
-            return None
-        out = e.outputs[0].type
-        if sum(type_of(a).size for a in e.inputs) > max(out.size, 256):
-            return None
-        params = {**e.params, "minus": late.params["minus"]}
-        return _Late("contract", list(e.inputs), params)
-
-    def is_parallel(self) -> bool:
-        """Whether every carried value is made behind the loop, and the rest can be done at once."""
-        if any(i not in self.late for i in range(len(self.carried))):
-            return False
-        biggest = 1
-        for e in self.equations:
-            if e.primitive.holds_regions or e.primitive.batch_rule is None:
-                return False
-            biggest = max([biggest, *[v.type.size for v in e.outputs]])
-        return biggest * self.count <= MOST
-
-    def find_sums(self) -> None:
-        """With no loop left all sums are taken behind it; those of products as one product."""
-        for i, parts in self.late.items():
-            self.late[i] = [self._as_product(late) for late in parts]
-
-    def _as_product(self, late: _Late) -> _Late:
-        if late.how == "add" and not any(
-            type(x) is Var and x in self.moving for x in late.parts[1:]
-        ):
-            # The same place in every round: sum first, then write.
-            inner = self._as_product(_Late("sum", late.parts[:1], {"minus": late.params["minus"]}))
-            at = {"at": tuple(late.parts[1:]), "shape": late.params["shape"]}
-            return _Late(inner.how, inner.parts, {**inner.params, **at})
-        if late.how != "sum":
-            return late
-        found = self._product(late)
-        if found is not None:
-            return found
-        e = self.makers.get(late.parts[0]) if type(late.parts[0]) is Var else None
-        if e is None or e.primitive is not P.multiply or e.outputs[0].dtype.kind != "f":
-            return late
-        out = e.outputs[0].type
-        if any(
-            type(a) is not Var or a.dtype != out.dtype or a.shape not in ((), out.shape)
-            for a in e.inputs
-        ):
-            return late
-        labels = LETTERS[: out.ndim]
-        names = [labels if a.shape else "" for a in e.inputs]
-        params = {"subscripts": f"{','.join(names)}->{labels}", "sizes": (), **late.params}
-        if not out.shape or all(names):
-            return _Late("contract", list(e.inputs), params)
-        return late
-
-    # ---- putting it together again
+class _Work(Separable):
+    """The loop put together again: with less in it, or without one."""
 
     def without_loop(self) -> Program:
         made = self.outputs[self.loop.carried :]
@@ -562,7 +207,7 @@ class _Work:
 
         return self._staged(run)
 
-    def _again(self, late: _Late, y: Any) -> Var:
+    def _again(self, late: Late, y: Any) -> Var:
         """A reduction as it stood in the loop."""
         (x,), by = late.parts, late.params["by"]
         if by != "comparison":
@@ -728,7 +373,7 @@ class _Work:
             total = total - term if late.params["minus"] else total + term
         return total
 
-    def _added(self, late: _Late, parts: list[Any]) -> Any:
+    def _added(self, late: Late, parts: list[Any]) -> Any:
         """scatter_add of all rounds; where the last index is the round itself, that axis is written whole."""
         (t, *indices), shape = parts, late.params["shape"]
         last = late.parts[-1]
@@ -751,7 +396,7 @@ class _Work:
             for i in columns
         ]
 
-    def _set(self, start: Any, late: _Late, parts: list[Any]) -> Any:
+    def _set(self, start: Any, late: Late, parts: list[Any]) -> Any:
         v, *indices = parts
         v = self._column(late.parts[0], v)
         found = self._affine(late.parts[1]) if len(indices) == 1 else None
@@ -763,7 +408,7 @@ class _Work:
                 return P.slice_update(start, v, spec=((offset, offset + self.count, None),))
         return P.scatter_set(start, v, *self._index_columns(late.parts[1:], indices))
 
-    def _contract(self, late: _Late, parts: list[Any]) -> Any:
+    def _contract(self, late: Late, parts: list[Any]) -> Any:
         subscripts, sizes = late.params["subscripts"], late.params["sizes"]
         labels, output = split_subscripts(subscripts)
         fresh = next(c for c in LETTERS if c not in subscripts)
@@ -781,7 +426,7 @@ class _Work:
         return stage(run, [*head, *columns])[0]
 
 
-def _reduced(start: Any, late: _Late, column: Any) -> Any:
+def _reduced(start: Any, late: Late, column: Any) -> Any:
     """The largest, the smallest or the product of a start and a sequence."""
     if late.params["by"] == "comparison" and column.dtype.kind == "f":
         worst = column.dtype.type(-np.inf if late.how == "max" else np.inf)
@@ -790,10 +435,3 @@ def _reduced(start: Any, late: _Late, column: Any) -> Any:
     if late.params["by"] != "comparison":
         return getattr(np, late.params["by"])(start, best)
     return np.where(best > start if late.how == "max" else best < start, best, start)
-
-
-def _whole_number(a: Any) -> int:
-    """A known index; −1 for one that is not."""
-    value = getattr(a, "_v", a)
-    known = type(value) is int or isinstance(value, np.ndarray | np.integer)
-    return int(value) if known and np.ndim(value) == 0 else -1

@@ -309,6 +309,42 @@ class TestResults:
         assert list(bs.loops(text, a=2, b=1, x=np.arange(3))) == [1, 3, 5]
 
 
+class TestIndices:
+    def test_any_whole_number_is_an_index(self):
+        x = np.arange(4)
+        assert bs.loops("Y[i] = x[i // 2]", x=x, sizes=dict(i=6)).tolist() == [0, 0, 1, 1, 2, 2]
+        assert bs.loops("Y[i] = x[(i + 1) % 4]", x=x, sizes=dict(i=4)).tolist() == [1, 2, 3, 0]
+        assert bs.loops("Y[i // 2] += x[i]", x=x, sizes=dict(Y=2)).tolist() == [1, 5]
+        assert bs.loops("Y[i] = x[n - 1 - i]", x=x, n=4).tolist() == [3, 2, 1, 0]
+
+    def test_what_a_condition_on_data_excludes_is_not_read(self):
+        f = lambda x, M: bs.loops("Y[i] = x[i - 1] if M[i] > 0 else 0", x=x, M=M)
+        x, M = np.array([1.0, 2.0, 3.0]), np.array([-1.0, 1.0, 1.0])
+        for g in (f, bs.jit(f), lambda x, M: f(bs.tensor(x), bs.tensor(M)).value):
+            assert g(x, M).tolist() == [0, 1, 2]
+            with pytest.raises(IndexError):
+                g(x, -M)
+
+    def test_indices_may_be_staged_and_batched(self):
+        E, at = normal(7, 3), rng.integers(0, 7, (2, 5))
+        f = lambda at: bs.loops("Y[i,j] = E[at[i],j]", E=E, at=at)
+        np.testing.assert_array_equal(bs.vmap(f)(at), E[at])
+        np.testing.assert_array_equal(bs.jit(f)(at[0]), E[at[0]])
+
+    def test_inside_a_staged_loop(self):
+        @bs.jit
+        def largest_direction(A, n):
+            v = np.ones(A.shape[0])
+            for _ in range(n):
+                v = bs.loops("w[i] += A[i,j] * v[j]; s += w[i]**2; u[i] = w[i] / sqrt(s)", A=A, v=v)
+            return v
+
+        A = normal(5, 5)
+        A = A @ A.T
+        expected = np.linalg.eigh(A)[1][:, -1]
+        np.testing.assert_allclose(abs(largest_direction(A, 300)), abs(expected), rtol=1e-6)
+
+
 class TestNoTerms:
     none = np.zeros((2, 0))
 

@@ -59,6 +59,8 @@ def compare(functions, *args):
         np.testing.assert_array_equal(got, y, err_msg=str(f))
         if got.dtype.kind == "f":
             numbers = ~np.isnan(y)
+            if f in (np.maximum, np.fmin):  # of +0 and −0, NumPy takes either, by machine
+                numbers &= y != 0
             np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(y)[numbers], str(f))
     return len(known)
 
@@ -121,9 +123,11 @@ def test_a_negative_power_of_an_integer_is_an_error():
         bs.jit(lambda x: x**-1)(np.array([2, 3]))
 
 
-def test_python_integers_have_no_bounds():
+def test_python_integers_outgrow_their_bits_with_an_error():
     f = bs.jit(lambda x, n: x + n * n * n)
-    np.testing.assert_array_equal(f(np.ones(1), 2**30), 1.0 + 2**90)
+    np.testing.assert_array_equal(f(np.ones(1), 2**20), 1.0 + 2**60)
+    with pytest.raises(OverflowError, match="64 bits"):
+        f(np.ones(1), 2**30)
     with pytest.raises(OverflowError):
         bs.jit(lambda x, n: x + n)(np.ones(2, np.uint8), 300)
 

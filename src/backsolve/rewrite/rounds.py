@@ -196,7 +196,12 @@ class _Work(Separable):
             sequences = {**sequences, **found}
             fixed = {**fixed, **{v: early[v] for v in fixed_ahead}}
             asked = [*wanted, *[v for v in made if v not in wanted]]
-            rest = self._on_all_rounds(self.behind, fixed, sequences, asked)
+            still = [
+                e
+                for e in self.equations
+                if not any(v in self.moving or v in fixed for v in e.outputs)
+            ]  # what no round changes, and was not worth taking out
+            rest = self._on_all_rounds([*still, *self.behind], fixed, sequences, asked)
             every = dict(zip([id(v) for v in asked], rest, strict=True))
             last = iter(results[: len(stays)])
             values = [

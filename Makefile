@@ -17,7 +17,7 @@ comma   := ,
 help:
 	@echo "make run        the first example"
 	@echo "make test       lint, then tests, doctests, README and docs (JOBS=$(JOBS) workers)"
-	@echo "make fuzz       compiled against eager on N=$(N) random programs, from SEED=$(SEED)"
+	@echo "make fuzz       compiled against eager on N=$(N) random programs of each kind, from SEED=$(SEED)"
 	@echo "make lint       ruff, mypy, direction of imports"
 	@echo "make bench      beside the peers, in .venv-bench, into docs/benchmarks.md; PART=compiled: one"
 	@echo "make docs       API pages in site/"
@@ -65,6 +65,7 @@ test: lint
 
 fuzz: .venv/.ready-dev
 	@.venv/bin/python -m backsolve.testing.fuzz $(N) $(SEED)
+	@.venv/bin/python -m backsolve.testing.fuzz_control $(N) $(SEED)
 
 bench: .venv-bench/.ready
 	@.venv-bench/bin/python benchmarks/report.py $(PART)

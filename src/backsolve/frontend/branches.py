@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import control
 from ..errors import ControlFlowError
-from .jumps import RESULT
+from .jumps import RESULT, RETURNED
 from .places import ABSENT, Form, is_traced
 from .staging import Again, Opened, mismatch, until_known
 
@@ -22,8 +22,10 @@ def if_(
     state: Sequence[str],
     held: Sequence[str],
     scratch: Sequence[str],
+    is_until_return: bool = False,
     in_try: bool = False,
 ) -> None:
+    """`is_until_return`: written by us around what follows a way out; the other branch has returned already."""
     if not is_traced(test):
         if test:
             then()
@@ -32,10 +34,10 @@ def if_(
         return
     refuse_try(in_try, "`if`")
     region = Opened("this `if`", [then, orelse], state, held, scratch)
-    until_known(region, lambda: _stage_if(region, as_bool(test), then, orelse))
+    until_known(region, lambda: _stage_if(region, as_bool(test), then, orelse, is_until_return))
 
 
-def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
+def _stage_if(region: Opened, test: Any, then: Any, orelse: Any, is_until_return: bool) -> None:
     before = region.snapshot()
     ends: dict[bool, tuple[dict[str, Form], dict[str, Any]]] = {}
 
@@ -50,7 +52,8 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
             values = {key: place.get() for key, place in region.keyed()}
             ends[which] = forms, values
             if len(ends) == 2:
-                _agree(region, ends, which)
+                gone = {way for way, (_, values) in ends.items() if values.get(RETURNED) is True}
+                _agree(region, ends, which, gone | ({False} if is_until_return else set()))
             return numbers
 
         return run
@@ -63,17 +66,24 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any) -> None:
 
 
 def _agree(
-    region: Opened, ends: dict[bool, tuple[dict[str, Form], dict[str, Any]]], now: bool
+    region: Opened,
+    ends: dict[bool, tuple[dict[str, Form], dict[str, Any]]],
+    now: bool,
+    gone: set[bool],
 ) -> None:
-    """Both branches leave the same kind of values; called while the variables hold those of `now`."""
+    """Both branches leave the same kind of values; called while the variables hold those of `now`.
+
+    What a branch that is `gone` from the function has not assigned may be anything.
+    """
     again = False
     for key, form in ends[now][0].items():
         other = ends[not now][0][key]
         if form.fits(other) and form.shapes == other.shapes:
             continue
         if form is ABSENT or other is ABSENT:
-            if key.startswith(RESULT):
-                region.fill(key, ends[now if other is ABSENT else not now][1][key])
+            missing = now if form is ABSENT else not now
+            if key.startswith(RESULT) or missing in gone:
+                region.fill(key, ends[not missing][1][key])
             else:
                 region.lost.add(key)
             again = True

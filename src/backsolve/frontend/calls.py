@@ -19,7 +19,7 @@ from .iterables import _REPLACED
 from .jumps import RUNTIME
 from .places import is_traced
 from .scope import check_write, in_region, made
-from .writes import fresh, traced_key
+from .writes import filled, fresh, traced_key
 
 
 def call(f: Any) -> Any:
@@ -177,6 +177,7 @@ for _mine, _numpys in (
 CREATING: tuple[Any, ...] = (np.zeros, np.ones, np.empty, np.full)
 CREATING += (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
 _SPECIAL.update({create: fresh(create) for create in CREATING})
+_SPECIAL.update({create: filled(create) for create in (np.full, np.full_like)})
 
 
 def is_special(f: Any) -> bool:

@@ -6,6 +6,7 @@
     not a             →  _bs_.negated(a)
     a in b            →  _bs_.contains(a, b)
     f(x)              →  _bs_.call(f)(x)
+    a[i]              →  _bs_.item(a, i), as `a` may be a NumPy array and `i` traced
 
 `pure` says that an operand may be computed whether it is needed or not: it reads names and does arithmetic
 that cannot fail.
@@ -68,6 +69,23 @@ def pure(node: ast.expr) -> bool:
         if isinstance(n, ast.Compare) and any(isinstance(o, ast.In | ast.NotIn) for o in n.ops):
             return False
     return True
+
+
+def _is_fixed(node: ast.expr) -> bool:
+    """Whether a key is the same each time: numbers and names of dict entries."""
+    return all(not isinstance(n, ast.Name | ast.Call) for n in ast.walk(node))
+
+
+def key(node: ast.expr) -> ast.expr:
+    """A key, visited before, as an expression that stands alone: slices are built by a call."""
+    if isinstance(node, ast.Slice):
+        parts = [
+            constant(None, node) if p is None else p for p in (node.lower, node.upper, node.step)
+        ]
+        return runtime("slice", *parts, at=node)
+    if isinstance(node, ast.Tuple):
+        node.elts = [key(e) for e in node.elts]
+    return node
 
 
 class Expressions(ast.NodeTransformer):
@@ -180,6 +198,12 @@ class Expressions(ast.NodeTransformer):
         add.args.args = [ast.copy_location(ast.arg("_bs_item"), inner)]
         rest = [self.visit(a) for a in node.args[1:]]
         return self._call("total", self.iterated(loop.iter), add, *rest, at=node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load) or _is_fixed(node.slice) or binds(node):
+            return self.generic_visit(node)  # type: ignore[return-value]
+        self.generic_visit(node)
+        return self._call("item", node.value, key(node.slice), at=node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         node.value = self.visit(node.value)

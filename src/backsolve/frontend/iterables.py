@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ControlFlowError
 from ..tensor import Tensor
-from .places import is_traced
+from .places import holds_traced, is_traced
 
 
 class Indexable:
@@ -78,6 +78,13 @@ def wrapped(a: Any) -> Any:
     from ..primitive import wrap
 
     return wrap(a, None)
+
+
+def item(x: Any, key: Any) -> Any:
+    """x[key]"""
+    if isinstance(x, np.ndarray) and holds_traced(key):
+        return wrapped(x)[key]
+    return x[key]
 
 
 class Zip(Indexable):

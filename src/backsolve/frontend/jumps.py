@@ -85,10 +85,10 @@ class _Lowering:
             out.extend(self.inside(s, loop))
             if kinds and rest:
                 guarded = self.block(rest, loop)
-                return [
-                    *out,
-                    _at(ast.If(self.guard(self.flags(kinds, loop)), guarded, []), rest[0]),
-                ]
+                flags = self.flags(kinds, loop)
+                rest_of_block = ast.If(self.guard(flags), guarded, [])
+                rest_of_block.is_until_return = flags == [RETURNED]  # type: ignore[attr-defined]
+                return [*out, _at(rest_of_block, rest[0])]
         return out
 
     def inside(self, s: ast.stmt, loop: _Loop | None) -> list[ast.stmt]:

@@ -24,6 +24,17 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, Staged)
 
 
+def holds_traced(x: Any) -> bool:
+    """Whether a key or a value to be written is traced, or in part."""
+    if is_traced(x):
+        return True
+    if isinstance(x, list | tuple):
+        return any(holds_traced(y) for y in x)
+    if isinstance(x, slice):
+        return any(is_traced(y) for y in (x.start, x.stop, x.step))
+    return False
+
+
 class _Nothing:
     """A variable that has no value."""
 

@@ -13,6 +13,7 @@ from .branches import negated as negated
 from .branches import none_of as none_of
 from .calls import call as call
 from .iterables import indexable as indexable
+from .iterables import item as item
 from .loops import for_ as for_
 from .loops import total as total
 from .loops import while_ as while_

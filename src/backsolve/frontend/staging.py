@@ -25,7 +25,7 @@ from .places import (
     take_apart,
     zeros_like,
 )
-from .scope import Discovered, Region
+from .scope import Discovered, Region, check_write
 from .writes import has_other_names, own_entries, tensor_in_cell
 
 
@@ -85,6 +85,7 @@ class Opened(Region):
         if isinstance(value, np.ndarray) and is_number(value):
             place = Array(name, tensor_in_cell(cell, name))
         elif isinstance(value, Tensor) and value.ndim:
+            check_write(value)  # the regions around this one must hold it too
             place = Array(name, value)
         elif isinstance(value, list | dict):
             own_entries(value)

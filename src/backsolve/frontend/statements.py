@@ -16,7 +16,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .expressions import Expressions, binds, constant, runtime, thunk
+from .expressions import Expressions, binds, constant, key, runtime, thunk
 from .jumps import lower_jumps
 from .names import Liveness, Names, forget_uses, names_of, parameters, uses
 
@@ -167,7 +167,8 @@ class Statements:
         then = self.nested(s.body, s.body[0])
         other = self.nested(s.orelse, s.orelse[0]) if s.orelse else None
         other_name: ast.expr = self.load(other) if other else constant(None, s)
-        call = self.run("if_", test, self.load(then), other_name, *shared, at=s)
+        ends = constant(getattr(s, "is_until_return", False), s)
+        call = self.run("if_", test, self.load(then), other_name, *shared, ends, at=s)
         return [then, *([other] if other else []), call]
 
     def on_While(self, s: ast.While) -> list[ast.stmt]:
@@ -284,7 +285,10 @@ class Statements:
         node: ast.expr = target
         while isinstance(node, ast.Subscript | ast.Attribute):
             if isinstance(node, ast.Subscript):
-                step: list[ast.expr] = [constant("[", node), self.key(node.slice)]
+                step: list[ast.expr] = [
+                    constant("[", node),
+                    key(self.expressions.visit(node.slice)),
+                ]
             else:
                 step = [constant(".", node), constant(node.attr, node)]
             steps.insert(0, ast.copy_location(ast.Tuple(step, ast.Load()), target))
@@ -293,18 +297,6 @@ class Statements:
         if isinstance(node, ast.Name) and isinstance(first, ast.Subscript):
             name = node.id if node.id in self.names.own else None
         return self.expressions.visit(node), steps, name
-
-    def key(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, ast.Slice):
-            parts = [
-                self.expressions.visit(p) if p is not None else constant(None, node)
-                for p in (node.lower, node.upper, node.step)
-            ]
-            return runtime("slice", *parts, at=node)
-        if isinstance(node, ast.Tuple):
-            node.elts = [self.key(e) for e in node.elts]
-            return node
-        return self.expressions.visit(node)
 
     def store(
         self, target: ast.Subscript | ast.Attribute, value: ast.expr, s: ast.stmt

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import ControlFlowError, InPlaceError, TracedValueError
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
-from .places import is_traced
+from .places import holds_traced, is_traced
 from .scope import check_write, in_region, made
 
 slice = builtins.slice
@@ -27,7 +27,8 @@ Step = tuple[str, Any]
 
 def store(value: Any, root: Any, *steps: Step) -> Any:
     """root.a[i]… = value; the root, or what its name is to be bound to."""
-    return _store(root, steps, value, _is_shared(sys.getrefcount(root), root))
+    shared = _is_shared(sys.getrefcount(root), root)  # counted before it is handed on
+    return _store(root, steps, value, shared)
 
 
 def update(op: str, value: Any, is_thunk: bool, root: Any, *steps: Step) -> Any:
@@ -39,7 +40,8 @@ def update(op: str, value: Any, is_thunk: bool, root: Any, *steps: Step) -> Any:
     if isinstance(place, np.ndarray) and (in_region() or is_traced(value)):
         op = op.removeprefix("i")  # a slice of an array would be changed here and now
     new = getattr(operator, op)(place, value)
-    return _store(root, steps, new, _is_shared(sys.getrefcount(root), root))
+    shared = _is_shared(sys.getrefcount(root), root)
+    return _store(root, steps, new, shared)
 
 
 def in_place(op: str, x: Any, value: Any) -> Any:
@@ -51,7 +53,8 @@ def in_place(op: str, x: Any, value: Any) -> Any:
         if in_region() or is_traced(value):
             if x.ndim == 0:
                 return getattr(operator, op.removeprefix("i"))(x, value)
-            x = _promoted(x, _is_shared(sys.getrefcount(x), x))
+            shared = _is_shared(sys.getrefcount(x), x)
+            x = _promoted(x, shared)
     elif isinstance(x, list | dict | set) and in_region():
         check_write(x)
     return getattr(operator, op)(x, value)
@@ -84,7 +87,7 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: b
             _refuse_slice(x)
         x[key] = value
         return x
-    if isinstance(x, np.ndarray) and (in_region() or _holds_traced(key) or _holds_traced(value)):
+    if isinstance(x, np.ndarray) and (in_region() or holds_traced(key) or holds_traced(value)):
         x = _promoted(x, aliased)
         x[key] = value
         return x
@@ -101,16 +104,6 @@ def traced_key() -> TracedValueError:
         "a traced value is used as the key of a dict or the member of a set, where only numbers that are known "
         "can be found; use an array, or compare with the members one by one"
     )
-
-
-def _holds_traced(x: Any) -> bool:
-    if is_traced(x):
-        return True
-    if isinstance(x, list | tuple):
-        return any(_holds_traced(y) for y in x)
-    if isinstance(x, slice):
-        return any(is_traced(y) for y in (x.start, x.stop, x.step))
-    return False
 
 
 def _promoted(a: np.ndarray[Any, Any], aliased: bool) -> Tensor:
@@ -235,5 +228,24 @@ def fresh(create: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(a, np.ndarray) and a.dtype.kind in "biufc" and a.ndim:
             return made(wrap(a, None))
         return made(a)
+
+    return run
+
+
+def filled(create: Callable[..., Any]) -> Callable[..., Any]:
+    """np.full and np.full_like, which ask a traced number for its value."""
+    otherwise = fresh(create)
+
+    def run(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+        if not is_traced(fill_value):
+            return otherwise(shape, fill_value, dtype, **options)
+        if dtype is None and create is np.full:
+            dtype = fill_value.dtype
+        y = create(shape, 0, dtype, **options)
+        if y.ndim == 0:
+            return fill_value.astype(y.dtype)
+        y = made(y if isinstance(y, Tensor) else wrap(y, None))
+        y[...] = fill_value
+        return y
 
     return run

@@ -85,8 +85,10 @@ def affine(x: Any) -> tuple[Any, int]:
     """A staged integer as (variable, offset): i + 1 and i + 4 differ by a known number."""
     if not isinstance(x, Staged):
         return None, 0 if x is None else operator.index(x)
-    var, offset = x._v, 0
-    for e in reversed(var.recorder.equations):
+    recorder = x._v.recorder
+    same = _same_numbers(recorder.equations)
+    var, offset = same.get(x._v, x._v), 0
+    for e in reversed(recorder.equations):
         if e.outputs[0] is not var or e.primitive.name not in ("add", "subtract"):
             continue
         a, b = e.inputs
@@ -94,7 +96,25 @@ def affine(x: Any) -> tuple[Any, int]:
             var, offset = a, offset + (b if e.primitive.name == "add" else -b)
         elif type(a) is int and e.primitive.name == "add":
             var, offset = b, offset + a
+        var = same.get(var, var)
+    outer = next((c for v, c in recorder.order if v is var), None)
+    if isinstance(outer, Staged):  # a region reads it from outside
+        var, before = affine(outer)
+        offset += before
     return var, offset
+
+
+def _same_numbers(equations: Any) -> dict[Var, Var]:
+    """For whole numbers, the first one that is computed alike: 2 * i stands twice in x[2 * i : 2 * i + 2]."""
+    same: dict[Var, Var] = {}
+    first: dict[Any, Var] = {}
+    for e in equations:
+        out = e.outputs[0]
+        if out.type.shape == () and out.type.dtype.kind in "iu" and not e.primitive.holds_regions:
+            inputs = [same.get(a, a) if type(a) is Var else a for a in e.inputs]
+            key = e.primitive.name, tuple(inputs), repr(e.params)
+            same[out] = first.setdefault(key, out)
+    return same
 
 
 @dataclass(frozen=True, slots=True)

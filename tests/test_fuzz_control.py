@@ -156,8 +156,10 @@ def test_a_recursive_function_makes_arrays():
             if depth <= 0:
                 return u
             w = np.array([0.2, 0.4, 0.1])
-            v = np.zeros(3)
-            v[depth % 3] = u
+            v, zeros = np.zeros(3), np.zeros(3)
+            for i in range(1):
+                v[i] -= u
+            v[depth % 3] = u + zeros[depth % 3]
             return w[depth % 3] * g(u * u + v[depth % 3], depth - 1) + (w @ v) ** 2
 
         return g(x, k)

@@ -11,7 +11,7 @@ the other branch of its `cond` tells the types, and the function is recorded onc
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -145,7 +145,7 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
     for _ in range(MOST_TRIES):
         region = _try(flat, types, outer, f)
         # What it closes over goes with every call, also with those of its own.
-        more = [c for c in region.captured if not any(_same(c, d) for d in made.captured)]
+        more = _distinct([*made.captured, *region.captured])[len(made.captured) :]
         stable = region.outputs == before and not more
         if stable or not made.callee.is_recursive:
             break
@@ -159,7 +159,7 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
         )
     made.form, made.callee.types = forms[0], region.outputs
     if not made.callee.is_recursive:
-        made.captured = list(region.captured)
+        made.captured = _distinct(region.captured)
     made.callee.program = _closed(region, made.captured)
     made.is_done = True
     return made
@@ -181,9 +181,19 @@ def _same(a: Any, b: Any) -> bool:
     if getattr(a, "row", None) is not getattr(b, "row", None):
         return False
     x, y = getattr(a, "_v", a), getattr(b, "_v", b)
-    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):  # np.zeros(n) makes one each time
+    constants = np.ndarray, np.generic  # np.zeros(n) makes one each time
+    if isinstance(x, constants) and isinstance(y, constants):
         return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
     return x is y
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """The first of those that are the same."""
+    kept: list[Any] = []
+    for c in values:
+        if not any(_same(c, d) for d in kept):
+            kept.append(c)
+    return kept
 
 
 def _closed(region: Region, captured: list[Any]) -> Program:

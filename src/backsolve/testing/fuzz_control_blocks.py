@@ -135,6 +135,9 @@ def local_array(w: Writer, s: Scope) -> None:
         made = f"{s.pick(same)}.copy()" if same else f"np.ones({n})"
     w.write(f"{name} = {made}")
     s.vectors[name] = n
+    if s.chance(0.25):
+        s.rebound.add(name)
+        s.views.add(name)
 
 
 def write_entry(w: Writer, s: Scope) -> None:
@@ -168,14 +171,20 @@ def write_part(w: Writer, s: Scope) -> None:
 
 
 def whole_array(w: Writer, s: Scope) -> None:
-    vectors = [(v, n) for v, n in s.vectors.items() if v not in s.views]
+    """An array that is written into is not bound anew in a loop: jit refuses that where it has other names."""
+    vectors = [(v, n) for v, n in s.vectors.items() if v not in s.views or v in s.rebound]
     if s.matrices and s.chance(0.3):
         name, shape = s.pick(list(s.matrices.items()))
-        w.write(f"{name} = {matrix(s, shape)}")
+        w.write(f"{name}{'[:, :]' if w.loops else ''} = {matrix(s, shape)}")
     elif vectors:
         name, n = s.pick(vectors)
-        op = s.pick(["=", "=", "+=", "*="])
-        w.write(f"{name} {op} ({vector(s, n)}) * 1.0")
+        value = f"({vector(s, n)}) * 1.0"
+        if name in s.rebound:
+            w.write(f"{name} = {value}")
+        elif w.loops and s.chance(0.5):
+            w.write(f"{name}[:] = {value}")
+        else:
+            w.write(f"{name} {s.pick(['+=', '*='] if w.loops else ['=', '=', '+=', '*='])} {value}")
 
 
 def leave(w: Writer, s: Scope) -> None:

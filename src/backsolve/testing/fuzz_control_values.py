@@ -36,6 +36,7 @@ class Scope:
     indices: dict[str, tuple[int, int]] = field(default_factory=dict)  # (length, bound of entries)
     helpers: list[Helper] = field(default_factory=list)
     views: set[str] = field(default_factory=set)  # arrays that must not be written into
+    rebound: set[str] = field(default_factory=set)  # those of them that are bound anew instead
 
     def inner(self) -> Scope:
         """For a block: names that are first bound there are not seen behind it."""

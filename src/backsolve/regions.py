@@ -58,7 +58,7 @@ class Loop:
     count: int | None = None  # known while compiling
     counted: bool = False  # given as the first input
     reverse: bool = False
-    extends: Extends | None = None
+    extends: Extends | None = field(default=None, repr=False)  # it would be shown level upon level
     memory: int | None = None  # bytes that a derivative may store (bs.checkpoint)
     recompute: bool = (
         False  # a derivative stores what is carried alone, and computes the rest again
@@ -91,7 +91,7 @@ class Loop:
 @dataclass(frozen=True, eq=False, slots=True)
 class Branches:
     branches: tuple[Program, ...]  # of the same types; 0 is False, 1 is True
-    extends: Extends | None = None
+    extends: Extends | None = field(default=None, repr=False)  # it would be shown level upon level
 
     def outputs(self) -> list[Type]:
         return [type_of(a) for a in self.branches[0].outputs]
@@ -137,7 +137,7 @@ class Callee:
     own: Any = None
     recompute: bool = False  # a derivative stores the inputs alone (bs.checkpoint)
 
-    extends: Extends | None = None
+    extends: Extends | None = field(default=None, repr=False)  # it would be shown level upon level
     derivatives: dict[Any, Any] = field(default_factory=dict)  # as they are needed
     seen: list[Any] = field(default_factory=list)  # passes that have rewritten it
     flags: list[bool] = field(default_factory=list)  # of a derivative: for which values it stands

@@ -304,3 +304,11 @@ def test_indices_are_looked_at_unless_one_says_otherwise():
     with pytest.raises(IndexError, match=r"test_control.py"):
         bs.jit(total)(x[:5], 6)
     bs.jit(total, unsafe=True)(x[:5], 6)  # reads the entry behind
+
+
+def test_a_loop_without_rounds_leaves_everything_as_it_came():
+    def f(x):
+        square = lambda i, s: bs.cond(x > 0, lambda: s * s, lambda: s)
+        return bs.fori_loop(0, 0, square, x * x, goes_on=lambda s: s > 0)
+
+    assert bs.jit(bs.grad(f))(1.5) == 3.0

@@ -161,6 +161,8 @@ class _Rounds:
 
     def emit(self) -> list[Value]:
         loop, em, b = self.loop, self.em, self.em.b
+        if loop.count == 0:
+            return self._results(list(self.carried), INT(0))
         if self.is_unrolled:
             n = loop.count or 0
             state = list(self.carried)

@@ -148,6 +148,7 @@ def test_an_array_is_filled_with_a_traced_number():
         return y.sum() + (z * z).sum() if x > 0 else x
 
     same(f, 1.3)
+    same(lambda x: np.full(3, x).sum(), 1.3)
 
 
 def test_a_recursive_function_makes_arrays():
@@ -197,3 +198,54 @@ def test_an_array_of_no_other_name_is_written_into_in_a_region():
         return x
 
     same(f, 4.3)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_both_branches_have_tapes_in_a_batch(backend):
+    def f(x, k):
+        s = x
+        if k > 1:
+            while s < 5:
+                s = s * 1.7 + np.sin(s) * x + 0.1
+        else:
+            while s < 9:
+                s = s + np.exp(s * 0.1) * x * x + 0.2
+        return s
+
+    xs, ks = np.array([0.7, 0.3, 1.1, 2.0]), np.array([0, 2, 5, 1])
+    each = [bs.grad(f)(float(x), int(k)) for x, k in zip(xs, ks, strict=True)]
+    got = bs.jit(bs.vmap(bs.grad(f)), backend=backend)(xs, ks)
+    np.testing.assert_allclose(got, each, rtol=1e-10)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_a_loop_ends_though_it_would_not_for_examples_of_the_other_branch(backend):
+    def f(x, n):
+        s = x
+        if n >= 0:
+            while n != 0:
+                s = s * x
+                n = n - 1
+        return s
+
+    xs, ns = np.array([0.7, 0.3, 1.1, 2.0]), np.array([3, -1, 2, 0])
+    np.testing.assert_allclose(bs.jit(bs.vmap(f), backend=backend)(xs, ns), xs ** [4, 1, 3, 1])
+    slopes = bs.jit(bs.vmap(bs.grad(f)), backend=backend)(xs, ns)
+    np.testing.assert_allclose(slopes, [4 * 0.7**3, 1.0, 3 * 1.1**2, 1.0])
+
+
+def test_a_weak_number_stays_one_where_a_branch_is_rewritten():
+    def f(b, k):
+        if k:
+            pass
+        elif k:
+            return b * 2
+        return np.sin(b)
+
+    along = lambda b, k: bs.jvp(lambda b: bs.grad(f)(b, k), (b,), (1.0,))[1]
+    for derived in (
+        along,
+        bs.grad(bs.grad(f)),
+        bs.grad(lambda b, k: bs.jvp(lambda b: f(b, k), (b,), (1.0,))[1]),
+    ):
+        assert bs.jit(derived)(0.3, 0) == pytest.approx(-np.sin(0.3))

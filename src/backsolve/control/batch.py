@@ -219,16 +219,49 @@ def _batch_branch(size: int, args: list[Any], flags: list[bool], region: Branche
     for k, program in enumerate(programs):
         mine = np.equal(which, k)
         guarded = Branches((_nothing(program), program))
-        found = BRANCH(np.any(mine), *operands, region=guarded)
+        given = operands
+        if _may_run_on(program):
+            given = [
+                _stood_in(mine, x) if flag and not is_stack(x) else x
+                for x, flag in zip(operands, marks, strict=True)
+            ]
+        found = BRANCH(np.any(mine), *given, region=guarded)
         if total is None:
             total = found
-        else:
-            total = [
-                y if is_stack(y) else _select(mine, y, old)
-                for y, old in zip(found, total, strict=True)
-            ]
+            continue
+        makes = _makes_entries(region.branches[k])
+        total = [
+            (y if own else old) if is_stack(y) else _select(mine, y, old)
+            for y, old, own in zip(found, total, makes, strict=True)
+        ]
     assert total is not None
     return total, outs
+
+
+def _makes_entries(program: Program) -> list[bool]:
+    """Which outputs of a branch, if they are stacks, are not the empty ones in the place of another's."""
+    empty = {e.outputs[0] for e in program.equations if e.primitive is NO_ENTRIES}
+    return [a not in empty for a in program.outputs]
+
+
+def _may_run_on(program: Program) -> bool:
+    """Whether some arguments could keep it from ending: those of examples that take another branch."""
+    for e in program.equations:
+        region = e.params["region"] if e.primitive.holds_regions else None
+        if isinstance(region, Callee):
+            if region.is_recursive or (region.program and _may_run_on(region.program)):
+                return True
+            continue
+        if isinstance(region, Loop) and region.goes_on is not None and region.count is None:
+            return True
+        if region is not None and any(_may_run_on(p) for p in region.programs()):
+            return True
+    return False
+
+
+def _stood_in(mine: Any, x: Any) -> Any:
+    """What an example that takes this branch has, for all that do not."""
+    return _select(mine, x, x[np.argmax(mine)])
 
 
 def _nothing(program: Program) -> Program:

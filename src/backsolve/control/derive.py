@@ -61,7 +61,10 @@ def derive_branch(region: Branches, args: list[Any], places: list[int], varies: 
 
 @dataclass
 class _Slots:
-    """Room for what branches store, shared among them: one branch runs at a time."""
+    """Room for what branches store, shared among them: one branch runs at a time.
+
+    Not if there are stacks: in a batch all branches may run, and stacks of two cannot be told apart by example.
+    """
 
     types: list[Type]
     places: list[list[int]]  # for each branch: where what it stores lies
@@ -70,8 +73,9 @@ class _Slots:
 def _slots(stored: list[list[Var]]) -> _Slots:
     types: list[Type] = []
     places = []
+    shares = not any(v.type.is_stack for variables in stored for v in variables)
     for variables in stored:
-        free = list(range(len(types)))
+        free = list(range(len(types))) if shares else []
         mine = []
         for v in variables:
             found = next((k for k in free if types[k] == v.type), None)

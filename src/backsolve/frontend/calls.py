@@ -177,7 +177,8 @@ for _mine, _numpys in (
 CREATING: tuple[Any, ...] = (np.zeros, np.ones, np.empty, np.full)
 CREATING += (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
 _SPECIAL.update({create: fresh(create) for create in CREATING})
-_SPECIAL.update({create: filled(create) for create in (np.full, np.full_like)})
+FILLING: tuple[Any, ...] = (np.full, np.full_like)  # which a traced number may be given to
+_SPECIAL.update({create: filled(create) for create in FILLING})
 
 
 def is_special(f: Any) -> bool:

@@ -24,11 +24,17 @@ def inside(program: Program, f: Callable[[Program], Program]) -> Program:
             _callee(region, f)
         elif region is not None and region.programs():
             before = region.programs()
-            after = tuple(f(p) for p in before)
+            after = tuple(_of_same_types(p, f(p)) for p in before)
             if any(p is not q for p, q in zip(before, after, strict=True)):
                 e = replace(e, params={"region": region.with_programs(after)})
         equations.append(e)
     return replace(program, equations=tuple(equations))
+
+
+def _of_same_types(before: Program, after: Program) -> Program:
+    """A pass may make a weak number a strong one; around a region nobody knows."""
+    types = [[type_of(a) for a in p.outputs] for p in (before, after)]
+    return after if types[0] == types[1] else before
 
 
 _busy: set[int] = set()  # callees that are being rewritten

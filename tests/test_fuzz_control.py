@@ -249,3 +249,21 @@ def test_a_weak_number_stays_one_where_a_branch_is_rewritten():
         bs.grad(lambda b, k: bs.jvp(lambda b: f(b, k), (b,), (1.0,))[1]),
     ):
         assert bs.jit(derived)(0.3, 0) == pytest.approx(-np.sin(0.3))
+
+
+def test_a_dict_or_list_made_in_a_branch_is_changed_there():
+    def f(x):
+        if x > 1:
+            s = x
+        else:
+            d = {"u": x, "v": np.zeros(2) + x}
+            d["u"] *= x
+            d["v"] += x
+            rest = [x, x * x]
+            rest[0] = d["u"]
+            rest.append(x)
+            s = sum(rest) + d["v"].sum()
+        return s * s
+
+    same(f, 0.4)
+    same(f, 1.4)

@@ -205,6 +205,16 @@ class Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         return self._call("item", node.value, key(node.slice), at=node)
 
+    def _noted(self, node: Any) -> ast.expr:
+        """A list, dict or set: what was made in a staged branch may be changed there."""
+        self.generic_visit(node)
+        if isinstance(getattr(node, "ctx", None), ast.Store):
+            return node
+        return runtime("made", node, at=node)
+
+    visit_List = visit_Dict = visit_Set = _noted
+    visit_ListComp = visit_DictComp = visit_SetComp = _noted
+
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         node.value = self.visit(node.value)
         return node

@@ -17,6 +17,7 @@ from .iterables import item as item
 from .loops import for_ as for_
 from .loops import total as total
 from .loops import while_ as while_
+from .scope import made as made
 from .scope import rebinding as rebinding
 from .writes import in_place as in_place
 from .writes import raised as raised

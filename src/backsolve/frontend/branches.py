@@ -11,7 +11,7 @@ import numpy as np
 from .. import control
 from ..errors import ControlFlowError
 from .jumps import RESULT, RETURNED
-from .places import ABSENT, Form, is_traced
+from .places import ABSENT, Form, is_traced, take_apart
 from .staging import Again, Opened, mismatch, until_known
 
 
@@ -62,7 +62,16 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any, is_until_return
     for place, value in before:
         place.restore(value)
     region.put(numbers, next(iter(ends.values()))[0])
+    for key, place in region.keyed():
+        values = [end[1].get(key) for end in ends.values()]
+        if len(values) == 2 and _is_same_constant(*values):
+            place.put(values[0])
     region.forget()
+
+
+def _is_same_constant(a: Any, b: Any) -> bool:
+    """A number that is known whichever branch is taken: it stays known."""
+    return type(a) is type(b) and type(a) in (bool, int, float) and repr(a) == repr(b)
 
 
 def _agree(
@@ -91,6 +100,8 @@ def _agree(
         then, orelse = ends[True][1][key], ends[False][1][key]
         if key.startswith(RESULT):
             advice = "return values of one type from both"
+            if then is None or orelse is None:
+                advice = "return a value of one type on every way through the function"
             raise mismatch(
                 "return", then, orelse, "in one branch of an `if`", "in the other", advice
             )
@@ -112,15 +123,22 @@ def choose(test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any
 def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
     before = region.snapshot()
     ends: dict[bool, dict[str, Form]] = {}
+    values: dict[bool, Any] = {}
 
     def branch(which: bool, f: Any) -> Callable[[], Any]:
         def run() -> Any:
             for place, value in before:
                 place.restore(value)
             with region:
-                result = f()
+                values[which] = f()
             numbers, ends[which] = region.take_apart()
-            return result, numbers
+            if len(values) == 2:
+                (_, a), (_, b) = (take_apart(values[way]) for way in (True, False))
+                if not a.fits(b) or a.shapes != b.shapes:
+                    yes, no = values[True], values[False]
+                    advice = "let both sides give the same type"
+                    raise mismatch(region.what, yes, no, "if it holds", "otherwise", advice)
+            return values[which], numbers
 
         return run
 

@@ -98,7 +98,6 @@ def _compile(f: FunctionType, node: ast.FunctionDef | ast.Lambda) -> CodeType | 
     if not statements.changed:
         return None
     # Defaults and annotations are the original's; here they would be computed again.
-    first = min([node.lineno, *[d.lineno for d in node.decorator_list]])
     node.decorator_list, node.returns = [], None
     node.name = "_bs_function"  # its own name means what it meant: a global, say
     for a in ast.walk(node.args):
@@ -118,7 +117,7 @@ def _compile(f: FunctionType, node: ast.FunctionDef | ast.Lambda) -> CodeType | 
     whole = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
     outer = next(c for c in whole.co_consts if isinstance(c, CodeType))
     new = next(c for c in outer.co_consts if isinstance(c, CodeType))
-    new = new.replace(co_name=code.co_name, co_firstlineno=first)
+    new = new.replace(co_name=code.co_name)  # not its first line: all others are counted from it
     if hasattr(code, "co_qualname"):
         new = new.replace(co_qualname=code.co_qualname)
     _mark(new)

@@ -42,14 +42,16 @@ def lower_jumps(node: ast.FunctionDef) -> None:
     if escapes == [last] and isinstance(last, ast.Return):
         escapes = []  # the one return stands where it may stay
     lowering = _Lowering(bool(escapes))
-    falls_off = not _always(node.body)
+    if escapes and not _always(node.body):  # say what Python does at the end
+        node.body.append(_at(ast.Return(None), last))
+    swallows = not _always(node.body, False)
     body = lowering.block(node.body, None)
     lowering.drop_unused()
     if escapes:
         first: list[ast.stmt] = []
         if RETURNED in lowering.used:
             first.append(_at(_set(RETURNED, False), node.body[0]))
-        if falls_off:
+        if swallows:  # a `with` may do that to an exception
             first.append(_at(_set(RESULT, None), node.body[0]))
         body = [*first, *body, _at(ast.Return(_name(RESULT)), last)]
     node.body = body
@@ -196,16 +198,27 @@ def _has_loop_jump(s: ast.stmt) -> bool:
     return isinstance(s, ast.Break | ast.Continue) or any(_has_loop_jump(c) for c in _children(s))
 
 
-def _always(stmts: Sequence[ast.stmt]) -> bool:
-    """Whether a block never reaches its end."""
+def _always(stmts: Sequence[ast.stmt], with_hands_on: bool = True) -> bool:
+    """Whether a block never reaches its end, if a `with` hands exceptions on."""
     for s in stmts:
         if isinstance(s, ast.Return | ast.Break | ast.Continue | ast.Raise):
             return True
-        if isinstance(s, ast.If) and _always(s.body) and _always(s.orelse):
+        if isinstance(s, ast.If) and all(_always(b, with_hands_on) for b in (s.body, s.orelse)):
             return True
-        if isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and s.test.value:
-            return not any("break" in _jumps(c) for c in s.body)
+        if isinstance(s, _LOOPS) and not any("break" in _jumps(c) for c in s.body):
+            endless = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and s.test.value
+            if endless or _always(s.orelse, with_hands_on):
+                return True
+        if isinstance(s, ast.Match) and all(_always(c.body, with_hands_on) for c in s.cases):
+            return _takes_all(s.cases[-1])
+        if isinstance(s, ast.With) and with_hands_on and _always(s.body):
+            return True
     return False
+
+
+def _takes_all(case: ast.match_case) -> bool:
+    wild = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+    return wild and case.guard is None
 
 
 def _name(name: str, store: bool = False) -> ast.Name:

@@ -201,6 +201,7 @@ def _put_back(before: list[tuple[Place, Any]]) -> None:
 def mismatch(
     name: str, a: Any, b: Any, where_a: str, where_b: str, advice: str
 ) -> ControlFlowError:
+    name = name if " " in name else f"`{name}`"
     return ControlFlowError(
-        f"`{name}` is {describe(a)} {where_a} and {describe(b)} {where_b}; {advice}"
+        f"{name} is {describe(a)} {where_a} and {describe(b)} {where_b}; {advice}"
     )

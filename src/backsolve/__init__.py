@@ -30,6 +30,7 @@ from .source import source as source
 from .system import System as System
 from .tensor import Tensor as Tensor
 from .tensor import tensor as tensor
+from .writers import writes_arrays as _writes_arrays
 
 if TYPE_CHECKING:
     from . import nn as nn
@@ -77,8 +78,16 @@ def _rewritten(f: Any) -> Any:
     return importlib.import_module(".frontend", __name__).rewritten(f)
 
 
+def _users(f: Any) -> Any:
+    """A function that a transformation was given; rewritten if it writes into arrays."""
+    if not _writes_arrays(f):
+        return f
+    return importlib.import_module(".frontend", __name__).users(f)
+
+
 _hooks.kernel = _kernel
 _hooks.rewritten = _rewritten
+_hooks.users = _users
 
 
 def __getattr__(name: str) -> Any:

@@ -420,7 +420,9 @@ def _differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
                 np.zeros(np.shape(_raw(v))) if t is None else t
                 for v, t in zip(values, ts, strict=True)
             ]
-            return tuple(jvp(restricted, values, seeds)[1])
+            if record or any(isinstance(t, Tensor) for t in seeds):
+                return tuple(jvp(restricted, values, seeds)[1])
+            return run(_compiled_push, seeds)
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
             seeds = [
@@ -429,10 +431,14 @@ def _differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
             ]
             if record or any(isinstance(c, Tensor) for c in seeds):
                 return tuple(vjp(restricted, *values)[1](seeds))
+            return run(_compiled_pull, seeds)
+
+        def run(derivative: Any, seeds: list[Any]) -> tuple[Any, ...]:
             full = list(raw)
             for k, v in zip(places, values, strict=True):
                 full[k] = v
-            return tuple(_compiled_pull(special, tuple(places)).run([*full, *seeds]))
+            results = derivative(special, tuple(places)).run([*full, *seeds])
+            return tuple([coerce(y) for y in results])
 
         return Custom(push, pull, name="compiled")
 
@@ -440,28 +446,48 @@ def _differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
     return record_joint("compiled", operator_of, [raw[k] for k in places], rows, results)
 
 
+def _compiled_push(special: Specialised, places: tuple[int, ...]) -> Specialised:
+    """(inputs, differentials of the inputs at `places`) ↦ differentials of the outputs, compiled once."""
+    inputs = [v.type for v in special.program.inputs]
+
+    def push(f: Any, values: Sequence[Any], seeds: Sequence[Any]) -> Any:
+        return jvp(f, values, seeds)[1]
+
+    return _compiled(special, "push", push, places, [inputs[k] for k in places])
+
+
 def _compiled_pull(special: Specialised, places: tuple[int, ...]) -> Specialised:
     """(inputs, adjoints of the outputs) ↦ adjoints of the inputs at `places`, compiled once."""
-    key = f"pull {places}"
+
+    def pull(f: Any, values: Sequence[Any], seeds: Sequence[Any]) -> Any:
+        return vjp(f, *values)[1](seeds)
+
+    return _compiled(special, "pull", pull, places, special.outputs)
+
+
+def _compiled(
+    special: Specialised, name: str, derivative: Any, places: tuple[int, ...], seeds: Sequence[Type]
+) -> Specialised:
+    key = f"{name} {places}"
     if key not in special.derivatives:
         program = special.program
         inputs = [v.type for v in program.inputs]
-        adjoints = [Type(t.shape, t.dtype) for t in special.outputs]
 
-        def pull(values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        def together(values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
             return [values], {}
 
         def body(values: Sequence[Any]) -> list[Any]:
-            xs, cts = list(values[: len(inputs)]), list(values[len(inputs) :])
+            xs, given = list(values[: len(inputs)]), list(values[len(inputs) :])
 
             def restricted(*varying: Any) -> list[Any]:
                 for k, v in zip(places, varying, strict=True):
                     xs[k] = v
                 return evaluate(program, xs)
 
-            return list(vjp(restricted, *[xs[k] for k in places])[1](cts))
+            return list(derivative(restricted, [xs[k] for k in places], given))
 
-        made = _build(body, pull, [*inputs, *adjoints], "native", freedoms=special.freedoms)
+        types = [*inputs, *[Type(t.shape, t.dtype) for t in seeds]]
+        made = _build(body, together, types, "native", freedoms=special.freedoms)
         assert made is not None
         special.derivatives[key] = made
     return special.derivatives[key]

@@ -4,43 +4,37 @@ are staged, and all others just run. `rewritten(f)` is what staging calls instea
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from ..primitive import hooks
+from ..writers import is_users, writes_arrays
 from .calls import call
-from .convert import convert_function, is_users, reason
-from .scope import Called
+from .convert import convert_function, reason
+from .scope import Called, Staging, is_staging
 
-__all__ = ["rewritten"]
-
-_local = threading.local()
+__all__ = ["rewritten", "users"]
 
 
 def rewritten(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` as it is to be called while a Program is staged."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        outside = getattr(_local, "staging", False)
-        _local.staging = True
-        try:
+        with Staging():
             return call(f)(*args, **kwargs)
-        finally:
-            _local.staging = outside
 
     return run
 
 
-def _users(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that a transformation was given: rewritten if we are inside of `jit`."""
-    return call(f) if getattr(_local, "staging", False) else f
+def users(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that a transformation was given: rewritten inside of `jit`, and if it writes into arrays."""
+    return call(f) if is_staging() or writes_arrays(f) else f
 
 
 def _body(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function given to `bs.scan` and its like: it becomes a region, and must not change what is outside."""
-    if not getattr(_local, "staging", False) or not isinstance(f, FunctionType) or not is_users(f):
+    if not is_staging() or not isinstance(f, FunctionType) or not is_users(f):
         return f
     new = convert_function(f)
 
@@ -59,6 +53,6 @@ def _why() -> str:
     return (frame is not None and reason(frame.f_code)) or ""
 
 
-hooks.users = _users
+hooks.users = users
 hooks.body = _body
 hooks.why = _why

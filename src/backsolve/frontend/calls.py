@@ -14,12 +14,14 @@ import numpy as np
 
 from .. import control
 from ..errors import ControlFlowError
-from .convert import convert_function, is_users
+from ..numpy.creation import OWN
+from ..writers import is_users
+from .convert import convert_function
 from .iterables import _REPLACED
 from .jumps import RUNTIME
 from .places import is_traced
 from .scope import check_write, in_region, made
-from .writes import filled, fresh, traced_key
+from .writes import filled, fresh, joined, traced_key
 
 
 def call(f: Any) -> Any:
@@ -179,6 +181,9 @@ CREATING += (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
 _SPECIAL.update({create: fresh(create) for create in CREATING})
 FILLING: tuple[Any, ...] = (np.full, np.full_like)  # which a traced number may be given to
 _SPECIAL.update({create: filled(create) for create in FILLING})
+
+JOINING = (np.array, np.asarray, np.asanyarray)  # whose lists may have tensors in them
+_SPECIAL.update({join: joined(OWN[join.__name__]) for join in JOINING})
 
 
 def is_special(f: Any) -> bool:

@@ -8,27 +8,22 @@ from __future__ import annotations
 
 import ast
 import builtins
-import sys
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..writers import LIBRARIES, is_users
 from .jumps import RUNTIME, CannotRewriteError
 from .source import NoSourceError, syntax_of
 from .statements import Statements
 
-_LIBRARIES = frozenset({"backsolve", "numpy", "scipy", *sys.stdlib_module_names})
 _METHODS = frozenset([n for n in dir(np.ndarray) if n[0] != "_"])  # arrays' own, on whatever object
 _UNSEEN = frozenset({"locals", "vars", "eval", "exec", "dir"})
 
 # By the id of a code object, which is kept alive: the new code, a reason why there is none, or None.
 _known: dict[int, tuple[CodeType, CodeType | str | None]] = {}
-
-
-def is_users(f: FunctionType) -> bool:
-    return f.__globals__.get("__name__", "").partition(".")[0] not in _LIBRARIES
 
 
 def convert_function(f: FunctionType) -> FunctionType:
@@ -196,5 +191,5 @@ class _PlainCalls:
         if isinstance(x, FunctionType):
             return not is_users(x)
         if isinstance(x, type):
-            return x.__module__.partition(".")[0] in _LIBRARIES and x not in (list, dict, set)
+            return x.__module__.partition(".")[0] in LIBRARIES and x not in (list, dict, set)
         return isinstance(x, np.ufunc) or type(x).__module__ in ("builtins", "numpy")

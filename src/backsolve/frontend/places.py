@@ -24,15 +24,19 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, Staged)
 
 
-def holds_traced(x: Any) -> bool:
+def holds_traced(x: Any, kind: type = Staged) -> bool:
     """Whether a key or a value to be written is traced, or in part."""
-    if is_traced(x):
+    if isinstance(x, kind):
         return True
     if isinstance(x, list | tuple):
-        return any(holds_traced(y) for y in x)
+        return any(holds_traced(y, kind) for y in x)
     if isinstance(x, slice):
-        return any(is_traced(y) for y in (x.start, x.stop, x.step))
+        return any(isinstance(y, kind) for y in (x.start, x.stop, x.step))
     return False
+
+
+def holds_tensor(x: Any) -> bool:
+    return holds_traced(x, Tensor)
 
 
 class _Nothing:

@@ -89,6 +89,21 @@ def stack() -> list[Region]:
         return _local.regions
 
 
+class Staging:
+    """While a function is run to be recorded, as `jit` does."""
+
+    def __enter__(self) -> None:
+        self.before = is_staging()
+        _local.staging = True
+
+    def __exit__(self, *error: Any) -> None:
+        _local.staging = self.before
+
+
+def is_staging() -> bool:
+    return getattr(_local, "staging", False)
+
+
 def in_region() -> bool:
     return bool(stack())
 

@@ -83,6 +83,7 @@ class Opened(Region):
         value = variable.get()
         place: Place | None = variable
         if isinstance(value, np.ndarray) and is_number(value):
+            del value  # so that other names can be counted
             place = Array(name, tensor_in_cell(cell, name))
         elif isinstance(value, Tensor) and value.ndim:
             check_write(value)  # the regions around this one must hold it too

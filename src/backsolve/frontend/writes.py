@@ -18,8 +18,8 @@ import numpy as np
 from ..errors import ControlFlowError, InPlaceError, TracedValueError
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
-from .places import holds_traced, is_traced
-from .scope import check_write, in_region, made
+from .places import holds_tensor, is_traced
+from .scope import check_write, in_region, is_staging, made
 
 slice = builtins.slice
 Step = tuple[str, Any]
@@ -37,7 +37,7 @@ def update(op: str, value: Any, is_thunk: bool, root: Any, *steps: Step) -> Any:
     for step in steps:
         place = _get(place, step)
     value = value() if is_thunk else value
-    if isinstance(place, np.ndarray) and (in_region() or is_traced(value)):
+    if isinstance(place, np.ndarray) and (in_region() or isinstance(value, Tensor)):
         op = op.removeprefix("i")  # a slice of an array would be changed here and now
     new = getattr(operator, op)(place, value)
     shared = _is_shared(sys.getrefcount(root), root)
@@ -50,7 +50,7 @@ def in_place(op: str, x: Any, value: Any) -> Any:
         if x.ndim:
             check_write(x)
     elif isinstance(x, np.ndarray):
-        if in_region() or is_traced(value):
+        if in_region() or isinstance(value, Tensor):
             if x.ndim == 0:
                 return getattr(operator, op.removeprefix("i"))(x, value)
             shared = _is_shared(sys.getrefcount(x), x)
@@ -87,7 +87,7 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: b
             _refuse_slice(x)
         x[key] = value
         return x
-    if isinstance(x, np.ndarray) and (in_region() or holds_traced(key) or holds_traced(value)):
+    if isinstance(x, np.ndarray) and (in_region() or holds_tensor(key) or holds_tensor(value)):
         x = _promoted(x, aliased)
         x[key] = value
         return x
@@ -225,6 +225,8 @@ def fresh(create: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         a = create(*args, **kwargs)
+        if not is_staging():
+            return a
         if isinstance(a, np.ndarray) and a.dtype.kind in "biufc" and a.ndim:
             return made(wrap(a, None))
         return made(a)
@@ -237,7 +239,7 @@ def filled(create: Callable[..., Any]) -> Callable[..., Any]:
     otherwise = fresh(create)
 
     def run(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
-        if not is_traced(fill_value):
+        if not isinstance(fill_value, Tensor):
             return otherwise(shape, fill_value, dtype, **options)
         if dtype is None and create is np.full:
             dtype = fill_value.dtype
@@ -247,5 +249,15 @@ def filled(create: Callable[..., Any]) -> Callable[..., Any]:
         y = made(y if isinstance(y, Tensor) else wrap(y, None))
         y[...] = fill_value
         return y
+
+    return run
+
+
+def joined(join: Callable[..., Any]) -> Callable[..., Any]:
+    """np.array and np.asarray of lists with tensors in them."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        y = join(*args, **kwargs)
+        return made(y) if not args or y is not args[0] else y
 
     return run

@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import tree
 from ..api import jvp, vjp
+from ..primitive import hooks
 from ..tensor import Tensor
 
 Leaves = list[Any]
@@ -87,7 +88,7 @@ def check_grads(
         inner = list(leaves)
         for k, x in zip(places, xs, strict=True):
             inner[k] = x
-        outputs, _ = tree.flatten(f(*structure.unflatten(inner)))
+        outputs, _ = tree.flatten(hooks.users(f)(*structure.unflatten(inner)))
         return [y for y in outputs if _varies(y)]
 
     paths = [path for path, *_ in _paths(structure, "")]

@@ -1,0 +1,101 @@
+"""Functions that write into NumPy arrays, differentiated without being compiled."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve import errors
+from backsolve.writers import writes_arrays
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def squares(x):
+    y = np.zeros(3)
+    for i in range(3):
+        y[i] = x[i] ** 2
+    return y
+
+
+def calls_it(x):
+    return np.sum(squares(x))
+
+
+class Model:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def method(self, x):
+        return self.scale * calls_it(x)
+
+    __call__ = method
+
+
+def scaled(scale, x):
+    return scale * calls_it(x)
+
+
+@pytest.mark.parametrize(
+    "f", [Model(2.0).method, Model(2.0), functools.partial(scaled, 2.0), lambda x: 2 * calls_it(x)]
+)
+def test_found_through_names(f):
+    assert writes_arrays(f)
+    np.testing.assert_allclose(bs.grad(f)(X), 4 * X)
+
+
+def test_found_through_a_variable_from_outside():
+    def outer(inner):
+        return lambda x: inner(x) * 2
+
+    assert not writes_arrays(outer(np.sum))
+    assert not writes_arrays(outer(lambda x: x.sum()))
+    assert writes_arrays(outer(calls_it))
+
+
+def test_values_that_do_not_vary_stay_arrays():
+    seen = []
+
+    def f(x):
+        a = np.zeros(3)
+        a[1] = 2.0
+        seen.append(type(a))
+        return np.sum(a * x)
+
+    np.testing.assert_array_equal(bs.grad(f)(X), [0.0, 2.0, 0.0])
+    assert seen == [np.ndarray]
+
+
+def test_in_place_operators():
+    def f(x):
+        total = np.zeros(3)
+        for i in range(4):
+            total += i * x
+        total[1] *= x[0]
+        return np.sum(total)
+
+    np.testing.assert_allclose(bs.grad(f)(X), [6 + 12, 6, 6])
+
+
+def test_an_array_with_another_name_is_refused():
+    def f(x):
+        a = np.zeros(3)
+        b = a
+        a[0] = x[0]
+        return np.sum(b)
+
+    with pytest.raises(errors.InPlaceError, match="other names"):
+        bs.grad(f)(X)
+
+
+def test_both_modes_and_second_order():
+    f = lambda x: np.sum(np.array([np.prod(squares(x)), x[0] ** 3]))
+    bs.testing.check_grads(f, [X])
+
+
+def test_forward_through_compiled_numbers():
+    value, derivative = bs.jvp(bs.jit(lambda x: x * x), (3.0,), (1.0,))
+    assert (value, derivative) == (9.0, 6.0)

@@ -17,6 +17,7 @@ from .donation import donate
 from .emission import emit_program
 from .entry import Frame, emit_entry
 from .fastmath import FastModule
+from .heat import leave_cold_code
 from .kernel import Kernel
 from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
@@ -104,7 +105,9 @@ def _emit_program(
     module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
     emit_program(module, schedule)
     fast = knows_layout() and all(t.dtype.kind in "fc" for t in frame.inputs if t.weak)
-    return _Emitted(schedule, module, frame, emit_entry(module, frame) if fast else None)
+    table = emit_entry(module, frame) if fast else None
+    leave_cold_code(module)
+    return _Emitted(schedule, module, frame, table)
 
 
 def describe(schedule: Schedule) -> str:

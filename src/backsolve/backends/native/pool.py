@@ -23,7 +23,7 @@ class Pool:
     def __init__(self, threads: int) -> None:
         for name in FROM_PYTHON:
             binding.add_symbol(PREFIX + name, address_of(name))
-        engine, _ = load(str(emit_pool()))
+        engine, _ = load(str(emit_pool()), as_it_is=True)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # it outlives the interpreter
         for name in (*RUN, "backsolve_workers"):
             binding.add_symbol(name, engine.get_function_address(name))

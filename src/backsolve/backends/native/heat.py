@@ -1,0 +1,157 @@
+"""Which functions of a program matter: the others LLVM translates as they are, in a tenth of the time.
+
+A program that works on large arrays has many small steps around few long ones. How often each instruction
+runs can be told from the emitted code: loops end in a comparison with a number, or with an argument whose
+number stands in a call. Functions that hold less than a few thousandths of all that runs are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llvmlite import ir
+
+from .functions import keep_apart
+
+COLD = 2e-3  # of all instructions that run, in all functions together that are not optimised
+GUESS = 32  # rounds of a loop, and activations of a recursive function, that nothing tells of
+
+
+def leave_cold_code(module: ir.Module) -> None:
+    """Mark the functions in which next to no time goes by."""
+    heat = Heat(module).instructions
+    most, passed = COLD * sum(heat.values()), 0.0
+    for function in sorted(heat, key=lambda f: heat[f]):
+        passed += heat[function]
+        if passed > most:
+            return
+        if "alwaysinline" not in function.attributes:
+            keep_apart(function, as_it_is=True)
+
+
+class Heat:
+    """How many instructions run in each function, about, when the program runs once."""
+
+    def __init__(self, module: ir.Module):
+        self.instructions: dict[ir.Function, float] = {}
+        self.runs: dict[ir.Function, float] = {}
+        self.numbers: dict[ir.Value, float] = {}  # what arguments are, summed over all runs
+        self.recursive: set[ir.Function] = set()
+        for function in self._callers_first(module):
+            self._look_into(function)
+
+    def _callers_first(self, module: ir.Module) -> list[ir.Function]:
+        order: list[ir.Function] = []
+        under_way: set[ir.Function] = set()
+        seen: set[ir.Function] = set()
+
+        def visit(function: ir.Function) -> None:
+            seen.add(function)
+            under_way.add(function)
+            for block in function.blocks:
+                for callee, _ in calls_in(block):
+                    if callee in under_way:
+                        self.recursive.add(callee)
+                    elif callee not in seen:
+                        visit(callee)
+            under_way.discard(function)
+            order.append(function)
+
+        for function in module.functions:
+            if function.linkage != "internal" and function.blocks and function not in seen:
+                self.runs[function] = 1.0
+                visit(function)
+        return order[::-1]
+
+    def _look_into(self, function: ir.Function) -> None:
+        runs = self.runs.get(function, 0.0) * (GUESS if function in self.recursive else 1)
+        often = self._rounds(function)
+        self.instructions[function] = runs * sum(
+            often[block] * len(block.instructions) for block in function.blocks
+        )
+        for block in function.blocks:
+            for callee, args in calls_in(block):
+                more = runs * often[block]
+                self.runs[callee] = self.runs.get(callee, 0.0) + more
+                for parameter, given in zip(callee.args, args, strict=True):
+                    number = more * self._number(given)
+                    self.numbers[parameter] = self.numbers.get(parameter, 0.0) + number
+
+    def _rounds(self, function: ir.Function) -> dict[ir.Block, float]:
+        """How often each block runs in one activation."""
+        before: dict[ir.Block, list[ir.Block]] = {block: [] for block in function.blocks}
+        for block in function.blocks:
+            for target in targets(block):
+                before[target].append(block)
+        often = dict.fromkeys(function.blocks, 1.0)
+        for head, ends in loops_in(function).items():
+            within = blocks_of_loop(head, ends, before)
+            exits = [x for x in (*ends, head) if any(y not in within for y in targets(x))]
+            rounds = max([self._compared_with(x) for x in exits], default=0) or GUESS
+            for block in within:
+                often[block] *= rounds
+        return often
+
+    def _compared_with(self, block: ir.Block) -> float:
+        """The number that a loop's condition compares with; 0 if nobody knows."""
+        condition = block.terminator.operands[0]
+        known = isinstance(condition, ir.instructions.ICMPInstr)
+        return self._number(condition.operands[1]) if known else 0
+
+    def _number(self, value: ir.Value) -> float:
+        if isinstance(value, ir.Constant):
+            return value.constant if type(value.constant) is int else 0
+        if isinstance(value, ir.Argument) and self.runs.get(value.parent):
+            return self.numbers.get(value, 0) / self.runs[value.parent]
+        return 0
+
+
+def targets(block: ir.Block) -> list[ir.Block]:
+    return [x for x in block.terminator.operands if isinstance(x, ir.Block)]
+
+
+def loops_in(function: ir.Function) -> dict[ir.Block, list[ir.Block]]:
+    """The first block of every loop, and those that jump back to it."""
+    found: dict[ir.Block, list[ir.Block]] = {}
+    first = function.blocks[0]
+    under_way, seen = {first: None}, {first}
+    paths = [(first, iter(targets(first)))]
+    while paths:
+        block, rest = paths[-1]
+        target = next(rest, None)
+        if target is None:
+            del under_way[block]
+            paths.pop()
+        elif target in under_way:
+            found.setdefault(target, []).append(block)
+        elif target not in seen:
+            seen.add(target)
+            under_way[target] = None
+            paths.append((target, iter(targets(target))))
+    return found
+
+
+def blocks_of_loop(
+    head: ir.Block, ends: list[ir.Block], before: dict[ir.Block, list[ir.Block]]
+) -> set[ir.Block]:
+    """Those from which its ends are reached without passing its head."""
+    found, waiting = {head}, list(ends)
+    while waiting:
+        block = waiting.pop()
+        if block not in found:
+            found.add(block)
+            waiting += before[block]
+    return found
+
+
+def calls_in(block: ir.Block) -> Iterator[tuple[ir.Function, list[ir.Value]]]:
+    """The module's own functions that a block calls, directly or by having threads call them."""
+    for instruction in block.instructions:
+        if not isinstance(instruction, ir.instructions.CallInstr):
+            continue
+        callee, args = instruction.callee, list(instruction.args)
+        if isinstance(callee, ir.Function) and callee.blocks:
+            yield callee, args
+        elif args and isinstance(args[0], ir.Function) and args[0].blocks:
+            body, context, count, _ = args
+            yield body, [context, ir.Constant(count.type, 0), count, ir.Constant(count.type, 0)]

@@ -1,0 +1,88 @@
+"""Which functions are left to LLVM as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+
+import backsolve as bs
+from backsolve.backends.native.heat import GUESS, Heat, leave_cold_code
+from backsolve.backends.native.loops import INT, loop, loop_between
+
+VOID = ir.VoidType()
+
+
+def function(module, name, arguments=0, internal=True):
+    made = ir.Function(module, ir.FunctionType(VOID, [INT] * arguments), name)
+    made.linkage = "internal" if internal else ""
+    return made, ir.IRBuilder(made.append_basic_block("entry"))
+
+
+def program(rounds):
+    """`run` calls `work` once in each of `rounds`, with 10 and once more with 30, and `rest` once."""
+    module = ir.Module()
+    work, b = function(module, "work", 2)
+    loop_between(b, INT(0), work.args[0], lambda b, i: b.mul(i, i))
+    b.ret_void()
+    rest, b = function(module, "rest")
+    b.ret_void()
+    _, b = function(module, "run", internal=False)
+    b.call(rest, [])
+    loop(b, rounds, lambda b, i: b.call(work, [INT(10), i]))
+    loop(b, rounds, lambda b, i: b.call(work, [INT(30), i]))
+    b.ret_void()
+    return module
+
+
+def test_runs_and_rounds_are_read_off_the_code():
+    module = program(50)
+    heat = Heat(module)
+    work, rest, run = (module.globals[name] for name in ("work", "rest", "run"))
+    assert heat.runs == {run: 1, rest: 1, work: 100}
+    inner = len(work.blocks[1].instructions)
+    around = len(work.blocks[0].instructions) + len(work.blocks[2].instructions)
+    assert heat.instructions[work] == 100 * (20 * inner + around)  # 20 on the average
+    assert heat.instructions[rest] == 1
+
+
+def test_what_runs_next_to_never_is_left_as_it_is():
+    module = program(10_000)
+    leave_cold_code(module)
+    marked = {f.name for f in module.functions if "optnone" in f.attributes}
+    assert marked == {"rest"}
+
+
+def test_a_branch_around_a_loop_is_no_loop():
+    module = ir.Module()
+    run, b = function(module, "run", internal=False)
+    with b.if_then(ir.IntType(1)(1)):
+        loop(b, 7, lambda b, i: b.mul(i, i))
+    end = b.block
+    b.ret_void()
+    assert Heat(module)._rounds(run)[end] == 1
+
+
+def test_unknown_rounds_and_activations_are_guessed():
+    module = ir.Module()
+    deep, b = function(module, "deep", 1)
+    b.call(deep, [b.add(deep.args[0], INT(1))])
+    b.ret_void()
+    run, b = function(module, "run", 1, internal=False)
+    loop_between(b, INT(0), run.args[0], lambda b, i: b.call(deep, [i]))
+    b.ret_void()
+    heat = Heat(module)
+    assert heat.instructions[deep] == GUESS * GUESS * 3
+
+
+def test_small_steps_beside_a_large_one():
+    def f(x, y):
+        return np.sum(np.sin(x) * x) + np.sum(np.tanh(y)[::-1] * y)
+
+    x, y = np.linspace(-1, 1, 1 << 16), np.linspace(-2, 1, 7)
+    g = bs.jit(bs.value_and_grad(f, argnums=(0, 1)))
+    value, (dx, dy) = g(x, y)
+    expected, (ex, ey) = bs.value_and_grad(f, argnums=(0, 1))(x, y)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(dx, ex, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(dy, ey, rtol=1e-12, atol=1e-14)
+    assert "optnone" in g.lower(x, y).stages["llvm"]

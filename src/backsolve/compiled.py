@@ -121,7 +121,7 @@ class Jitted:
         leaves, rebuild, key, donated = self._flatten(args, kwargs)
         tensors = any(isinstance(x, Tensor) for x in leaves)
         if tensors and any(isinstance(x, Staged) for x in leaves):
-            return rewritten(self._f)(*args, **kwargs)
+            return self._rewritten()(*args, **kwargs)
         special = self._specialise(rebuild, key, donated)
         if special is None:
             return self._f(*args, **kwargs)
@@ -210,11 +210,16 @@ class Jitted:
             self._hits += 1
             return found  # type: ignore[return-value]
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
-        made = _build(rewritten(self._f), rebuild, key[1], self._backend, donated(), self._freedoms)
+        f = self._rewritten()
+        made = _build(f, rebuild, key[1], self._backend, donated(), self._freedoms)
         if made is not None:
             with self._lock:
                 made = self._known.setdefault(key, made)
         return made
+
+    def _rewritten(self) -> Callable[..., Any]:
+        unsafe = self._freedoms[1]
+        return rewritten(self._f, asserts=not unsafe)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of compilation for these arguments."""
@@ -302,7 +307,8 @@ def jit(
     holds. If a run fails half-way, donated arrays may hold anything.
 
     With `fastmath`, arithmetic may be reordered and NaN, infinities and the sign of zero are not kept up.
-    With `unsafe`, indices are not looked at: one that is out of range reads or writes foreign memory.
+    With `unsafe`, indices are not looked at: one that is out of range reads or writes foreign memory; and
+    assertions about values are taken to hold.
 
     >>> import numpy as np, backsolve as bs
     >>> @bs.jit

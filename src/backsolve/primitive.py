@@ -121,6 +121,7 @@ class Primitive:
 
     is_leaf = is_joint = is_component = False
     is_plain = True  # none of the three above
+    has_effect = False  # it may raise: kept though nobody reads its result
     holds_regions = False  # its metadata holds Programs, and it has several outputs (regions.py)
 
     def __init__(

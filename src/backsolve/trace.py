@@ -58,6 +58,8 @@ class Recorder:
         self.equations: list[Equation] = []
         self.constants: dict[tuple[int, Any], tuple[Any, ...]] = {}  # what was captured last, by id
         self.order: list[tuple[Var, Any]] = []
+        self.is_region = False
+        self.checks: list[Any] = []  # of a region: numbers that should be 0, and what they mean
 
     def atom(self, a: Any) -> Any:
         """An argument as the Program writes it: its Var, a Python scalar, or a constant's Var."""
@@ -124,6 +126,9 @@ def recorder_of(name: str, args: Sequence[Any]) -> Recorder:
 def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """`prim(*args)` where an argument is staged: append an equation, return a staged value."""
     recorder = recorder_of(prim.name, args)
+    if prim.has_effect and recorder.is_region:
+        recorder.checks.append((args[0], params["messages"]))
+        return args[0]
     args = [
         a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a)
         for a in args
@@ -174,6 +179,7 @@ def stage_region(
 ) -> Program:
     """Record `f`, which gives a list of values, as a region inside what `outer` records."""
     recorder = Recorder(outer.recognise if outer is not None else None)
+    recorder.is_region = True
     inputs = [Var(t, recorder) for t in types]
     _active.regions.append(recorder)
     try:

@@ -16,6 +16,7 @@ from .. import tree
 from ..errors import ShapeError, StructureError
 from ..ir import Type
 from ..primitive import hooks
+from ..primitives.checks import Messages
 from ..primitives.control import BRANCH, LOOP
 from ..regions import INDEX, Branches, Loop
 from ..rewrite import rewrite
@@ -28,8 +29,19 @@ from . import stacks as stacks
 from .calls import Unfinished
 from .calls import call as call
 from .calls import is_in_recursion as is_in_recursion
+from .checks import NONE, Failure, noted
 from .pieces import budget
-from .regions import Form, Region, cast_to, join, outer_recorder, settle, type_of_leaf, widens
+from .regions import (
+    Form,
+    Region,
+    cast_to,
+    common,
+    join,
+    outer_recorder,
+    settle,
+    type_of_leaf,
+    widens,
+)
 
 MOST_TRIES = 8  # to find the types of carried values
 
@@ -66,23 +78,32 @@ def cond(
     types = [type_of_leaf(x) for x in values]
     outer = outer_recorder([pred, *values])
     wanted: list[Type] = []
+    messages: Messages = ()
     for _ in range(MOST_TRIES):
         del forms[1:]
         try:
-            yes, no = (Region(_casting(flat(f), wanted), types, outer) for f in (on_true, on_false))
+            yes, no = (
+                Region(_casting(flat(f), wanted), types, outer, messages)
+                for f in (on_true, on_false)
+            )
         except Unfinished:  # what the other branch gives tells the type of a recursive call
             return _finished(on_true, on_false, operands)
+        messages = tuple(sorted({*yes.messages, *no.messages}))
+        if bool(yes.messages) != bool(no.messages):
+            forms.clear()
+            continue
         if yes.outputs == no.outputs:
             break
         names = _names(forms[0], "a result of `cond`")
-        wanted = _common(yes.outputs, no.outputs, names)
+        wanted = common(yes.outputs, no.outputs, names)
         forms.clear()
     if not yes.outputs:  # a branch has no effect but its results
         return forms[0].filled([])
     captured, (first, second) = join([yes, no])
     which = pred if pred.dtype == bool else pred != 0
     results = BRANCH(which, *values, *captured, region=Branches((second, first)))
-    return forms[0].filled(results)
+    yes.messages = messages
+    return forms[0].filled(yes.results(results))
 
 
 def _finished(on_true: Callable[..., Any], on_false: Callable[..., Any], operands: Any) -> Any:
@@ -98,22 +119,6 @@ def _casting(f: Callable[..., list[Any]], types: list[Type]) -> Callable[..., li
         return [cast_to(x, t) for x, t in zip(results, types, strict=True)] if types else results
 
     return run
-
-
-def _common(a: list[Type], b: list[Type], names: list[str]) -> list[Type]:
-    """One type for the results of both branches: as NumPy would promote them."""
-    out = []
-    for s, t, name in zip(a, b, names, strict=True):
-        if s.shape != t.shape:
-            settle("one branch", [s], [t], [name])
-        weak = s.weak and t.weak
-        if weak or s.weak == t.weak:
-            dtype = np.result_type(s.dtype, t.dtype)
-        else:
-            strong, number = (t, s) if s.weak else (s, t)
-            dtype = np.result_type(strong.dtype, number.dtype.type(0).item())
-        out.append(Type(s.shape, dtype, weak))
-    return out
 
 
 def _names(form: Form, otherwise: str) -> list[str]:
@@ -240,6 +245,8 @@ def _record_loop(
     names = _names(form, "a carried value")
     for _ in range(MOST_TRIES):
         region = Region(_kept_types(flat, types), [INDEX, *types, *entries], outer)
+        if region.messages:
+            return _record_checked(body, goes_on, init, sequences, count, reverse, reads)
         after = settle("a round of the loop", types, region.outputs[: len(types)], names)
         if after == types and _agree(region.outputs, types):
             break
@@ -247,6 +254,8 @@ def _record_loop(
     regions = [region]
     if goes_on is not None:
         regions.append(Region(asked, [INDEX, *types], outer))
+        if regions[1].messages:
+            return _record_checked(body, goes_on, init, sequences, count, reverse, reads, True)
     captured, programs = join(regions)
     # The order of a body's inputs: what is carried, what is fixed, then the entries.
     first = programs[0]
@@ -276,6 +285,45 @@ def _record_loop(
         simple = apart(loop)
         results = LOOP(*args, region=loop) if simple is None else evaluate(simple, args)
     return form.filled(results[: len(types)]), made[0].filled(results[len(types) : -1])
+
+
+def _record_checked(
+    body: Callable[[Any, Any, Any], tuple[Any, Any]],
+    goes_on: Callable[[Any], Any] | None,
+    init: Any,
+    sequences: Any,
+    count: Any,
+    reverse: bool,
+    reads: Sequence[Any],
+    is_asked: bool = False,
+) -> tuple[Any, Any]:
+    """A loop with assertions in it: it carries the first failure along, and a `while` ends by it."""
+
+    messages: Messages = ()
+
+    def step(k: Any, state: Any, entries: Any) -> tuple[Any, Any]:
+        nonlocal messages
+        before, code = state
+        after, ys = body(k, before, entries)
+        now = noted()
+        messages = now.messages or messages
+        return (after, Failure(code, messages).before(now).code), ys
+
+    def asked(state: Any) -> Any:
+        before, code = state
+        truth = goes_on(before)  # type: ignore[misc]
+        truth = truth if isinstance(truth, Tensor) else bool(truth)
+        now = noted()
+        fine = code == 0 if not now.messages else np.logical_and(code == 0, now.code == 0)
+        return np.logical_and(truth, fine)
+
+    start = init, NONE.code
+    test = None if goes_on is None else asked
+    (state, code), ys = _record_loop(step, test, start, sequences, count, reverse, reads)
+    Failure(code, messages).report()
+    if is_asked:  # what failed in the condition ended the loop: it fails here again
+        goes_on(state)  # type: ignore[misc]
+    return state, ys
 
 
 def _kept_types(f: Callable[..., list[Any]], types: list[Type]) -> Callable[..., list[Any]]:

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DroppedDerivativeError, RecursionTypeError
+from ..errors import ControlFlowError, DroppedDerivativeError, RecursionTypeError
 from ..ir import Equation, Program, Type, Var
 from ..primitive import P
+from ..primitives.checks import Messages
 from ..primitives.control import CALL
 from ..regions import Callee
 from ..tensor import Staged
 from ..trace import innermost_region
+from .checks import Failure
 from .regions import Form, Region, outer_recorder, type_of_leaf
 
 MOST_TRIES = 4
@@ -44,6 +46,7 @@ class _Recording:
         self.form: Form | None = None
         self.captured: list[Any] = []
         self.is_done = False
+        self.messages: Messages = ()  # if any: a further result says which assertion failed
 
 
 class _Open(threading.local):
@@ -85,6 +88,9 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             raise Unfinished
     results = CALL(*values, *found.captured, region=found.callee)
     assert found.form is not None
+    if found.messages:
+        *results, code = results
+        Failure(code, found.messages).report()
     return found.form.filled(results)
 
 
@@ -143,13 +149,14 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
     outer = innermost_region() or outer_recorder(form.taken())
     before: list[Type] | None = None
     for _ in range(MOST_TRIES):
-        region = _try(flat, types, outer, f)
+        region = _try(flat, types, outer, f, made.messages)
         # What it closes over goes with every call, also with those of its own.
         more = _distinct([*made.captured, *region.captured])[len(made.captured) :]
         stable = region.outputs == before and not more
         if stable or not made.callee.is_recursive:
             break
         before = made.callee.types = region.outputs
+        made.messages = region.messages
         made.form = forms[0]
         made.captured = [*made.captured, *more]
     else:
@@ -158,6 +165,7 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
             "make its branches return one shape and dtype"
         )
     made.form, made.callee.types = forms[0], region.outputs
+    made.messages = region.messages
     if not made.callee.is_recursive:
         made.captured = _distinct(region.captured)
     made.callee.program = _closed(region, made.captured)
@@ -165,9 +173,9 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
     return made
 
 
-def _try(flat: Any, types: list[Type], outer: Any, f: Any) -> Region:
+def _try(flat: Any, types: list[Type], outer: Any, f: Any, messages: Messages) -> Region:
     try:
-        return Region(flat, types, outer)
+        return Region(flat, types, outer, messages)
     except Unfinished:
         raise RecursionTypeError(
             f"`{getattr(f, '__name__', 'f')}` calls itself before any branch has returned a result; "
@@ -215,6 +223,10 @@ def call_with_rule(
     All of `args` are staged, or arrays; f gives a list of values.
     """
     region = Region(f, [type_of_leaf(x) for x in args], innermost_region())
+    if region.messages:
+        raise ControlFlowError(
+            f"{name}.forward asserts something about traced values in a loop or branch; move the assertion out"
+        )
     n = len(args)
 
     def own(inputs: list[Any], places: list[int]) -> Any:

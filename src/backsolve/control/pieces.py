@@ -168,7 +168,8 @@ def checkpoint_staged(f: Callable[..., Any], memory: int | None, args: Any, kwar
         region.with_inputs(region.variables),
         recompute=True,
     )
-    return forms[0].filled(CALL(*values, *region.captured, region=callee))
+    results = CALL(*values, *region.captured, region=callee)
+    return forms[0].filled(region.results(results))
 
 
 FUNCTIONS["checkpoint_staged"] = checkpoint_staged

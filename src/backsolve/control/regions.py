@@ -11,8 +11,10 @@ import numpy as np
 from .. import tree
 from ..errors import CarriedTypeError, StructureError
 from ..ir import Program, Type, Var, type_of
+from ..primitives.checks import Messages
 from ..tensor import Staged, Tensor
 from ..trace import Recorder, stage_region
+from .checks import Failure, noted
 
 MOST_PLACES = 4096  # entries of a constant that stays inside a region
 
@@ -72,9 +74,20 @@ class Region:
     """A recorded region and the outer values it reads: further inputs of its Program."""
 
     def __init__(
-        self, f: Callable[..., Sequence[Any]], types: Sequence[Type], outer: Recorder | None
+        self,
+        f: Callable[..., Sequence[Any]],
+        types: Sequence[Type],
+        outer: Recorder | None,
+        messages: Messages = (),
     ):
-        recorded = stage_region(f, types, outer)
+        self.messages = messages  # if there are any, its last result says which assertion failed
+
+        def run(*values: Any) -> list[Any]:
+            results, failure = f(*values), noted()
+            self.messages = tuple(sorted({*self.messages, *failure.messages}))
+            return [*results, failure.code] if self.messages else [*results]
+
+        recorded = stage_region(run, types, outer)
         kept, self.captured, variables = [], [], []
         for v, c in recorded.constants:
             if not isinstance(c, Tensor) and (np.ndim(c) == 0 or _are_places(c)):
@@ -84,6 +97,13 @@ class Region:
                 self.captured.append(c)
         self.variables = variables
         self.program = Program(recorded.inputs, tuple(kept), recorded.equations, recorded.outputs)
+
+    def results(self, outputs: list[Any]) -> list[Any]:
+        """Of its outputs, those that are the user's; what failed is reported."""
+        if self.messages:
+            *outputs, code = outputs
+            Failure(code, self.messages).report()
+        return outputs
 
     @property
     def outputs(self) -> list[Type]:
@@ -138,6 +158,22 @@ def settle(
                 f"Start from a value of the later type, such as np.zeros({new.shape}, {new.dtype.name!r})"
             )
     return types
+
+
+def common(a: list[Type], b: list[Type], names: list[str]) -> list[Type]:
+    """One type for the results of both branches: as NumPy would promote them."""
+    out = []
+    for s, t, name in zip(a, b, names, strict=False):  # behind them, perhaps, what failed
+        if s.shape != t.shape:
+            settle("one branch", [s], [t], [name])
+        weak = s.weak and t.weak
+        if weak or s.weak == t.weak:
+            dtype = np.result_type(s.dtype, t.dtype)
+        else:
+            strong, number = (t, s) if s.weak else (s, t)
+            dtype = np.result_type(strong.dtype, number.dtype.type(0).item())
+        out.append(Type(s.shape, dtype, weak))
+    return out
 
 
 def widens(old: Type, new: Type) -> bool:

@@ -11,17 +11,18 @@ from typing import Any
 from ..primitive import hooks
 from ..writers import is_users, writes_arrays
 from .calls import call
+from .checks import asserting
 from .convert import convert_function, reason
 from .scope import Called, Staging, is_staging
 
 __all__ = ["rewritten", "users"]
 
 
-def rewritten(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` as it is to be called while a Program is staged."""
+def rewritten(f: Callable[..., Any], asserts: bool | None = None) -> Callable[..., Any]:
+    """`f` as it is to be called while a Program is staged; `asserts`: None is as around it."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        with Staging():
+        with Staging(), asserting(asserts):
             return call(f)(*args, **kwargs)
 
     return run

@@ -247,8 +247,3 @@ def compare(left: Any, *steps: tuple[str, Callable[[], Any], bool]) -> Any:
     if len(steps) == 1:
         return result
     return both(result, lambda: compare(right, *steps[1:]), all(pure for _, _, pure in steps[1:]))
-
-
-def holds(test: Any) -> Any:
-    """An assertion: a traced one is taken to hold."""
-    return True if is_traced(test) else test

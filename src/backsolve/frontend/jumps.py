@@ -203,14 +203,16 @@ def _always(stmts: Sequence[ast.stmt], with_hands_on: bool = True) -> bool:
     for s in stmts:
         if isinstance(s, ast.Return | ast.Break | ast.Continue | ast.Raise):
             return True
-        if isinstance(s, ast.If) and all(_always(b, with_hands_on) for b in (s.body, s.orelse)):
-            return True
         if isinstance(s, _LOOPS) and not any("break" in _jumps(c) for c in s.body):
             endless = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and s.test.value
             if endless or _always(s.orelse, with_hands_on):
                 return True
-        if isinstance(s, ast.Match) and all(_always(c.body, with_hands_on) for c in s.cases):
-            return _takes_all(s.cases[-1])
+        if isinstance(s, ast.Match) and _takes_all(s.cases[-1]):
+            bodies = [case.body for case in s.cases]
+        else:
+            bodies = [s.body, s.orelse] if isinstance(s, ast.If) else [[]]
+        if all(_always(body, with_hands_on) for body in bodies):
+            return True
         if isinstance(s, ast.With) and with_hands_on and _always(s.body):
             return True
     return False

@@ -7,11 +7,11 @@ from .branches import choose as choose
 from .branches import compare as compare
 from .branches import contains as contains
 from .branches import either as either
-from .branches import holds as holds
 from .branches import if_ as if_
 from .branches import negated as negated
 from .branches import none_of as none_of
 from .calls import call as call
+from .checks import holds as holds
 from .iterables import indexable as indexable
 from .iterables import item as item
 from .loops import for_ as for_

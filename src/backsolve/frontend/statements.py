@@ -13,6 +13,7 @@ calls them, and everything is as it was. Staged, it reads and sets those cells.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -149,7 +150,10 @@ class Statements:
 
     def on_Assert(self, s: ast.Assert) -> list[ast.stmt]:
         test = self.expressions.visit(s.test)
-        s.test = runtime("holds", test, at=s.test)
+        message = s.msg is not None and not binds(s.msg)
+        s.msg = s.msg and self.expressions.visit(s.msg)
+        later = thunk(copy.deepcopy(s.msg)) if message else constant(None, s)  # type: ignore[arg-type]
+        s.test = runtime("holds", test, later, at=s.test)
         self.changed = True
         return [s]
 

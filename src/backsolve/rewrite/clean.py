@@ -45,11 +45,11 @@ def _key(a: Any) -> tuple[str, str]:
 
 
 def drop_unused(program: Program) -> Program:
-    """Equations and constants that no output rests on go."""
+    """Equations and constants that no output and no check rests on go."""
     needed = {a for a in program.outputs if type(a) is Var}
     kept = []
     for e in reversed(program.equations):
-        if any(v in needed for v in e.outputs):
+        if e.primitive.has_effect or any(v in needed for v in e.outputs):
             kept.append(e)
             needed.update(a for a in e.inputs if type(a) is Var)
     constants = tuple((v, c) for v, c in program.constants if v in needed)

@@ -145,7 +145,7 @@ def prune_regions(program: Program) -> Program:
     kept: list[Equation] = []
     same: dict[Var, Any] = {}
     for e in reversed(program.equations):
-        if not any(v in used for v in e.outputs):
+        if not e.primitive.has_effect and not any(v in used for v in e.outputs):
             continue
         region = e.params.get("region")
         if isinstance(region, Loop):

@@ -17,6 +17,7 @@ from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from .accumulate import count_uses, defer, lower_sum
 from .attention import LOWER as ATTENTION
 from .bounds import ANY, EXACT, OVERFLOW, bounds_after, is_python_integer
+from .checks import LOWER as CHECKS
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
 from .failure import Failures
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from .array_regions.inside import Inside
 
 # Equations that are lowered in a file of their own.
-LOWER = {**SHAPES, **ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING}
+LOWER = {**SHAPES, **ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING, **CHECKS}
 MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
 
 
@@ -95,6 +96,7 @@ class Schedule:
             for a in e.inputs:
                 if type(a) is Var:
                     self.readers.setdefault(a, []).append(e)
+        self.barrier = -1  # a step that kernels behind it are not joined with those before
         self.overwritten: set[Buffer] = set()  # by a later value in its place
         self.makers = {v: e for e in program.equations for v in e.outputs}
         self.factors: dict[Any, tuple[View, View]] = {}  # of matrices, by elimination
@@ -384,7 +386,7 @@ class Schedule:
         It stands behind step `after`.
         """
         variables = [a for a in inputs if type(a) is Var and a not in self.numbers]
-        for at in range(len(self.steps) - 1, after, -1):
+        for at in range(len(self.steps) - 1, max(after, self.barrier), -1):
             kernel = self.steps[at]
             if not isinstance(kernel, Kernel) or kernel.domain != domain:
                 continue

@@ -1,0 +1,57 @@
+"""Runtime of `assert` on traced values: the compiled function raises."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..control.checks import Failure
+from ..errors import location
+from ..primitives.checks import CODE, code_of
+from .branches import as_bool
+from .places import is_traced
+
+
+class _Wanted(threading.local):
+    value = True
+
+
+_wanted = _Wanted()
+
+
+@contextmanager
+def asserting(wanted: bool | None) -> Iterator[None]:
+    """Whether assertions are looked at; None leaves it as it is."""
+    before = _wanted.value
+    _wanted.value = before if wanted is None else wanted
+    try:
+        yield
+    finally:
+        _wanted.value = before
+
+
+def holds(test: Any, message: Callable[[], Any] | None = None) -> Any:
+    """The truth of an assertion. A traced one is taken to hold, and looked at when the Program runs."""
+    if not is_traced(test):
+        return test
+    if _wanted.value:
+        said = f"{_said(message)}, at {location(2)}"
+        number = code_of(said)
+        code = np.where(as_bool(test), CODE.type(0), CODE.type(number))
+        Failure(code, ((number, said),)).report()
+    return True
+
+
+def _said(message: Callable[[], Any] | None) -> str:
+    """The user's own message, as it is while types are known but no numbers."""
+    if message is None:
+        return "an assertion fails"
+    try:
+        return str(message())
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        return f"an assertion fails (its message needs numbers that only the run knows: {reason})"

@@ -30,10 +30,3 @@ def bounds_after(schedule: Schedule, e: Equation) -> Interval:
     low, high = rule(*[schedule.range_of(a) for a in e.inputs])
     limits = np.iinfo(out.dtype)
     return (low, high) if limits.min <= low <= high <= limits.max else ANY
-
-
-OVERFLOW = (OverflowError, "a Python integer outgrew the 64 bits that it has in compiled code")
-
-
-def is_python_integer(e: Equation) -> bool:
-    return bool(e.outputs[0].type.weak) and e.outputs[0].dtype.kind in "iu"

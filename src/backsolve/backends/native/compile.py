@@ -104,8 +104,7 @@ def _emit_program(
     )
     module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
     emit_program(module, schedule)
-    fast = knows_layout() and all(t.dtype.kind in "fc" for t in frame.inputs if t.weak)
-    table = emit_entry(module, frame) if fast else None
+    table = emit_entry(module, frame) if knows_layout() else None
     leave_cold_code(module)
     return _Emitted(schedule, module, frame, table)
 

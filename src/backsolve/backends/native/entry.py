@@ -25,6 +25,11 @@ from .functions import keep_apart
 from .loops import loop_with
 
 ALIGNMENT = 64
+_PYTHONS = {"b": bool, "i": int, "f": float, "c": complex}
+_IN_PLACE, _AS_INTEGER = (
+    -1,
+    -2,
+)  # instead of a rank: a number's value is read where it lies, or asked for
 
 
 @dataclass(eq=False)
@@ -97,13 +102,17 @@ class _Entry(Builtin):
         dims: list[int] = []
         rows = []
         for k, t in enumerate(inputs):
-            kind = (complex if t.dtype.kind == "c" else float) if t.weak else np.ndarray
+            kind = _PYTHONS[t.dtype.kind] if t.weak else np.ndarray
             flags = objects.CONTIGUOUS | objects.ALIGNED | (objects.WRITEABLE if k in giving else 0)
             place = self.table.place
             types = place(kind.__name__, id(kind)), place(f"dtype {t.dtype.str}", id(t.dtype))
-            rows += [*types, flags, -1 if t.weak else t.ndim, len(dims)]
+            rows += [*types, flags, t.ndim, len(dims)]
+            if t.weak:
+                rows[-2] = _AS_INTEGER if t.dtype.kind in "bi" else _IN_PLACE
             dims += t.shape
         table, dimensions = self.numbers("inputs", rows), self.numbers("dimensions", dims)
+        integral = any(t.weak and t.dtype.kind in "bi" for t in inputs)
+        integers = b.alloca(INT, size=len(inputs)) if integral else None
 
         def look(k: ir.Value) -> None:
             obj = self.argument(k)
@@ -132,10 +141,25 @@ class _Entry(Builtin):
             with b.if_else(b.icmp_signed("<", ndim, INT(0))) as (number, array):
                 with number:
                     b.store(b.gep(obj, [INT(objects.FLOAT_VALUE)]), place)
+                    if integers is not None:
+                        with b.if_then(b.icmp_signed("==", ndim, INT(_AS_INTEGER))):
+                            self.read_integer(obj, b.gep(integers, [k]), place)
                 with array:
                     look_at_array()
 
         self.repeat(INT(len(inputs)), look)
+
+    def read_integer(self, obj: ir.Value, number: ir.Value, place: ir.Value) -> None:
+        """The value of an int or a bool, as an int64; its first byte is that of a bool."""
+        b = self.b
+        value = self.call("PyLong_AsLongLong", INT, [obj])
+        with b.if_then(b.icmp_signed("==", value, INT(-1)), likely=False):
+            error = self.call("PyErr_Occurred", POINTER, [])  # of a number that is too large
+            self.call("PyErr_Clear", ir.VoidType(), [])
+            self.require_equal(error, NULL)
+        self.require_equal(value, b.sext(b.trunc(value, CINT), INT))
+        b.store(value, number)
+        b.store(b.bitcast(number, POINTER), place)
 
     def require_apart(self, pointers: ir.Value) -> None:
         """Refuse inputs of which one is to be written and shares memory with another."""
@@ -275,6 +299,12 @@ class _Entry(Builtin):
             )
 
     def boxed(self, t: Type, data: ir.Value) -> ir.Value:
+        if t.weak and t.dtype.kind in "bi":
+            b = self.b
+            if t.dtype.kind == "b":
+                return self.call("PyBool_FromLong", POINTER, [b.zext(b.load(data), INT)])
+            value = b.load(b.bitcast(data, INT.as_pointer()))
+            return self.call("PyLong_FromLongLong", POINTER, [value])
         if t.weak:
             b, parts = self.b, self.b.bitcast(data, ir.DoubleType().as_pointer())
             if t.dtype.kind == "c":

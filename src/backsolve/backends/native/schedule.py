@@ -16,7 +16,7 @@ import numpy as np
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
 from .accumulate import count_uses, defer, lower_sum
 from .attention import LOWER as ATTENTION
-from .bounds import ANY, EXACT, OVERFLOW, bounds_after, is_python_integer
+from .bounds import ANY, EXACT, bounds_after
 from .checks import LOWER as CHECKS
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
@@ -24,7 +24,7 @@ from .failure import Failures
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
-from .numbers.integer import OUTGROWS, REFUSED
+from .numbers.integer import OUTGROWS, OVERFLOW, REFUSED, is_python_integer
 from .recompute import compute_again
 from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
@@ -181,8 +181,8 @@ class Schedule:
         taken: set[Buffer] = set()
         for k, a in enumerate(self.program.outputs):
             t = type_of(a) if self.inside is None else self.inside.types[k]
-            if t.weak and t.dtype.kind not in "fc":
-                raise Unsupported("a result that is a Python int or bool")
+            if type(a) is int and not -(2**63) <= a < 2**63:
+                raise Unsupported("a Python integer of more than 64 bits")
             view = self.view_of(a) if type(a) is Var and a not in self.numbers else None
             buffer = view.buffer if view is not None else None
             if (

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from ....ir import Equation
 from .real import TESTS, Rule, intrinsic
 from .registers import BOOL, BYTE, convert
 
@@ -281,6 +282,13 @@ def _times(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 def _least(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return b.icmp_signed("==", x, x.type(-(1 << 63)))
+
+
+OVERFLOW = (OverflowError, "a Python integer outgrew the 64 bits that it has in compiled code")
+
+
+def is_python_integer(e: Equation) -> bool:
+    return bool(e.outputs[0].type.weak) and e.outputs[0].dtype.kind in "iu"
 
 
 # Whether the result of Python's integers has more than 64 bits (bounds.py).

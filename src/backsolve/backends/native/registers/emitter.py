@@ -12,7 +12,7 @@ from ....ir import Equation, Type, Var, is_uniform
 from .. import stacks
 from ..elementwise import emit
 from ..failure import CODE
-from ..numbers.integer import REFUSED
+from ..numbers.integer import OUTGROWS, OVERFLOW, REFUSED, is_python_integer
 from ..numbers.registers import Register, convert, memory_type, number, select
 from .moving import copy
 from .plan import Home, Plan, Planner, key
@@ -241,20 +241,23 @@ def elementwise(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Smal
     out, name, b = e.outputs[0], e.primitive.name, em.b
     refused = REFUSED.get(name) if out.dtype.kind in "iu" else None
     found = [em.in_registers(v) for v in inputs]
+    outgrows = OUTGROWS.get(name) if is_python_integer(e) else None
+
+    def converted(registers: Sequence[Register]) -> list[Register]:
+        return [convert(b, x, v.dtype, out.dtype) for x, v in zip(registers, found, strict=True)]
 
     def one(*registers: Register) -> Register:
         if refused is not None:
             low, high = em.ranges.of(registers[-1])
             kind, message, test = refused
             if low <= 0 <= high if kind is ZeroDivisionError else low < 0:
-                args = [
-                    convert(b, x, v.dtype, out.dtype) for x, v in zip(registers, found, strict=True)
-                ]
-                em.fail_if(test(b, *args), kind, message)
+                em.fail_if(test(b, *converted(registers)), kind, message)
         pairs = [(x, v.dtype) for x, v in zip(registers, found, strict=True)]
         interval = em.ranges.after(name, list(registers), out.dtype)
         if interval != ANY and interval[0] == interval[1]:
             return number(int(interval[0]), out.dtype)
+        if outgrows is not None and interval == ANY:
+            em.fail_if(outgrows(b, *converted(registers)), *OVERFLOW)
         y = emit(b, e, pairs, em.inline)
         em.ranges.note(y, interval)
         return y

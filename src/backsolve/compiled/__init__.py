@@ -1,0 +1,242 @@
+"""bs.jit: a function, specialised on the types of its arguments, as one native function."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..frontend import rewritten
+from ..primitive import hooks, wrap
+from ..tensor import Staged, Tensor
+from .arguments import Arguments, raw
+from .derivative import run_differentiable
+from .entrance import entrance
+from .specialise import Specialised, specialise
+
+_MOST_ENTRANCES = 8  # forms of arguments that are looked for before the general way
+
+
+class Jitted:
+    """What `bs.jit` returns. `lower(*args)` shows the stages, `stats()` tells what was built."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        static_argnums: int | Sequence[int],
+        backend: str,
+        donate: int | Sequence[int] = (),
+        fastmath: bool = False,
+        unsafe: bool = False,
+    ):
+        functools.update_wrapper(self, f)
+        self._f = f
+        self._static = _places("static_argnums", static_argnums)
+        self._donate = _places("donate", donate)
+        if self._static & self._donate:
+            raise ValueError(
+                f"an argument is static or donated, not both: {sorted(self._static & self._donate)}"
+            )
+        self._backend, self._freedoms = backend, (fastmath, unsafe)
+        self._known: dict[Any, Specialised | None] = {}
+        self._lock = threading.Lock()
+        self._fast: Callable[..., Any] | None = None  # the native entry of the latest flat call
+        self._entrances: dict[Any, Callable[..., Any] | None] = {}
+        self._hits = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if hooks.runs_as_written:
+            return self._as_written(args, kwargs)
+        if self._fast is not None and not kwargs:
+            result = self._fast(*args)
+            if result is not NotImplemented:
+                return result
+        for enter in tuple(self._entrances.values()):
+            result = enter and enter(args, kwargs)
+            if enter is not None and result is not NotImplemented:
+                return result
+        return self._call(args, kwargs)
+
+    def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Without compiling, but on Tensors: NumPy's own arrays nobody could watch."""
+        given = Arguments(args, kwargs, self._static)
+        tensors = any(isinstance(x, Tensor) for x in given.numbers)
+        staged = [x if isinstance(x, Tensor) else wrap(x, None) for x in given.numbers]
+        varied, named = given.rebuild(staged)
+        result = self._f(*varied, **named)
+        return result if tensors else tree.map(raw, result)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = Arguments(args, kwargs, self._static)
+        leaves = given.numbers
+        tensors = any(isinstance(x, Tensor) for x in leaves)
+        if tensors and any(isinstance(x, Staged) for x in leaves):
+            return self._rewritten()(*args, **kwargs)
+        special = self._specialise(given)
+        if special is None:
+            return self._f(*args, **kwargs)
+        if tensors and any(isinstance(x, Tensor) and x.row is not None for x in leaves):
+            if (
+                special.has_own_derivative
+            ):  # its Program does not know of it: differentiate f itself
+                return self._f(*args, **kwargs)
+            return special.out_structure.unflatten(run_differentiable(special, leaves))
+        if tensors:  # what a Tensor holds, rows may need later: it is not given away
+            results = special.run_on_copies([raw(x) for x in leaves])
+            results = [wrap(y, None) for y in results]
+        else:
+            results = special.run(leaves)
+            self._remember(args, kwargs, given, special)
+        return special.out_structure.unflatten(results)
+
+    def _remember(self, args: Any, kwargs: Any, given: Arguments, special: Specialised) -> None:
+        """Let the next call of this form go straight to the native code."""
+        if special.native is None:
+            return
+        out = special.out_structure
+        plain = out.kind is tree.LEAF or (
+            out.kind is tuple
+            and len(out.children) > 1
+            and all(c.kind is tree.LEAF for c in out.children)
+        )
+        arrays = all(type(a) in (np.ndarray, float, complex, int, bool) for a in args)
+        if plain and arrays and not given.fixed and not kwargs and not self._static:
+            self._fast = special.native.call
+        if given.key not in self._entrances and len(self._entrances) < _MOST_ENTRANCES:
+            self._entrances[given.key] = entrance(given, out, special.native.call)
+
+    def _specialise(self, given: Arguments) -> Specialised | None:
+        """The compiled form for these types; None if the function closes over something that varies."""
+        found = self._known.get(given.key, self)
+        if found is not self:
+            self._hits += 1
+            return found  # type: ignore[return-value]
+        # Traced and compiled without the lock: the function may call itself, or another jitted one.
+        donated = given.donated(self._donate)
+        f = self._rewritten()
+        made = specialise(f, given.rebuild, given.types, self._backend, donated, self._freedoms)
+        if made is not None:
+            with self._lock:
+                made = self._known.setdefault(given.key, made)
+        return made
+
+    def _rewritten(self) -> Callable[..., Any]:
+        unsafe = self._freedoms[1]
+        return rewritten(self._f, asserts=not unsafe)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The stages of compilation for these arguments."""
+        special = self._specialise(Arguments(args, kwargs, self._static))
+        if special is None:
+            raise TypeError(
+                "this function closes over a value that an enclosing transformation varies"
+            )
+        stages = {
+            "program": lambda: str(special.recorded),
+            "rewritten": lambda: str(special.program),
+            **(special.native.stages if special.native is not None else {}),
+        }
+        return Lowered(Stages(stages), special.reason)
+
+    def stats(self) -> dict[str, Any]:
+        """What was compiled so far: one entry per set of types, and how often one was found again."""
+        made = [s for s in self._known.values() if s is not None]
+        return {
+            "specialisations": [
+                {
+                    "native": s.native is not None,
+                    "reason": s.reason,
+                    **(s.native.stats if s.native else {}),
+                }
+                for s in made
+            ],
+            "cache_hits": self._hits,
+            "disk_cache_hits": sum(
+                s.native is not None and s.native.stats["code"] == "disk" for s in made
+            ),
+        }
+
+
+class Stages(Mapping[str, str]):
+    """Texts by name, each made when it is first asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], str]]):
+        self._makers = makers
+        self._made: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Text of each stage: `.stages["program" | "rewritten" | "steps" | "llvm" | "assembly"]`."""
+
+    stages: Stages
+    reason: str = ""
+
+    def __str__(self) -> str:
+        shown = ("program", "rewritten", "steps")
+        return "\n\n".join(
+            f"# {name}\n{self.stages[name]}" for name in shown if name in self.stages
+        )
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    donate: int | Sequence[int] = (),
+    backend: str = "native",
+    fastmath: bool = False,
+    unsafe: bool = False,
+) -> Any:
+    """Compile a function on its first call with each set of types; as a decorator or a call.
+
+    Arrays in, arrays out. A Program with an equation that has no native form yet runs on the NumPy
+    backend; `stats()` says so and names it. What the function closes over is captured at that call.
+
+    An argument at `donate` gives its arrays away: a result of the same type is computed in that memory
+    and is that very array, so that `params = step(params, batch)` allocates nothing. Arrays that cannot be
+    written, are strided, or share memory with another argument are copied instead; so is what a Tensor
+    holds. If a run fails half-way, donated arrays may hold anything.
+
+    With `fastmath`, arithmetic may be reordered and NaN, infinities and the sign of zero are not kept up.
+    With `unsafe`, indices are not looked at: one that is out of range reads or writes foreign memory; and
+    assertions about values are taken to hold.
+
+    >>> import numpy as np, backsolve as bs
+    >>> @bs.jit
+    ... def loss(x):
+    ...     return np.sum(np.sin(x) * x)
+    >>> bs.jit(bs.grad(loss))(np.array([0.0, 1.0]))
+    array([0.        , 1.38177329])
+    """
+    if backend not in ("native", "numpy"):
+        raise ValueError(f'backend must be "native" or "numpy", got {backend!r}')
+    if f is None:
+        return lambda g: Jitted(g, static_argnums, backend, donate, fastmath, unsafe)
+    return Jitted(f, static_argnums, backend, donate, fastmath, unsafe)
+
+
+def _places(what: str, given: Any) -> set[int]:
+    many = [given] if isinstance(given, int) else given
+    if not isinstance(many, Sequence | set | frozenset) or any(type(k) is not int for k in many):
+        raise TypeError(f"`{what}` takes the places of arguments, 0 or (0, 2), got {given!r}")
+    return set(many)

@@ -1,0 +1,103 @@
+"""The arguments of one call of a compiled function, taken apart: numbers, which have types, and all else, which
+is part of what is specialised on."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import StaticArgumentError
+from ..ir import Type, type_of
+from ..primitive import coerce
+from ..tensor import Tensor
+
+_PYTHON = (float, int, bool, complex)
+
+
+class Arguments:
+    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], static_argnums: set[int]):
+        count = len(args)
+        self.static = {k % count: args[k] for k in static_argnums if -count <= k < count}
+        dynamic = [a for k, a in enumerate(args) if k not in self.static]
+        self.leaves, self.structure = tree.flatten((dynamic, kwargs))
+        self.fixed = {k: x for k, x in enumerate(self.leaves) if not _is_number(x)}
+        for x in self.fixed.values():
+            if not (tree.is_immutable(x) or type(x) is int):
+                raise StaticArgumentError(
+                    f"`jit` cannot look into an argument of type {type(x).__name__}: pass numbers, arrays, "
+                    "dicts, lists, tuples or dataclasses; or declare it static (static_argnums=…), and "
+                    "what it holds is captured at the first call"
+                )
+        self.numbers = [x for k, x in enumerate(self.leaves) if k not in self.fixed]
+
+    @functools.cached_property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(
+            [
+                type_of(x) if type(x) in _PYTHON else Type(np.shape(raw(x)), x.dtype)
+                for x in self.numbers
+            ]
+        )
+
+    @functools.cached_property
+    def key(self) -> Any:
+        """What a specialisation is found by."""
+        values = [*self.static.items(), *self.fixed.items()]
+        key = (self.structure, self.types, tuple([(k, _exactly(v)) for k, v in values]))
+        try:
+            hash(key)
+        except TypeError:
+            raise StaticArgumentError(
+                f"static arguments of a jitted function must be hashable, got {dict(values)!r}; "
+                "pass arrays as ordinary arguments, and tuples instead of lists"
+            ) from None
+        return key
+
+    def rebuild(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with other numbers."""
+        rest = iter(values)
+        full = [self.fixed[k] if k in self.fixed else next(rest) for k in range(len(self.leaves))]
+        inner, named = self.structure.unflatten(full)
+        given = iter(inner)
+        total = len(inner) + len(self.static)
+        return [self.static[k] if k in self.static else next(given) for k in range(total)], named
+
+    def donated(self, places: set[int]) -> tuple[int, ...]:
+        """Which of the numbers belong to the arguments at `places`."""
+        children = self.structure.children[0].children
+        count = len(children) + len(self.static)
+        given = {k % count for k in places if -count <= k < count}
+        owners = [k for k in range(count) if k not in self.static]
+        sizes = [child.size for child in children]
+        owner = [k for k, n in zip(owners, sizes, strict=True) for _ in range(n)]
+        kept = [k for k in range(len(self.leaves)) if k not in self.fixed]
+        return tuple(at for at, k in enumerate(kept) if k < len(owner) and owner[k] in given)
+
+
+def _is_number(x: Any) -> bool:
+    if type(x) is int:
+        return -(2**31) <= x < 2**31  # larger ones are constants: NumPy decides what they fit into
+    if type(x) in _PYTHON or isinstance(x, Tensor | np.generic):
+        return True
+    return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
+
+
+def _exactly(v: Any) -> Any:
+    """A static value as a key: 2, 2.0 and True differ, and so do 0.0 and −0.0."""
+    if isinstance(v, tuple):
+        return (type(v), *[_exactly(x) for x in v])
+    if isinstance(v, frozenset):
+        return (frozenset, frozenset(_exactly(x) for x in v))
+    if dataclasses.is_dataclass(v) and not isinstance(v, type):
+        fields = [_exactly(getattr(v, f.name)) for f in dataclasses.fields(v)]
+        return (type(v), v, *fields)
+    return type(v), repr(v) if isinstance(v, float | complex) else v
+
+
+def raw(x: Any) -> Any:
+    return x._v if isinstance(x, Tensor) else x

@@ -1,0 +1,111 @@
+"""Differentiating through compiled code: both directions are compiled when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..api import jvp, vjp
+from ..ir import Type
+from ..joint import record_joint
+from ..operators import Custom
+from ..primitive import coerce
+from ..tensor import Tensor
+from ..trace import evaluate
+from .arguments import raw
+from .specialise import Specialised, specialise
+
+
+def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
+    """Run the native code forward, as one joint row whose block is compiled when it is first needed."""
+    values_now = [raw(x) for x in leaves]
+    places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
+    results = special.run_on_copies(values_now)
+
+    def restricted(*varying: Any) -> list[Any]:
+        full = list(values_now)
+        for k, v in zip(places, varying, strict=True):
+            full[k] = v
+        return evaluate(special.program, full)
+
+    def operator_of(values: Sequence[Any], record: bool) -> Custom:
+        values = list(values)
+
+        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+            seeds = [
+                np.zeros(np.shape(raw(v))) if t is None else t
+                for v, t in zip(values, ts, strict=True)
+            ]
+            if record or any(isinstance(t, Tensor) for t in seeds):
+                return tuple(jvp(restricted, values, seeds)[1])
+            return run(_compiled_push, seeds)
+
+        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+            seeds = [
+                np.zeros(t.shape, t.dtype) if c is None else c
+                for c, t in zip(cts, special.outputs, strict=True)
+            ]
+            if record or any(isinstance(c, Tensor) for c in seeds):
+                return tuple(vjp(restricted, *values)[1](seeds))
+            return run(_compiled_pull, seeds)
+
+        def run(derivative: Any, seeds: list[Any]) -> tuple[Any, ...]:
+            full = list(values_now)
+            for k, v in zip(places, values, strict=True):
+                full[k] = v
+            results = derivative(special, tuple(places)).run([*full, *seeds])
+            return tuple([coerce(y) for y in results])
+
+        return Custom(push, pull, name="compiled")
+
+    rows = [leaves[k].row for k in places]
+    return record_joint("compiled", operator_of, [values_now[k] for k in places], rows, results)
+
+
+def _compiled_push(special: Specialised, places: tuple[int, ...]) -> Specialised:
+    """(inputs, differentials of the inputs at `places`) ↦ differentials of the outputs, compiled once."""
+    inputs = [v.type for v in special.program.inputs]
+
+    def push(f: Any, values: Sequence[Any], seeds: Sequence[Any]) -> Any:
+        return jvp(f, values, seeds)[1]
+
+    return _compiled(special, "push", push, places, [inputs[k] for k in places])
+
+
+def _compiled_pull(special: Specialised, places: tuple[int, ...]) -> Specialised:
+    """(inputs, adjoints of the outputs) ↦ adjoints of the inputs at `places`, compiled once."""
+
+    def pull(f: Any, values: Sequence[Any], seeds: Sequence[Any]) -> Any:
+        return vjp(f, *values)[1](seeds)
+
+    return _compiled(special, "pull", pull, places, special.outputs)
+
+
+def _compiled(
+    special: Specialised, name: str, derivative: Any, places: tuple[int, ...], seeds: Sequence[Type]
+) -> Specialised:
+    key = f"{name} {places}"
+    if key not in special.derivatives:
+        program = special.program
+        inputs = [v.type for v in program.inputs]
+
+        def together(values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+            return [values], {}
+
+        def body(values: Sequence[Any]) -> list[Any]:
+            xs, given = list(values[: len(inputs)]), list(values[len(inputs) :])
+
+            def restricted(*varying: Any) -> list[Any]:
+                for k, v in zip(places, varying, strict=True):
+                    xs[k] = v
+                return evaluate(program, xs)
+
+            return list(derivative(restricted, [xs[k] for k in places], given))
+
+        types = [*inputs, *[Type(t.shape, t.dtype) for t in seeds]]
+        made = specialise(body, together, types, "native", freedoms=special.freedoms)
+        assert made is not None
+        special.derivatives[key] = made
+    return special.derivatives[key]

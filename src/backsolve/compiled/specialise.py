@@ -1,0 +1,110 @@
+"""A function for one set of types: recorded, rewritten, and compiled if all of it has a native form."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..backends.native.compile import Native, compile_program
+from ..backends.native.schedule import Unsupported
+from ..ir import Program, Type, type_of
+from ..primitive import wrap
+from ..rewrite import rewrite, rewrite_for_machines
+from ..rewrite.stable import recognise
+from ..row import ancestors, next_index
+from ..tensor import Staged, Tensor
+from ..trace import evaluate, stage
+
+
+@dataclass(eq=False)
+class Specialised:
+    """A function for one set of types: its Program, and the native code if all of it has some."""
+
+    recorded: Program  # to be shown: its constants hold nothing
+    program: Program
+    out_structure: tree.Structure
+    native: Native | None
+    reason: str = ""  # why there is no native code
+    donated: tuple[int, ...] = ()  # leaves whose memory results may take
+    freedoms: tuple[bool, bool] = (False, False)  # fastmath, unsafe
+    has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
+    derivatives: dict[str, Specialised] = field(default_factory=dict)
+
+    @functools.cached_property
+    def outputs(self) -> list[Type]:
+        return [type_of(a) for a in self.program.outputs]
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Raw results for raw leaves of the compiled types."""
+        if self.native is not None:
+            result = self.native.call(*leaves)
+            if result is NotImplemented:  # strided, unaligned, or a NumPy scalar
+                arrays = [
+                    a if type(a) in (float, complex) else np.array(a, order="C") for a in leaves
+                ]
+                result = self.native.call(*arrays)
+            if result is not NotImplemented:
+                return [result] if len(self.outputs) == 1 else list(result)
+        raw = [y._v if isinstance(y, Tensor) else y for y in evaluate(self.program, leaves)]
+        return [y[()] if isinstance(y, np.ndarray) else y for y in raw]
+
+    def run_on_copies(self, leaves: Sequence[Any]) -> list[Any]:
+        """The same for a caller who goes on using donated leaves."""
+        own = [
+            x.copy() if k in self.donated and isinstance(x, np.ndarray) else x
+            for k, x in enumerate(leaves)
+        ]
+        return self.run(own)
+
+
+def specialise(
+    f: Any,
+    rebuild: Any,
+    types: Sequence[Type],
+    backend: str,
+    donated: tuple[int, ...] = (),
+    freedoms: tuple[bool, bool] = (False, False),
+) -> Specialised | None:
+    structures: list[tree.Structure] = []
+    recorders: list[Any] = []
+
+    def flat(*staged: Any) -> list[Any]:
+        recorders.extend(x._v.recorder for x in staged[:1])
+        args, kwargs = rebuild(staged)
+        outputs, structure = tree.flatten(f(*args, **kwargs))
+        structures.append(structure)
+        return outputs
+
+    start = next_index()
+    recorded, _ = stage(flat, types, recognise=recognise)
+    if any(isinstance(c, Tensor) and _varies(c, start) for _, c in recorded.constants):
+        return None
+    # A constant may still carry a row of the function itself, which differentiated at a plain array.
+    constants = tuple(
+        [(v, wrap(c._v, None) if isinstance(c, Tensor) else c) for v, c in recorded.constants]
+    )
+    recorded = Program(recorded.inputs, constants, recorded.equations, recorded.outputs)
+    program = rewrite(recorded)
+    nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in recorded.constants]
+    shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
+    native, reason = None, 'backend="numpy"'
+    if backend == "native":
+        try:
+            machine = rewrite_for_machines(program)
+            native, reason = compile_program(machine, donated, *freedoms), ""
+        except Unsupported as missing:
+            reason = f"`{missing}` has no native form yet"
+    own = any(x.has_own_derivative for x in recorders)
+    return Specialised(shown, program, structures[0], native, reason, donated, freedoms, own)
+
+
+def _varies(c: Tensor, start: int) -> bool:
+    """Whether somebody outside of the staging that began at index `start` varies this value."""
+    if isinstance(c, Staged):
+        return True
+    return c.row is not None and (c.row.index < start or ancestors([c.row], start)[1])

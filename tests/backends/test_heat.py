@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import ir
 
 import backsolve as bs
-from backsolve.backends.native.heat import GUESS, Heat, leave_cold_code
+from backsolve.backends.native.heat import GUESS, MANY, Heat, spare_work
 from backsolve.backends.native.loops import INT, loop, loop_between
 
 VOID = ir.VoidType()
@@ -47,9 +47,27 @@ def test_runs_and_rounds_are_read_off_the_code():
 
 def test_what_runs_next_to_never_is_left_as_it_is():
     module = program(10_000)
-    leave_cold_code(module)
+    spare_work(module)
     marked = {f.name for f in module.functions if "optnone" in f.attributes}
     assert marked == {"rest"}
+
+
+def test_what_several_call_now_and_then_is_not_copied_into_them():
+    module = ir.Module()
+    work, b = function(module, "work")
+    loop(b, 10_000, lambda b, i: b.mul(i, i))
+    b.ret_void()
+    tiny, b = function(module, "tiny")
+    b.ret_void()
+    _, b = function(module, "run", internal=False)
+    for _ in range(MANY + 1):
+        b.call(work, [])
+        loop(b, 10_000, lambda b, _: b.call(tiny, []))
+    b.ret_void()
+    spare_work(module)
+    assert "noinline" in work.attributes
+    assert "optnone" not in work.attributes
+    assert "noinline" not in tiny.attributes
 
 
 def test_a_branch_around_a_loop_is_no_loop():

@@ -59,6 +59,13 @@ def test_what_tells_kernels_apart():
     assert kernels_of(lambda x, y: (np.sum(x), np.sum(y)), x, x + 1) == 1
 
 
+def test_where_views_begin_is_the_callers_business():
+    x, y = arrays(100, 200)
+    assert kernels_of(lambda x, y: (x[1:71] * 2.0, y[7:90] * 2.0), x, y) == 1
+    assert kernels_of(lambda x, y: (x[1:71] + x[2:72], y[7:90] + y[8:91]), x, y) == 1
+    assert kernels_of(lambda x, y: (x[1:71] + x[2:72], y[7:90] + y[9:92]), x, y) == 2
+
+
 def test_layers_share_their_kernels():
     ws = arrays((20, 20), (20, 20), (20, 20), dtype=np.float32)
 

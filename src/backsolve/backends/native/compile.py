@@ -17,7 +17,7 @@ from .donation import donate
 from .emission import emit_program
 from .entry import Frame, emit_entry
 from .fastmath import FastModule
-from .heat import leave_cold_code
+from .heat import spare_work
 from .kernel import Kernel
 from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
@@ -105,7 +105,7 @@ def _emit_program(
     module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
     emit_program(module, schedule)
     table = emit_entry(module, frame) if knows_layout() else None
-    leave_cold_code(module)
+    spare_work(module)
     return _Emitted(schedule, module, frame, table)
 
 

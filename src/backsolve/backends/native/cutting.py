@@ -86,13 +86,13 @@ class Plan:
         self.chunk = chunk
         self.counts = (*self.lead[:-1], self.lead[-1] // chunk)
         self.rest = self.lead[-1] % chunk  # rows of a last, shorter slice
-        self.touches = [self._touches(s) for s in self.steps]
+        self.touches = [self.touches_of(s) for s in self.steps]
         by_buffer: dict[Buffer, list[Touch]] = {}
         for t in self.all_touches():
             by_buffer.setdefault(t.view.buffer, []).append(t)
-        return all(self._may_share(b, ts) for b, ts in by_buffer.items())
+        return all(self.may_share(b, ts) for b, ts in by_buffer.items())
 
-    def _touches(self, step: Any) -> list[Touch]:
+    def touches_of(self, step: Any) -> list[Touch]:
         found: list[Touch] = []
 
         def note(view: View, moves: tuple[int, ...], role: Role) -> View:
@@ -105,7 +105,7 @@ class Plan:
     def all_touches(self) -> list[Touch]:
         return [t for ts in self.touches for t in ts]
 
-    def _may_share(self, buffer: Buffer, touches: list[Touch]) -> bool:
+    def may_share(self, buffer: Buffer, touches: list[Touch]) -> bool:
         """Read by all, or summed into by one, or every slice keeps to its own part."""
         roles = {t.role for t in touches}
         if roles == {"read"}:
@@ -157,13 +157,9 @@ def find_plan(steps: Sequence[Any], at: int, users: dict[Buffer, list[int]]) -> 
     """The best run of steps, from step `at` on, to be swept together."""
     best: tuple[int, Plan] | None = None
     for lead in leads_of(steps[at]):
-        end = at
-        while end < len(steps) and lead in leads_of(steps[end]):
-            plan = Plan(steps[at : end + 1], lead, set())
-            if not plan.is_possible(1):
-                break
-            end += 1
-        if end - at < 2:
+        end = end_of_run(steps, at, lead)
+        moved = sum(x.nbytes for step in steps[at:end] for x in step.buffers())
+        if end - at < 2 or moved < LARGE:
             continue
         run = range(at, end)
         outside = {b for b, where in users.items() if any(k not in run for k in where)}
@@ -175,6 +171,21 @@ def find_plan(steps: Sequence[Any], at: int, users: dict[Buffer, list[int]]) -> 
         if worth and (best is None or saved > best[0]):
             best = (saved, plan)
     return best[1] if best is not None else None
+
+
+def end_of_run(steps: Sequence[Any], at: int, lead: Shape) -> int:
+    """How far steps can be swept together: to the first that shares a buffer with them in another way."""
+    plan = Plan([], lead, set())
+    by_buffer: dict[Buffer, list[Touch]] = {}
+    for end in range(at, len(steps)):
+        if lead not in leads_of(steps[end]):
+            return end
+        new = plan.touches_of(steps[end])
+        for t in new:
+            by_buffer.setdefault(t.view.buffer, []).append(t)
+        if not all(plan.may_share(b, by_buffer[b]) for b in {t.view.buffer for t in new}):
+            return end
+    return len(steps)
 
 
 def leads_of(step: Any) -> list[Shape]:

@@ -2,7 +2,8 @@
 
 A program that works on large arrays has many small steps around few long ones. How often each instruction
 runs can be told from the emitted code: loops end in a comparison with a number, or with an argument whose
-number stands in a call. Functions that hold less than a few thousandths of all that runs are left alone.
+number stands in a call. Functions that hold less than a few thousandths of all that runs are left alone,
+and what many places call is not copied into them if calls do not matter.
 """
 
 from __future__ import annotations
@@ -14,19 +15,32 @@ from llvmlite import ir
 from .functions import keep_apart
 
 COLD = 2e-3  # of all instructions that run, in all functions together that are not optimised
+CALLS = 3e-2  # the same, in calls of all functions together that are not copied into their callers
+MANY = 4  # callers from which on copies take long
+CALL = 50  # instructions that a call costs
 GUESS = 32  # rounds of a loop, and activations of a recursive function, that nothing tells of
 
 
-def leave_cold_code(module: ir.Module) -> None:
-    """Mark the functions in which next to no time goes by."""
-    heat = Heat(module).instructions
-    most, passed = COLD * sum(heat.values()), 0.0
-    for function in sorted(heat, key=lambda f: heat[f]):
-        passed += heat[function]
-        if passed > most:
-            return
+def spare_work(module: ir.Module) -> None:
+    """Tell LLVM where it need not optimise, and what it need not copy into several callers."""
+    heat = Heat(module)
+    total = sum(heat.instructions.values())
+    for function in _together(heat.instructions, COLD * total):
         if "alwaysinline" not in function.attributes:
             keep_apart(function, as_it_is=True)
+    calls = {f: CALL * heat.runs[f] for f in heat.instructions if heat.sites.get(f, 0) > MANY}
+    for function in _together(calls, CALLS * total):
+        if "alwaysinline" not in function.attributes:
+            keep_apart(function)
+
+
+def _together(costs: dict[ir.Function, float], most: float) -> Iterator[ir.Function]:
+    """The cheapest functions, as many as cost no more than `most`."""
+    for function in sorted(costs, key=lambda f: costs[f]):
+        most -= costs[function]
+        if most < 0:
+            return
+        yield function
 
 
 class Heat:
@@ -35,6 +49,7 @@ class Heat:
     def __init__(self, module: ir.Module):
         self.instructions: dict[ir.Function, float] = {}
         self.runs: dict[ir.Function, float] = {}
+        self.sites: dict[ir.Function, int] = {}  # calls in the text
         self.numbers: dict[ir.Value, float] = {}  # what arguments are, summed over all runs
         self.recursive: set[ir.Function] = set()
         for function in self._callers_first(module):
@@ -71,6 +86,7 @@ class Heat:
         )
         for block in function.blocks:
             for callee, args in calls_in(block):
+                self.sites[callee] = self.sites.get(callee, 0) + 1
                 more = runs * often[block]
                 self.runs[callee] = self.runs.get(callee, 0.0) + more
                 for parameter, given in zip(callee.args, args, strict=True):

@@ -46,9 +46,14 @@ TOGETHER = 4  # rounds of an outer loop done together, where they share what the
 
 
 def emit_kernel(
-    module: ir.Module, name: str, kernel: Kernel, numbers: dict[Var, Any], counted: bool = False
+    module: ir.Module,
+    name: str,
+    kernel: Kernel,
+    numbers: dict[Var, Any],
+    starts: dict[Buffer, int],
+    counted: bool,
 ) -> ir.Function:
-    """The function of a kernel, of the pointers to its buffers.
+    """The function of a kernel, of the pointers to its buffers, to entry `starts` of each.
 
     With `counted`, its one loop is as long as a last argument says.
     """
@@ -63,9 +68,12 @@ def emit_kernel(
     for argument in function.args[: len(buffers)]:
         argument.add_attribute("noalias")
         argument.add_attribute("nonnull")
-    places = dict(zip(buffers, function.args, strict=False))
-    emitter = Emitter(kernel, numbers, places, function.args[-1] if counted else None)
     builder = builder_in(module, function.append_basic_block("entry"))
+    places = {
+        x: shifted(builder, argument, -starts.get(x, 0))
+        for x, argument in zip(buffers, function.args, strict=False)
+    }
+    emitter = Emitter(kernel, numbers, places, function.args[-1] if counted else None)
     emitter.run(builder, views)
     for code, flag in emitter.flags.items():
         fail_if(builder, builder.load(flag), code)
@@ -74,6 +82,10 @@ def emit_kernel(
     else:
         builder.ret_void()
     return function
+
+
+def shifted(b: ir.IRBuilder, pointer: ir.Value, entries: int) -> ir.Value:
+    return b.gep(pointer, [INT(entries)]) if entries else pointer
 
 
 class Emitter:

@@ -2,7 +2,8 @@
 
 Two kernels are the same if their loops, once merged, walk all views alike and do the same on each entry.
 A single loop takes its length as an argument, so that arrays of different shapes share it; where all
-callers give the same length, LLVM puts it in as a constant.
+callers give the same length, LLVM puts it in as a constant. Where in a buffer its views begin is the
+caller's business, so that it serves the rows of a matrix one by one.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Var, type_of
-from .loops import INT, LONG_LOOP, emit_kernel, merge_axes
+from .loops import INT, LONG_LOOP, emit_kernel, merge_axes, shifted
 from .narrowing import narrow_dtypes
 from .steps import Site
+from .views import Buffer
 
 if TYPE_CHECKING:
     from .kernel import Kernel
@@ -32,11 +34,20 @@ def kernel_function(kernel: Kernel, site: Site) -> tuple[Any, list[ir.Value]]:
     key, count = key_of(kernel, site.numbers)
     name = site.name if key is None else f"kernel_{hashlib.sha256(key.encode()).hexdigest()}"
     function = site.module.globals.get(name)
+    starts = starts_of(kernel) if key is not None else {}
     if function is None:
         counted = count is not None
-        function = emit_kernel(site.module, name, kernel, site.numbers, counted)
-    pointers = [site.base(x) for x in kernel.buffers()]
+        function = emit_kernel(site.module, name, kernel, site.numbers, starts, counted)
+    pointers = [shifted(site.b, site.base(x), starts.get(x, 0)) for x in kernel.buffers()]
     return function, pointers if count is None else [*pointers, INT(count)]
+
+
+def starts_of(kernel: Kernel) -> dict[Buffer, int]:
+    """The first entry of each buffer at which a view of it begins."""
+    starts: dict[Buffer, int] = {}
+    for view in kernel.views():
+        starts[view.buffer] = min(view.offset, starts.get(view.buffer, view.offset))
+    return starts
 
 
 def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | None]:
@@ -51,8 +62,10 @@ def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | N
     if any(e.params.keys() - {"dtype"} for e in kernel.statements):
         return None, None
     places = {x: k for k, x in enumerate(buffers)}
+    starts = starts_of(kernel)
     walks = [
-        (places[v.buffer], v.dtype.str, v.offset, s) for v, s in zip(views, strides, strict=True)
+        (places[v.buffer], v.dtype.str, v.offset - starts[v.buffer], s)
+        for v, s in zip(views, strides, strict=True)
     ]
     order = {
         a: k for k, a in enumerate([*kernel.loads, *[e.outputs[0] for e in kernel.statements]])

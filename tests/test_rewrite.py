@@ -463,3 +463,26 @@ def test_a_sum_over_rows_of_a_product_comes_before_it(axis, keepdims):
     np.testing.assert_allclose(compiled(a, b), f(a, b), rtol=1e-12, atol=1e-13)
     if axis in (1, 2, (1, 2)):
         assert "[3,20,5]" not in compiled.lower(a, b).stages["rewritten"]
+
+
+def test_masks_of_zeros_that_are_there_are_dropped():
+    """The adjoint of windows under a choice: no mask is moved around with it."""
+
+    def f(x):
+        inside = np.where(x[1:-1] > 0, x[1:-1] ** 2, 0.0)
+        return np.sum(np.where(x[2:] > x[:-2], inside * x[2:], inside * x[:-2]))
+
+    x = np.linspace(-1.0, 1.0, 12)
+    g = bs.jit(bs.grad(f))
+    np.testing.assert_allclose(g(x), bs.grad(f)(x), rtol=1e-13)
+    text = g.lower(x).stages["rewritten"]
+    assert "unslice" in text
+    assert "bool[12]" not in text
+
+
+def test_masks_that_keep_infinite_derivatives_out_stay():
+    def f(x):
+        return np.sum(np.where(x[1:] > 0, np.sqrt(np.where(x[1:] > 0, x[1:], 0.0)), 0.0))
+
+    x = np.array([1.0, 0.0, -1.0, 4.0])
+    np.testing.assert_array_equal(bs.jit(bs.grad(f))(x), [0.0, 0.0, 0.0, 0.25])

@@ -24,13 +24,14 @@ _lock = threading.Lock()
 _engines: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
-def load(text: str, as_it_is: bool = False) -> tuple[Any, str]:
+def load(text: str, as_it_is: bool = False, in_vectors: bool = False) -> tuple[Any, str]:
     """The engine that holds the code, and where it came from: "memory", "disk" or "built".
 
     The key is taken of the text as it was emitted, so that finding the code spares LLVM's work. Code that
-    spends its time waiting is translated `as_it_is`, in a tenth of the time.
+    spends its time waiting is translated `as_it_is`, in a tenth of the time; code that is written `in_vectors`
+    needs no passes, but good registers.
     """
-    key = hashlib.sha256(f"{_here()}\n{as_it_is}\n{text}".encode()).hexdigest()
+    key = hashlib.sha256(f"{_here()}\n{as_it_is}{in_vectors}\n{text}".encode()).hexdigest()
     with _lock:
         engine = _engines.get(key)
         if engine is not None:
@@ -40,7 +41,8 @@ def load(text: str, as_it_is: bool = False) -> tuple[Any, str]:
         origin = "disk" if code is not None else "built"
         if code is None:
             target = machine(0 if as_it_is else 3)
-            module = binding.parse_assembly(text) if as_it_is else _optimised(text, target)
+            plain = as_it_is or in_vectors
+            module = binding.parse_assembly(text) if plain else _optimised(text, target)
             code = target.emit_object(module)
             if files is not None:
                 files.write(key, code)

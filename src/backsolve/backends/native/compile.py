@@ -23,6 +23,7 @@ from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
 from .slow_entry import slow_entry
 from .sweep import Sweep, flat, with_sweeps
+from .tiling import with_tiles
 
 LONG = 10e-6  # seconds from which a run lets other threads have the GIL
 
@@ -91,6 +92,7 @@ def _emit_program(
     schedule = Schedule(program, unsafe=unsafe)
     donors = donate(schedule, donated)
     schedule.steps = with_sweeps(schedule.steps)
+    with_tiles(schedule)
     rooms = [x.room for x in schedule.steps if isinstance(x, Sweep)]
     temporary = [x for x in (*schedule.arena, *rooms) if x.kind == "arena"]
     frame = Frame(

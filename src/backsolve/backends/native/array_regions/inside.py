@@ -28,6 +28,7 @@ class Inside:
     pairs: dict[int, int] = field(default_factory=dict)  # output -> the input that it overwrites
     ranges: dict[int, Range] = field(default_factory=dict)  # of integer inputs
     recurs: bool = False  # it may be under way several times at once
+    repeats: bool = False  # it is the body of a loop
 
     def give(self, schedule: Schedule, k: int, var: Var) -> None:
         """Input k of the region, a number or in memory."""

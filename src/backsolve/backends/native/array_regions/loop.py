@@ -220,7 +220,8 @@ def lower_loop(schedule: Schedule, e: Equation) -> None:
     pairs = {j: 1 + j for j in range(len(carried))}
     layouts = {k: _first_entry(x) for k, x in walked.items() if isinstance(x, View)}
     root = schedule.root
-    body = Region(loop.body, Inside(root, outs, schedule, given, layouts, pairs, ranges, recurs))
+    inside = Inside(root, outs, schedule, given, layouts, pairs, ranges, recurs, repeats=True)
+    body = Region(loop.body, inside)
     byte = np.dtype(np.uint8)
     rooms = [schedule.new_buffer((body.arena_bytes,), byte)]
     test = None

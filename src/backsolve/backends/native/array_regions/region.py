@@ -20,6 +20,7 @@ from ..emission import emit_function, places
 from ..failure import call_step
 from ..steps import INT, POINTER, Site, Step
 from ..sweep import Sweep, with_sweeps
+from ..tiling import with_tiles
 from ..views import Buffer, View
 from .inside import Inside
 
@@ -35,6 +36,7 @@ class Region:
         self.schedule = schedule = Schedule(program, inside)
         put_in_place(schedule, inside.pairs)
         schedule.steps = with_sweeps(schedule.steps)
+        with_tiles(schedule)
         rooms = [x.room for x in schedule.steps if isinstance(x, Sweep)]
         temporary = [x for x in (*schedule.arena, *rooms) if x.kind == "arena"]
         self.arena_bytes = lay_out(schedule.steps, temporary)

@@ -1,0 +1,113 @@
+"""The right operand of a product as panels: the columns of one tile side by side, term after term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from .library import shared
+from .loops import loop_between
+from .numbers.registers import memory_type
+from .tiles import Registers
+
+INT, CINT = ir.IntType(64), ir.IntType(32)
+
+
+def pack_function(module: ir.Module, dtype: np.dtype[Any], found: Registers) -> ir.Function:
+    """f(B, its steps along terms and columns, how many terms and columns, the panels).
+
+    A last panel that is not full is filled up with zeros.
+    """
+    pointer = memory_type(dtype).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, INT, INT, INT, INT, pointer])
+    name = f"pack_{dtype.name}_{found.vectors}x{found.lanes(dtype)}"
+    return shared(module, name, kind, _Emitter(dtype, found).emit)
+
+
+class _Emitter:
+    def __init__(self, dtype: np.dtype[Any], found: Registers):
+        self.dtype, self.real = dtype, memory_type(dtype)
+        self.lanes, self.width = found.lanes(dtype), found.columns(dtype)
+
+    def emit(self, function: ir.Function) -> None:
+        self.source, self.term_step, self.column_step, self.terms, columns, self.target = (
+            function.args
+        )
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        whole, rest = b.udiv(columns, INT(self.width)), b.urem(columns, INT(self.width))
+        loop_between(b, INT(0), whole, self._panel)
+        with b.if_then(b.icmp_signed(">", rest, INT(0))):
+            start = self._place(b, whole, INT(0), INT(0))
+            zero = ir.Constant(self.real, 0.0)
+            size = b.mul(self.terms, INT(self.width))
+            loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
+            self._one_by_one(b, whole, INT(0), rest)
+        b.ret_void()
+
+    def _panel(self, b: ir.IRBuilder, j: ir.Value) -> None:
+        with b.if_else(b.icmp_signed("==", self.column_step, INT(1))) as (in_lines, otherwise):
+            with in_lines:
+                loop_between(b, INT(0), self.terms, lambda b, term: self._copy_line(b, j, term))
+            with otherwise:
+                in_columns = b.icmp_signed("==", self.term_step, INT(1))
+                blocks = b.select(in_columns, b.udiv(self.terms, INT(self.lanes)), INT(0))
+                loop_between(b, INT(0), blocks, lambda b, i: self._turn(b, j, i))
+                self._one_by_one(b, j, b.mul(blocks, INT(self.lanes)), INT(self.width))
+
+    def _copy_line(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value) -> None:
+        """A line of a panel that lies in one piece."""
+        line = self._load(b, self._entry(b, j, term, INT(0)), self.width)
+        self._store(b, line, self._place(b, j, term, INT(0)))
+
+    def _turn(self, b: ir.IRBuilder, j: ir.Value, block: ir.Value) -> None:
+        """As many terms as a vector has entries, from columns that lie in one piece."""
+        first = b.mul(block, INT(self.lanes))
+        for start in range(0, self.width, self.lanes):
+            columns = [INT(start + k) for k in range(self.lanes)]
+            vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
+            for k, line in enumerate(_turned(b, vectors)):
+                self._store(b, line, self._place(b, j, b.add(first, INT(k)), INT(start)))
+
+    def _one_by_one(self, b: ir.IRBuilder, j: ir.Value, first: ir.Value, columns: Any) -> None:
+        """All terms from `first` on."""
+
+        def column(b: ir.IRBuilder, c: ir.Value) -> None:
+            def single(b: ir.IRBuilder, term: ir.Value) -> None:
+                b.store(b.load(self._entry(b, j, term, c)), self._place(b, j, term, c))
+
+            loop_between(b, first, self.terms, single)
+
+        loop_between(b, INT(0), columns, column)
+
+    def _place(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value, column: ir.Value) -> ir.Value:
+        line = b.add(b.mul(j, self.terms), term)
+        return b.gep(self.target, [b.add(b.mul(line, INT(self.width)), column)])
+
+    def _entry(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value, column: ir.Value) -> ir.Value:
+        across = b.mul(b.add(b.mul(j, INT(self.width)), column), self.column_step)
+        return b.gep(self.source, [b.add(b.mul(term, self.term_step), across)])
+
+    def _load(self, b: ir.IRBuilder, place: ir.Value, size: int) -> ir.Value:
+        vector = ir.VectorType(self.real, size).as_pointer()
+        return b.load(b.bitcast(place, vector), align=self.dtype.itemsize)
+
+    def _store(self, b: ir.IRBuilder, v: ir.Value, place: ir.Value) -> None:
+        b.store(v, b.bitcast(place, v.type.as_pointer()), align=self.dtype.itemsize)
+
+
+def _turned(b: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+    """The transposed of as many vectors as each has entries, a power of two.
+
+    Interleaving the first half of them with the second moves one bit of the row's number over to the
+    column's; after all bits have moved, the two have changed places.
+    """
+    n = len(rows)
+    lines = ir.VectorType(CINT, n)
+    halves = [[x for k in range(n // 2) for x in (h + k, h + k + n)] for h in (0, n // 2)]
+    masks = [ir.Constant(lines, half) for half in halves]
+    for _ in range(n.bit_length() - 1):
+        pairs = [(rows[k], rows[k + n // 2]) for k in range(n // 2)]
+        rows = [b.shuffle_vector(x, y, mask) for x, y in pairs for mask in masks]
+    return rows

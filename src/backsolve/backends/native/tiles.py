@@ -1,0 +1,178 @@
+"""A tile of a product: a few rows times a few columns, summed up in vector registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import binding, ir
+
+from .library import shared
+from .loops import loop_between, range_loop
+from .numbers.registers import memory_type
+
+INT, CINT = ir.IntType(64), ir.IntType(32)
+UNROLLED = 4  # terms of the sums in one round, where vectors do not say how many
+
+
+@dataclass(frozen=True)
+class Registers:
+    """What a processor multiplies with: the largest tile whose sums, with what they need, fit."""
+
+    nbytes: int  # of a vector
+    rows: int
+    vectors: int  # side by side in each row
+    by_lane: bool  # an instruction multiplies a vector by one entry of another
+    cache: int  # bytes of the first one
+
+    def lanes(self, dtype: np.dtype[Any]) -> int:
+        return self.nbytes // dtype.itemsize
+
+    def columns(self, dtype: np.dtype[Any]) -> int:
+        return self.vectors * self.lanes(dtype)
+
+
+@cache
+def registers() -> Registers | None:
+    """Those of this processor; None where products are better left to BLAS."""
+    family = binding.get_default_triple().split("-")[0]
+    if family in ("aarch64", "arm64"):
+        return Registers(16, 4, 4, by_lane=True, cache=1 << 16)  # of 32
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return Registers(64, 8, 3, by_lane=False, cache=1 << 15)  # of 32
+    if features.get("avx2") and features.get("fma"):
+        return Registers(32, 6, 2, by_lane=False, cache=1 << 15)  # of 16
+    return None
+
+
+def kind_of_tile(dtype: np.dtype[Any]) -> ir.FunctionType:
+    """f(A, its steps along rows and terms, B, its step along terms, C, its step along rows, terms, columns)."""
+    pointer = memory_type(dtype).as_pointer()
+    steps = [pointer, INT, INT, pointer, INT, pointer, INT, INT, INT]
+    return ir.FunctionType(ir.VoidType(), steps)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """C = A B, of so many rows and vectors; `unit` says along what A lies in one piece."""
+
+    dtype: np.dtype[Any]
+    rows: int
+    vectors: int
+    unit: str  # "terms", "rows", or "" for any
+    found: Registers
+
+    def function(self, module: ir.Module) -> ir.Function:
+        fits = self.unit == "terms" or self.rows % self.found.lanes(self.dtype) == 0
+        unit = self.unit if self.found.by_lane and fits else ""
+        lanes = self.found.lanes(self.dtype)
+        name = f"tile_{self.dtype.name}_{self.rows}x{self.vectors}x{lanes}_{unit}"
+        return shared(module, name, kind_of_tile(self.dtype), _Emitter(self, unit).emit)
+
+
+class _Emitter:
+    def __init__(self, tile: Tile, unit: str):
+        self.rows, self.vectors, self.dtype, self.unit = tile.rows, tile.vectors, tile.dtype, unit
+        self.real = memory_type(tile.dtype)
+        self.lanes = tile.found.lanes(tile.dtype)
+        self.vector = ir.VectorType(self.real, self.lanes)
+        self.unrolled = self.lanes if unit == "terms" else UNROLLED
+
+    def emit(self, function: ir.Function) -> None:
+        self.a, self.row_step, self.term_step, self.b, self.b_step, *rest = function.args
+        c, c_step, terms, columns = rest
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        sums = [ir.Constant(self.vector, None)] * (self.rows * self.vectors)
+        blocks = b.udiv(terms, INT(self.unrolled))
+        sums = range_loop(b, INT(0), blocks, self._block, sums)
+        done = b.mul(blocks, INT(self.unrolled))
+        sums = range_loop(b, done, terms, self._single, sums)
+        lines = [sums[k : k + self.vectors] for k in range(0, len(sums), self.vectors)]
+        starts = [b.gep(c, [b.mul(c_step, INT(r))]) for r in range(self.rows)]
+        is_full = b.icmp_signed("==", columns, INT(self.vectors * self.lanes))
+        with b.if_else(is_full, likely=True) as (full, partial):
+            with full:
+                for line, start in zip(lines, starts, strict=True):
+                    self._store(b, line, start)
+            with partial:
+                self._store_part(b, lines, starts, columns)
+        b.ret_void()
+
+    def _block(self, b: ir.IRBuilder, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+        """Several terms of all sums."""
+        first = b.mul(i, INT(self.unrolled))
+        rows = range(self.rows)
+        if self.unit == "terms":
+            loads = [self._load(b, self._place(b, r, first)) for r in rows]
+        for u in range(self.unrolled):
+            term = b.add(first, INT(u))
+            if self.unit == "terms":
+                factors = [self._spread(b, v, u) for v in loads]
+            elif self.unit == "rows":
+                loads = [self._load(b, self._place(b, r, term)) for r in rows[:: self.lanes]]
+                factors = [self._spread(b, loads[r // self.lanes], r % self.lanes) for r in rows]
+            else:
+                factors = self._broadcast(b, term)
+            sums = self._add(b, factors, term, sums)
+        return sums
+
+    def _single(self, b: ir.IRBuilder, term: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+        return self._add(b, self._broadcast(b, term), term, sums)
+
+    def _add(
+        self, b: ir.IRBuilder, factors: Sequence[ir.Value], term: ir.Value, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        start = b.mul(term, self.b_step)
+        line = [
+            self._load(b, b.gep(self.b, [b.add(start, INT(j * self.lanes))]))
+            for j in range(self.vectors)
+        ]
+        multiply_add = self._multiply_add(b.module)
+        pairs = [(f, v) for f in factors for v in line]
+        return [b.call(multiply_add, [v, f, s]) for (f, v), s in zip(pairs, sums, strict=True)]
+
+    def _broadcast(self, b: ir.IRBuilder, term: ir.Value) -> list[ir.Value]:
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        found = [b.load(self._place(b, r, term)) for r in range(self.rows)]
+        return [self._spread(b, b.insert_element(undefined, x, CINT(0)), 0) for x in found]
+
+    def _spread(self, b: ir.IRBuilder, v: ir.Value, lane: int) -> ir.Value:
+        mask = ir.Constant(ir.VectorType(CINT, self.lanes), [lane] * self.lanes)
+        return b.shuffle_vector(v, ir.Constant(self.vector, ir.Undefined), mask)
+
+    def _place(self, b: ir.IRBuilder, row: int, term: ir.Value) -> ir.Value:
+        """Where A's entry lies. A step of 1 is known."""
+        across = INT(row) if self.unit == "rows" else b.mul(self.row_step, INT(row))
+        along = term if self.unit == "terms" else b.mul(self.term_step, term)
+        return b.gep(self.a, [b.add(across, along)])
+
+    def _load(self, b: ir.IRBuilder, place: ir.Value) -> ir.Value:
+        return b.load(b.bitcast(place, self.vector.as_pointer()), align=self.dtype.itemsize)
+
+    def _store(self, b: ir.IRBuilder, line: Sequence[ir.Value], start: ir.Value) -> None:
+        for j, v in enumerate(line):
+            place = b.bitcast(b.gep(start, [INT(j * self.lanes)]), self.vector.as_pointer())
+            b.store(v, place, align=self.dtype.itemsize)
+
+    def _store_part(
+        self, b: ir.IRBuilder, lines: Any, starts: Sequence[ir.Value], columns: ir.Value
+    ) -> None:
+        """Fewer columns than the vectors have."""
+        with b.goto_entry_block():
+            room = b.alloca(self.real, size=self.vectors * self.lanes)
+        for line, start in zip(lines, starts, strict=True):
+            self._store(b, line, room)
+
+            def copy(b: ir.IRBuilder, j: ir.Value, start: ir.Value = start) -> None:
+                b.store(b.load(b.gep(room, [j])), b.gep(start, [j]))
+
+            loop_between(b, INT(0), columns, copy)
+
+    def _multiply_add(self, module: ir.Module) -> ir.Function:
+        name = f"llvm.fmuladd.v{self.lanes}f{8 * self.dtype.itemsize}"
+        kind = ir.FunctionType(self.vector, [self.vector] * 3)
+        return module.globals.get(name) or ir.Function(module, kind, name)

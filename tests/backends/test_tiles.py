@@ -1,0 +1,189 @@
+"""Products in tiles: all sizes and layouts, whatever the registers of the processor are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.backends.native import tiling
+from backsolve.backends.native.tiles import Registers
+
+rng = np.random.default_rng(0)
+
+MACHINES = {
+    "by lanes": Registers(16, 4, 4, by_lane=True, cache=1 << 16),
+    "of 256 bits": Registers(32, 6, 2, by_lane=False, cache=1 << 15),
+    "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 15),
+}
+SIZES = [
+    (24, 33, 45),
+    (4, 32, 64),
+    (25, 17, 16),
+    (31, 64, 67),
+    (64, 9, 10),
+    (67, 130, 1 + 48),
+    (3, 64, 48),
+    (200, 65, 33),
+]
+
+
+@pytest.fixture(params=MACHINES.values(), ids=MACHINES)
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Registers:
+    monkeypatch.setattr(tiling, "registers", lambda: request.param)
+    found: Registers = request.param
+    return found
+
+
+def normal(*shape: int, dtype: Any = np.float64) -> Any:
+    return rng.normal(size=shape).astype(dtype)
+
+
+def steps(f: Any, *args: Any) -> str:
+    return str(f.lower(*args).stages["steps"])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_all_layouts_of_all_sizes(size: tuple[int, int, int], dtype: Any, machine: Any) -> None:
+    m, k, n = size
+    matrix, row_major = normal(k, n, dtype=dtype), normal(m, k, dtype=dtype)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-13
+    products = {
+        "A B": (lambda a, b: a @ b, row_major, matrix),
+        "A Bᵀ": (lambda a, b: a @ b.T, row_major, matrix.T.copy()),
+        "Aᵀ B": (lambda a, b: a.T @ b, row_major.T.copy(), matrix),
+        "Aᵀ Bᵀ": (lambda a, b: a.T @ b.T, row_major.T.copy(), matrix.T.copy()),
+    }
+    expected = row_major @ matrix
+    for f, a, b in products.values():
+        got = bs.jit(f)(a, b)
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * 10)
+
+
+def test_tiles_are_used(machine: Any) -> None:
+    f = bs.jit(lambda a, b: a @ b)
+    assert "in tiles" in steps(f, normal(32, 64), normal(64, 48))
+    g = bs.jit(lambda a, b: a @ b.T)
+    assert "panels of (64, 45)" in steps(g, normal(32, 64), normal(45, 64))
+
+
+def test_blas_keeps_what_is_large_complex_or_stacked() -> None:
+    f = bs.jit(lambda a, b: a @ b)
+    for a, b in (
+        (normal(64, 2000), normal(2000, 64)),
+        (normal(64, 512), normal(512, 512)),
+        (normal(32, 32) + 1j, normal(32, 32) + 1j),
+        (normal(3, 32, 32), normal(3, 32, 32)),
+    ):
+        assert "tiles" not in steps(f, a, b)
+
+
+def test_a_processor_without_tiles_has_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiling, "registers", lambda: None)
+    a, b = normal(32, 64), normal(64, 48)
+    f = bs.jit(lambda a, b: a @ b)
+    assert "tiles" not in steps(f, a, b)
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("columns", [48, 45])
+def test_only_what_a_nan_or_an_infinity_enters_is_spoiled(columns: int, machine: Any) -> None:
+    a, b = normal(27, 33), normal(33, columns)
+    a[3, 5], a[26, 32] = np.nan, np.inf
+    b[7, columns - 1] = -np.inf
+    got, expected = bs.jit(lambda a, b: a @ b)(a, b), a @ b
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))
+    fine = np.isfinite(expected)
+    np.testing.assert_allclose(got[fine], expected[fine], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [(26, 35, 21), (32, 64, 48)], ids=str)
+def test_gradients_of_a_layer(size: tuple[int, int, int], machine: Any) -> None:
+    m, k, n = size
+    x, w, bias = normal(m, k), normal(k, n), normal(n)
+    loss = lambda x, w, bias: np.mean(np.tanh(x @ w + bias) ** 2)
+    f = bs.grad(loss, (0, 1, 2))
+    for got, expected in zip(bs.jit(f)(x, w, bias), f(x, w, bias), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+    bs.testing.check_grads(bs.jit(loss), (x, w, bias), modes=("reverse",))
+
+
+def recurrent(h: Any, xs: Any, u: Any) -> Any:
+    def step(h: Any, x: Any) -> Any:
+        h = np.tanh(h @ u + x)
+        return h, h
+
+    return bs.scan(step, h, xs)[1]
+
+
+@pytest.mark.parametrize("size", [(9, 33), (16, 64)], ids=str)
+def test_weights_are_packed_once_before_a_loop(size: tuple[int, int], machine: Any) -> None:
+    m, n = size
+    h, xs, u = normal(m, n), normal(7, m, n), normal(n, n) / n**0.5
+    f = bs.jit(lambda h, xs, u: recurrent(h, xs, u))
+    before, inside = steps(f, h, xs, u).split("loop of 7 rounds")
+    assert f"panels of ({n}, {n})" in before
+    assert "panels" not in inside
+    assert "tiles" in inside
+    np.testing.assert_allclose(f(h, xs, u), recurrent(h, xs, u), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [(9, 33), (16, 64)], ids=str)
+def test_gradients_through_a_loop(size: tuple[int, int], machine: Any) -> None:
+    m, n = size
+    args = normal(m, n), normal(6, m, n), normal(n, n) / n**0.5
+    f = bs.grad(lambda h, xs, u: np.sum(recurrent(h, xs, u) ** 2), (0, 1, 2))
+    for got, expected in zip(bs.jit(f)(*args), f(*args), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-11)
+
+
+def test_loops_in_loops_pack_before_the_outermost(machine: Any) -> None:
+    n = 32
+    h, u = normal(n, n), normal(n, n) / n
+
+    def f(h: Any, u: Any) -> Any:
+        def inner(h: Any, _: Any) -> Any:
+            return np.sin(h @ u), None
+
+        def outer(h: Any, ks: Any) -> Any:
+            return bs.scan(inner, h * 0.5, ks)[0], None
+
+        return bs.scan(outer, h, np.ones((3, 4)))[0]
+
+    g = bs.jit(f)
+    before, *inside = steps(g, h, u).split("loop of")
+    assert "panels of" in before
+    assert not any("panels of" in x for x in inside)
+    np.testing.assert_allclose(g(h, u), f(h, u), rtol=1e-12, atol=1e-12)
+
+
+def test_weights_that_change_in_a_loop_are_not_packed_before_it(machine: Any) -> None:
+    h, u = normal(32, 32), normal(32, 33)[:, :32] / 32
+
+    def f(h: Any, u: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            h, u = state
+            return (np.sin(h @ u.T), u * 0.9), None
+
+        return bs.scan(step, (h, u), np.ones(5))[0]
+
+    for got, expected in zip(bs.jit(f)(h, u), f(h, u), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_share_rows_or_columns(threads: int, machine: Any) -> None:
+    chosen = bs.get_threads()
+    try:
+        bs.set_threads(threads)
+        for m, k, n in ((1003, 64, 45), (33, 64, 505)):
+            a, b = normal(m, k), normal(k, n)
+            f = bs.jit(lambda a, b: a @ b)
+            assert "in tiles" in steps(f, a, b)
+            np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-12, atol=1e-12)
+    finally:
+        bs.set_threads(chosen)

@@ -68,6 +68,8 @@ class _Hooks:
     # The same for a function that becomes a region; and for one that is staged whether in `jit` or not.
     body: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
     rewritten: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
+    # Told before a Tensor gets new numbers in place.
+    note_write: Callable[[Any], None] = staticmethod(lambda t: None)
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

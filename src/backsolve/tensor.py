@@ -363,6 +363,7 @@ class Tensor:
                 f"in-place {what} on a leaf that requires grad: its gradient would have nowhere to go. "
                 "Start from x = x.copy(), or give the leaf a new value with x.value = …"
             )
+        hooks.note_write(self)
         if not isinstance(result, Tensor):
             result = wrap(np.asarray(result)[()], None)
         if result.shape != self.shape:

@@ -10,6 +10,8 @@ import numpy as np
 
 from .. import control
 from ..errors import ControlFlowError
+from .aliases import join
+from .identity import Ends, after_branches, is_object, parts, variables, with_olds
 from .jumps import RESULT, RETURNED
 from .places import ABSENT, Form, is_traced, take_apart
 from .staging import Again, Opened, mismatch, until_known
@@ -39,15 +41,19 @@ def if_(
 
 def _stage_if(region: Opened, test: Any, then: Any, orelse: Any, is_until_return: bool) -> None:
     before = region.snapshot()
+    held = {key: place.get() for key, place in variables(region).items()}
     ends: dict[bool, tuple[dict[str, Form], dict[str, Any]]] = {}
+    objects: dict[bool, Ends] = {}
 
     def branch(which: bool, body: Any) -> Callable[[], Any]:
         def run() -> dict[str, Any]:
+            region.restore_spoilt()
             for place, value in before:
                 place.restore(value)
-            if body is not None:
-                with region:
+            with region:
+                if body is not None:
                     body()
+            objects[which] = Ends(region, held)
             numbers, forms = region.take_apart()
             values = {key: place.get() for key, place in region.keyed()}
             ends[which] = forms, values
@@ -66,6 +72,8 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any, is_until_return
         values = [end[1].get(key) for end in ends.values()]
         if len(values) == 2 and _is_same_constant(*values):
             place.put(values[0])
+    if len(ends) == 2:
+        after_branches(region, list(objects.values()))
     region.forget()
 
 
@@ -124,13 +132,15 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
     before = region.snapshot()
     ends: dict[bool, dict[str, Form]] = {}
     values: dict[bool, Any] = {}
+    olds: dict[bool, list[Any]] = {}
 
     def branch(which: bool, f: Any) -> Callable[[], Any]:
         def run() -> Any:
+            region.restore_spoilt()
             for place, value in before:
                 place.restore(value)
             with region:
-                values[which] = f()
+                values[which], olds[which] = with_olds(f, region)
             numbers, ends[which] = region.take_apart()
             if len(values) == 2:
                 (_, a), (_, b) = (take_apart(values[way]) for way in (True, False))
@@ -146,6 +156,10 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
     for place, value in before:
         place.restore(value)
     region.put(numbers, next(iter(ends.values())))
+    if len(values) == 2 and values[True] is values[False] and is_object(values[True]):
+        return values[True]
+    for new, *old in zip(parts(result), *olds.values(), strict=True):
+        join(new, [x for found in old for x in found], region.what)
     return result
 
 

@@ -16,6 +16,7 @@ from .. import control
 from ..errors import ControlFlowError
 from ..numpy.creation import OWN
 from ..writers import is_users
+from .aliases import VIEWS, check_certain, viewing
 from .convert import convert_function
 from .iterables import _REPLACED
 from .jumps import RUNTIME
@@ -100,10 +101,13 @@ def _builtin(f: Any) -> Any:
             "all of them before, as an array"
         )
     if isinstance(owner, dict | set) and f.__name__ in _LOOKS_UP:
-        if in_region() and f.__name__ in _GROWING:
-            check_write(owner)
+        if f.__name__ in _GROWING:
+            check_certain(owner)
+            if in_region():
+                check_write(owner)
         return _by_key(f)
     if isinstance(owner, list | dict | set) and f.__name__ in _GROWING:
+        check_certain(owner)
         if in_region():
             check_write(owner)
         return f
@@ -184,6 +188,10 @@ _SPECIAL.update({create: filled(create) for create in FILLING})
 
 JOINING = (np.array, np.asarray, np.asanyarray)  # whose lists may have tensors in them
 _SPECIAL.update({join: joined(OWN[join.__name__]) for join in JOINING})
+
+
+_SPECIAL.update({f: viewing(f) for f in VIEWS})
+UNNOTICED = (*CREATING, *VIEWS)  # no reason to rewrite a function
 
 
 def is_special(f: Any) -> bool:

@@ -7,6 +7,7 @@ does is found when it is first staged; `changed` says that something new was fou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .. import tree
 from ..errors import InPlaceError
 from ..primitive import wrap
 from ..tensor import Tensor
+from .links import link
 from .places import Array, is_number
 
 
@@ -23,22 +25,24 @@ class Container:
         self.name, self.container = name, container
         self.changed = False
         self.replaced: set[int] = set()  # leaves that the region puts other objects in place of
+        self.swapped: set[tuple[Any, ...]] = (
+            set()
+        )  # containers in it that the region does this with
+        self.inner = dict(_inside(container, ()))
         self.originals, self.structure = tree.flatten(container)
         self.placed: list[Any] = [(x, getattr(x, "_v", None)) for x in self.originals]
 
     @property
     def parts(self) -> list[Any]:
         """It and the containers in it."""
-        found, waiting = [], [self.container]
-        while waiting:
-            x = waiting.pop()
-            found.append(x)
-            inner = x if isinstance(x, list) else x.values()
-            waiting.extend([y for y in inner if isinstance(y, list | dict)])
-        return found
+        return [self.container, *self.inner.values()]
 
     def get(self) -> Any:
         leaves, structure = tree.flatten(self.container)
+        for path, x in _inside(self.container, ()):
+            if path in self.inner and x is not self.inner[path] and path not in self.swapped:
+                self.changed = True
+                self.swapped.add(path)
         if structure == self.structure:
             for k, (leaf, (placed, value)) in enumerate(zip(leaves, self.placed, strict=True)):
                 if leaf is not placed:
@@ -50,13 +54,18 @@ class Container:
 
     def put(self, value: Any) -> None:
         leaves, structure = tree.flatten(value)
+        links: list[tuple[Any, Any]] = []
         if structure == self.structure:
             for k, new in enumerate(leaves):
                 if self._is_kept(k) and is_number(new):
                     Array(self.name, self.originals[k]).put(new)
                     leaves[k] = self.originals[k]
+                elif k in self.replaced and isinstance(new, Tensor):
+                    links.append((new, self.originals[k]))  # it may be the old one still
+        for new, old in links:
+            link(new, old)
         self.placed = [(x, getattr(x, "_v", None)) for x in leaves]
-        _refill(self.container, structure.unflatten(leaves))
+        self._refill(self.container, structure.unflatten(leaves), (), self.swapped)
 
     def restore(self, value: Any) -> None:
         leaves, structure = tree.flatten(value)
@@ -64,7 +73,27 @@ class Container:
             if isinstance(original, Tensor):
                 Array(self.name, original).put(old)
         self.placed = [(x, getattr(x, "_v", None)) for x in self.originals]
-        _refill(self.container, structure.unflatten(self.originals))
+        self._refill(self.container, structure.unflatten(self.originals), (), set())
+
+    def _refill(self, old: Any, new: Any, path: tuple[Any, ...], swapped: set[Any]) -> None:
+        """Give a container the contents of another, and so those in it, unless they are `swapped`."""
+        pairs = enumerate(new) if isinstance(new, list) else new.items()
+        if isinstance(old, list):
+            del old[len(new) :]
+            old.extend([None] * (len(new) - len(old)))
+        elif set(old) != set(new):
+            old.clear()
+        for key, value in pairs:
+            way = (*path, key)
+            before = self.inner.get(way)
+            if (
+                isinstance(value, list | dict)
+                and type(before) is type(value)
+                and way not in swapped
+            ):
+                self._refill(before, value, way, swapped)
+                value = before
+            old[key] = value
 
     def _is_kept(self, k: int) -> bool:
         original = self.originals[k]
@@ -83,18 +112,10 @@ def _refuse_if(written: bool) -> None:
         )
 
 
-def _refill(old: Any, new: Any) -> None:
-    """Give a container the contents of another, and so the containers in it."""
-    pairs = enumerate(new) if isinstance(new, list) else new.items()
-    known = dict(enumerate(old)) if isinstance(old, list) else dict(old)
-    if isinstance(old, list):
-        del old[len(new) :]
-        old.extend([None] * (len(new) - len(old)))
-    elif set(old) != set(new):
-        old.clear()
-    for key, value in pairs:
-        before = known.get(key)
-        if isinstance(value, list | dict) and type(before) is type(value):
-            _refill(before, value)
-            value = before
-        old[key] = value
+def _inside(container: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The lists and dicts in one, by the way to them."""
+    pairs = enumerate(container) if isinstance(container, list) else container.items()
+    for key, x in pairs:
+        if isinstance(x, list | dict):
+            yield (*path, key), x
+            yield from _inside(x, (*path, key))

@@ -165,13 +165,13 @@ class _PlainCalls:
         self.hidden = {*f.__code__.co_varnames, *f.__code__.co_freevars, *f.__code__.co_cellvars}
 
     def is_plain(self, node: ast.expr) -> bool | None:
-        from .calls import CREATING, FILLING, is_special
+        from .calls import FILLING, UNNOTICED, is_special
 
         found = self.value(node)
         if found is None:
             return isinstance(node, ast.Attribute) and node.attr in _METHODS
         if is_special(found):
-            return None if found in CREATING and found not in FILLING else False
+            return None if found in UNNOTICED and found not in FILLING else False
         return self.is_librarys(found)
 
     def value(self, node: ast.expr) -> Any:

@@ -18,6 +18,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from .aliases import METHODS
 from .jumps import RUNTIME
 
 _OPERATORS = {
@@ -74,6 +75,10 @@ def pure(node: ast.expr) -> bool:
 def _is_fixed(node: ast.expr) -> bool:
     """Whether a key is the same each time: numbers and names of dict entries."""
     return all(not isinstance(n, ast.Name | ast.Call) for n in ast.walk(node))
+
+
+def _is_word(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def key(node: ast.expr) -> ast.expr:
@@ -200,10 +205,21 @@ class Expressions(ast.NodeTransformer):
         return self._call("total", self.iterated(loop.iter), add, *rest, at=node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        if not isinstance(node.ctx, ast.Load) or _is_fixed(node.slice) or binds(node):
+        if not isinstance(node.ctx, ast.Load) or _is_word(node.slice) or binds(node):
             return self.generic_visit(node)  # type: ignore[return-value]
+        fixed = _is_fixed(node.slice)
         self.generic_visit(node)
-        return self._call("item", node.value, key(node.slice), at=node)
+        made = runtime if fixed else self._call  # alone no reason to rewrite a function
+        return made("item", node.value, key(node.slice), at=node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """x.T, x.reshape(…): they show the memory of x."""
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or node.attr not in (*METHODS, "T", "mT"):
+            return node
+        if isinstance(node.value, ast.Name) and self.is_plain(node) is not True:
+            return node  # np.reshape
+        return runtime("method", node.value, constant(node.attr, node), at=node)
 
     def _noted(self, node: Any) -> ast.expr:
         """A list, dict or set: what was made in a staged branch may be changed there."""

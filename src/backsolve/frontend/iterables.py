@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ControlFlowError
 from ..tensor import Tensor
+from .aliases import seen
 from .places import holds_traced, is_traced
 
 
@@ -68,7 +69,7 @@ class Rows(Indexable):
         self.array, self.length = array, len(array)
 
     def at(self, k: Any) -> Any:
-        return (wrapped(self.array) if is_traced(k) else self.array)[k]
+        return seen((wrapped(self.array) if is_traced(k) else self.array)[k], self.array)
 
 
 def wrapped(a: Any) -> Any:
@@ -84,7 +85,16 @@ def item(x: Any, key: Any) -> Any:
     """x[key]"""
     if isinstance(x, np.ndarray) and holds_traced(key):
         return wrapped(x)[key]
-    return x[key]
+    return seen(x[key], x) if isinstance(x, Tensor) and _is_basic(key) else x[key]
+
+
+def _is_basic(key: Any) -> bool:
+    """Whether NumPy would show the array's own memory."""
+    if isinstance(key, tuple):
+        return all(_is_basic(k) for k in key)
+    if isinstance(key, list) or (hasattr(key, "ndim") and key.ndim):
+        return False
+    return getattr(key, "dtype", None) != np.bool_ and not isinstance(key, bool)
 
 
 class Zip(Indexable):

@@ -18,6 +18,7 @@ from .. import control
 from ..control.calls import Unfinished
 from ..tensor import Tensor
 from .branches import as_bool, both, if_, none_of, refuse_try
+from .identity import Rounds
 from .iterables import Indexable, Range, sequence_of
 from .jumps import RESULT
 from .places import ABSENT, NOTHING, Form, Variable, is_traced
@@ -273,6 +274,9 @@ class _Round:
         self.region, self.body, self.at_least_once = region, body, at_least_once
         self.before = region.snapshot()
         self.start, self.forms = region.take_apart()
+        if region.rounds is None:
+            region.rounds = Rounds(region)
+        region.rounds.open()
 
     def once(self, numbers: Any, *item: Any) -> Any:
         region = self.region
@@ -280,8 +284,13 @@ class _Round:
         region.forget()
         values = {key: place.get() for key, place in region.keyed()}
         region.note_first_arrays(values)
+        rounds = region.rounds
+        start = rounds.spots()
         with region:
+            rounds.begin()
             self.body(*item)
+        if rounds.end(start):
+            raise Again(region)
         region.check_first_arrays()
         after, forms = region.take_apart()
         self.agree(forms, values)
@@ -322,6 +331,7 @@ class _Round:
         for place, value in self.before:
             place.restore(value)
         self.region.put(numbers, self.forms)
+        self.region.rounds.begin(at_start=not self.at_least_once)
         self.region.forget()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .aliases import method as method
 from .branches import both as both
 from .branches import choose as choose
 from .branches import compare as compare

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from types import CellType, SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,9 @@ class Region:
         self.places: list[Place] = []
         self.held: set[Any] = set()  # ids of objects, and (id, attribute)
         self.made: dict[int, Any] = {}  # objects created inside
+        self.spoilt: list[
+            tuple[Tensor, str]
+        ] = []  # since an array that they share was written into
         self.sites: set[Any] = set()  # lines that write into what they made themselves
 
     def hold(self, place: Place) -> None:
@@ -89,6 +93,9 @@ def stack() -> list[Region]:
         return _local.regions
 
 
+at_end: list[Callable[[], None]] = []  # called when the outermost staging is over
+
+
 class Staging:
     """While a function is run to be recorded, as `jit` does."""
 
@@ -98,6 +105,9 @@ class Staging:
 
     def __exit__(self, *error: Any) -> None:
         _local.staging = self.before
+        if not self.before:
+            for forget in at_end:
+                forget()
 
 
 def is_staging() -> bool:
@@ -146,7 +156,7 @@ def check_write(x: Any, attribute: str | None = None) -> None:
         return
     key = id(x) if attribute is None else (id(x), attribute)
     for start, region in enumerate(reversed(regions)):  # the outermost region it was not made in
-        if id(x) in region.made or _recorded_in(x, region):
+        if is_made_in(x, region):
             inside = regions[len(regions) - start :]
             break
     else:
@@ -192,9 +202,16 @@ _ADVICE: dict[type, str] = {
 }
 
 
+_slot = vars(Tensor)["_v"].__get__  # also of a Tensor that must not be used any more
+
+
+def is_made_in(x: Any, region: Region) -> bool:
+    return id(x) in region.made or _recorded_in(x, region)
+
+
 def _recorded_in(x: Any, region: Region) -> bool:
     if not isinstance(x, Staged) or id(x) in region.held:
         return False
     if isinstance(region, Called) and id(x) in region.arguments:
         return False
-    return bool(x._v.recorder.level > region.level)
+    return bool(_slot(x).recorder.level > region.level)

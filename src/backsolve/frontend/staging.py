@@ -11,7 +11,9 @@ import numpy as np
 
 from ..errors import ControlFlowError, InPlaceError
 from ..tensor import Tensor
+from .aliases import restore, spoil
 from .containers import Container
+from .identity import has_others
 from .places import (
     ABSENT,
     NOTHING,
@@ -26,7 +28,7 @@ from .places import (
     zeros_like,
 )
 from .scope import Discovered, Region, check_write
-from .writes import has_other_names, own_entries, tensor_in_cell
+from .writes import own_entries, tensor_in_cell
 
 
 class Again(BaseException):
@@ -58,11 +60,12 @@ class Opened(Region):
         self.fills: dict[str, tuple[list[Any], Form]] = {}  # for variables without a value at first
         self.lost: set[str] = set()  # variables that only some ways assign
         self.first: list[tuple[str, Tensor, Any]] = []
-        self.aliased: set[str] = set()
+        self.rounds: Any = None  # of a loop: what its rounds hand on (identity.py)
+        self.shared: set[str] = set()  # variables whose object has other names
         for name in state:
             self.hold(Variable(name, self.cell(name)))
-            if has_other_names(self.cells[name]):
-                self.aliased.add(name)
+            if has_others(self.cells[name]):
+                self.shared.add(name)
         for name in held:
             self.hold_value_of(name)
 
@@ -101,7 +104,7 @@ class Opened(Region):
     def note_first_arrays(self, values: dict[str, Any]) -> None:
         """What a round starts with, in variables whose array has other names."""
         self.first = [
-            (key, x, x._v) for key, x in values.items() if key in self.aliased and is_array(x)
+            (key, x, x._v) for key, x in values.items() if key in self.shared and is_array(x)
         ]
 
     def check_first_arrays(self) -> None:
@@ -112,6 +115,20 @@ class Opened(Region):
                     f"{self.what} writes into `{key}` and binds it anew, and the array that it held before has "
                     f"other names too. Write {key} = {key}.copy() before the loop"
                 )
+
+    # ---- arrays that share memory with one that is written into
+
+    def restore_spoilt(self) -> None:
+        """As they were before the region; what was spoilt is still known."""
+        for t, _ in self.spoilt:
+            restore(t)
+
+    def hand_on_spoilt(self) -> None:
+        """Behind the region they must not be used, and the region around it must know."""
+        self.restore_spoilt()
+        for t, where in self.spoilt:
+            spoil(t, where)
+        self.spoilt = []
 
     # ---- values
 
@@ -179,22 +196,26 @@ def until_known(region: Opened, attempt: Callable[[], Any]) -> Any:
         before = region.snapshot()
         lesson = None
         try:
-            return attempt()
+            result = attempt()
+            region.hand_on_spoilt()
+            return result
         except (Again, Discovered) as found:
             if found.region is not region:
-                _put_back(before)
+                _put_back(region, before)
                 raise
             lesson = found
         except BaseException:
-            _put_back(before)
+            _put_back(region, before)
             raise
-        _put_back(before)
+        _put_back(region, before)
         if isinstance(lesson, Discovered):
             region.learn(lesson)
     raise ControlFlowError(f"{region.what} changes more than staging can follow")
 
 
-def _put_back(before: list[tuple[Place, Any]]) -> None:
+def _put_back(region: Opened, before: list[tuple[Place, Any]]) -> None:
+    region.restore_spoilt()
+    region.spoilt = []
     for place, value in before:
         place.restore(value)
 

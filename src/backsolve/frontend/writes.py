@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import ControlFlowError, InPlaceError, TracedValueError
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
+from .aliases import check_certain
 from .places import holds_tensor, is_traced
 from .scope import check_write, in_region, is_staging, made
 
@@ -55,8 +56,10 @@ def in_place(op: str, x: Any, value: Any) -> Any:
                 return getattr(operator, op.removeprefix("i"))(x, value)
             shared = _is_shared(sys.getrefcount(x), x)
             x = _promoted(x, shared)
-    elif isinstance(x, list | dict | set) and in_region():
-        check_write(x)
+    elif isinstance(x, list | dict | set):
+        check_certain(x)
+        if in_region():
+            check_write(x)
     return getattr(operator, op)(x, value)
 
 
@@ -70,13 +73,14 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: b
     (kind, key), rest = steps[0], steps[1:]
     if rest:
         copied = isinstance(x, Tensor) and kind == "["
-        aliased = not copied and _references_of_entry(x, steps[0]) > _REFERENCES_OF_ENTRY
+        aliased = not copied and is_entry_shared(x, steps[0])
         child = _get(x, steps[0])
         new = _store(made(child) if copied else child, rest, value, aliased, copied)
         if new is child and not copied:
             return x  # changed in place
         value = new
     if kind == ".":
+        check_certain(x)
         if in_region():
             check_write(x, key)
         setattr(x, key, value)
@@ -91,6 +95,7 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: b
         x = _promoted(x, aliased)
         x[key] = value
         return x
+    check_certain(x)
     if in_region():
         check_write(x)
     if isinstance(x, dict) and is_traced(key):
@@ -116,16 +121,6 @@ def _promoted(a: np.ndarray[Any, Any], aliased: bool) -> Tensor:
     return wrap(a.copy(), None)
 
 
-def has_other_names(cell: CellType) -> bool:
-    """Whether an array in a variable can be seen elsewhere too."""
-    try:
-        if not isinstance(cell.cell_contents, Tensor | np.ndarray):
-            return False
-    except ValueError:
-        return False
-    return _references(cell) > _REFERENCES_IN_CELL
-
-
 def own_entries(container: Any) -> None:
     """Make the arrays in a list or dict Tensors, where nobody else has them."""
     for key in range(len(container)) if isinstance(container, list) else list(container):
@@ -134,9 +129,13 @@ def own_entries(container: Any) -> None:
             own_entries(x)
         elif isinstance(x, np.ndarray) and x.ndim and x.dtype.kind in "biufc":
             del x
-            alone = _references_of_entry(container, ("[", key)) <= _REFERENCES_OF_ENTRY
-            if alone and not _has_shared_base(container[key]):
+            if not is_entry_shared(container, ("[", key)) and not _has_shared_base(container[key]):
                 container[key] = wrap(container[key].copy(), None)
+
+
+def is_entry_shared(x: Any, step: Step) -> bool:
+    """Whether what stands at x[key] or x.name has other names."""
+    return _references_of_entry(x, step) > _REFERENCES_OF_ENTRY
 
 
 def _references_of_entry(x: Any, step: Step) -> int:
@@ -151,7 +150,7 @@ def _has_shared_base(a: np.ndarray[Any, Any]) -> bool:
 
 def tensor_in_cell(cell: CellType, name: str) -> Tensor:
     """The array in a variable, as a Tensor that takes its place."""
-    aliased = _references(cell) > _REFERENCES_IN_CELL
+    aliased = _references(cell) > REFERENCES_IN_CELL
     cell.cell_contents = tensor = _promoted(cell.cell_contents, aliased)
     return tensor
 
@@ -207,7 +206,7 @@ def _measure() -> tuple[int, int, int]:
 _view = np.zeros(2)[:1]
 _REFERENCES_OF_BASE = sys.getrefcount(_view.base)
 _REFERENCES_OF_ENTRY = _references_of_entry([np.zeros(1)], ("[", 0))
-_REFERENCES_FROM_LOCAL, _REFERENCES_FROM_CELL, _REFERENCES_IN_CELL = _measure()
+_REFERENCES_FROM_LOCAL, _REFERENCES_FROM_CELL, REFERENCES_IN_CELL = _measure()
 
 
 def raised(error: Any) -> Any:

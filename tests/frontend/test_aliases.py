@@ -312,6 +312,17 @@ def a_row_bound_in_a_loop(x):
     return y.sum()
 
 
+@refused("l[0][0] = 7.0")
+def an_entry_that_gets_another_array(x):
+    a = np.zeros(2)
+    l = [np.ones(2), x]
+    for i in range(12):
+        l[0] = a
+        l[1] = l[1] + i
+    l[0][0] = 7.0
+    return a.sum() + l[1]
+
+
 @refused("l[1][0] = 7.0")
 def an_entry_that_is_replaced_or_not(x):
     a = np.zeros(2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -28,6 +29,10 @@ class Container:
         self.swapped: set[tuple[Any, ...]] = (
             set()
         )  # containers in it that the region does this with
+        self.sources: dict[int, list[Any]] = {}  # by leaf: Tensors that the region has put there
+        self.may_stay = (
+            True  # whether the region may leave it as it is, whatever it does when it runs
+        )
         self.inner = dict(_inside(container, ()))
         self.originals, self.structure = tree.flatten(container)
         self.placed: list[Any] = [(x, getattr(x, "_v", None)) for x in self.originals]
@@ -48,6 +53,8 @@ class Container:
                 if leaf is not placed:
                     self.changed |= self._is_kept(k)
                     self.replaced.add(k)
+                    if isinstance(leaf, Tensor):
+                        self.sources.setdefault(k, []).append(ref(leaf))
                 elif isinstance(self.originals[k], np.ndarray) and leaf is not self.originals[k]:
                     _refuse_if(leaf._v is not value)
         return structure.unflatten([_content(x) for x in leaves])
@@ -61,7 +68,8 @@ class Container:
                     Array(self.name, self.originals[k]).put(new)
                     leaves[k] = self.originals[k]
                 elif k in self.replaced and isinstance(new, Tensor):
-                    links.append((new, self.originals[k]))  # it may be the old one still
+                    links += [(new, source()) for source in self.sources.get(k, ())]
+                    links += [(new, self.originals[k])] if self.may_stay else []
         for new, old in links:
             link(new, old)
         self.placed = [(x, getattr(x, "_v", None)) for x in leaves]

@@ -18,6 +18,7 @@ from .. import control
 from ..control.calls import Unfinished
 from ..tensor import Tensor
 from .branches import as_bool, both, if_, none_of, refuse_try
+from .containers import Container
 from .identity import Rounds
 from .iterables import Indexable, Range, sequence_of
 from .jumps import RESULT
@@ -277,6 +278,9 @@ class _Round:
         if region.rounds is None:
             region.rounds = Rounds(region)
         region.rounds.open()
+        for place in region.places:
+            if isinstance(place, Container):
+                place.may_stay = not at_least_once
 
     def once(self, numbers: Any, *item: Any) -> Any:
         region = self.region

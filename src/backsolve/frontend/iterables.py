@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ControlFlowError
+from ..errors import ControlFlowError, TracedValueError
+from ..numpy.creation import OWN
 from ..tensor import Tensor
 from .aliases import seen
-from .places import holds_traced, is_traced
+from .places import holds_traced, is_number, is_traced, shape_of
 
 
 class Indexable:
@@ -85,6 +86,8 @@ def item(x: Any, key: Any) -> Any:
     """x[key]"""
     if isinstance(x, np.ndarray) and holds_traced(key):
         return wrapped(x)[key]
+    if isinstance(x, list | tuple) and is_traced(key):
+        return _joined(x)[key]
     return seen(x[key], x) if isinstance(x, Tensor) and _is_basic(key) else x[key]
 
 
@@ -95,6 +98,16 @@ def _is_basic(key: Any) -> bool:
     if isinstance(key, list) or (hasattr(key, "ndim") and key.ndim):
         return False
     return getattr(key, "dtype", None) != np.bool_ and not isinstance(key, bool)
+
+
+def _joined(x: Any) -> Any:
+    """The entries of a list as one array."""
+    if not x or not all(is_number(entry) for entry in x) or len({shape_of(e) for e in x}) > 1:
+        raise TracedValueError(
+            f"this takes an entry of a {type(x).__name__} at a traced place; for that its entries must be "
+            "numbers, or arrays of one shape"
+        )
+    return wrapped(OWN["array"](x))
 
 
 class Zip(Indexable):

@@ -100,6 +100,10 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: b
         check_write(x)
     if isinstance(x, dict) and is_traced(key):
         raise traced_key()
+    if isinstance(x, list) and is_traced(key):
+        raise TracedValueError(
+            "this writes into a list at a traced place; make it an array: y = np.zeros(n), or y = np.array(y)"
+        )
     x[key] = value
     return x
 

@@ -5,6 +5,7 @@ Messages say what was expected, what arrived, where in the user's code, and what
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import re
@@ -23,12 +24,18 @@ def location(depth: int = 1) -> str:
     frame = sys._getframe(depth)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_PACKAGE) and not _LIBRARIES.search(name):
+        if _is_users(name):
             return describe_line(name, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return "an unknown place"
 
 
+@functools.cache
+def _is_users(filename: str) -> bool:
+    return not filename.startswith(_PACKAGE) and not _LIBRARIES.search(filename)
+
+
+@functools.lru_cache(4096)
 def describe_line(filename: str, line: int) -> str:
     code = linecache.getline(filename, line).strip()
     cell = re.search(r"ipython-input-(\d+)|ipykernel_\d+[\\/](\d+)", filename)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,13 +72,13 @@ def type_of(value: Any) -> Type:
     >>> str(type_of(np.zeros((2, 3), np.float32))), str(type_of(1.5))
     ('float32[2,3]', 'float64~[]')
     """
+    if type(value) is Var:
+        return value.type
     found = _WEAK.get(type(value))
     if found is not None:
         return found
     if isinstance(value, Type):
         return value
-    if isinstance(value, Var):
-        return value.type
     return Type(tuple(value.shape), np.dtype(value.dtype))
 
 
@@ -143,6 +143,8 @@ class Program:
     constants: tuple[tuple[Var, Any], ...]
     equations: tuple[Equation, ...]
     outputs: tuple[Any, ...]
+    # No pass changes it any more (rewrite/); whatever is made of it begins anew.
+    is_settled: bool = field(default=False, init=False, compare=False, repr=False)
 
     def names(self) -> dict[Var, str]:
         """A distinct printable name for every variable."""

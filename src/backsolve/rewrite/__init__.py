@@ -32,8 +32,14 @@ VERIFY = bool(os.environ.get("BACKSOLVE_VERIFY"))  # check the Program after eve
 
 
 def rewrite(program: Program) -> Program:
-    program = inside(_run_passes(program), rewrite)  # outer passes decide what regions must make
-    return program if not _holds_regions(program) else _run_passes(program)
+    if program.is_settled:
+        return program
+    before = _run_passes(program)
+    program = inside(before, rewrite)  # outer passes decide what regions must make
+    if program is not before:
+        program = _run_passes(program)
+    object.__setattr__(program, "is_settled", True)
+    return program
 
 
 def _holds_regions(program: Program) -> bool:
@@ -49,7 +55,7 @@ def _run_passes(program: Program) -> Program:
                 changed.verify()
             program = changed
         if _is_same(program, before):
-            break
+            return before
     return program
 
 

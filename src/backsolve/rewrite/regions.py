@@ -18,17 +18,19 @@ def inside(program: Program, f: Callable[[Program], Program]) -> Program:
     if not any(e.primitive.holds_regions for e in program.equations):
         return program
     equations = []
+    changed = False
     for e in program.equations:
         region = e.params.get("region") if e.primitive.holds_regions else None
         if isinstance(region, Callee):
-            _callee(region, f)
+            changed |= _callee(region, f)
         elif region is not None and region.programs():
             before = region.programs()
             after = tuple(_of_same_types(p, f(p)) for p in before)
             if any(p is not q for p, q in zip(before, after, strict=True)):
                 e = replace(e, params={"region": region.with_programs(after)})
+                changed = True
         equations.append(e)
-    return replace(program, equations=tuple(equations))
+    return replace(program, equations=tuple(equations)) if changed else program
 
 
 def _of_same_types(before: Program, after: Program) -> Program:
@@ -40,16 +42,18 @@ def _of_same_types(before: Program, after: Program) -> Program:
 _busy: set[int] = set()  # callees that are being rewritten
 
 
-def _callee(callee: Callee, f: Callable[[Program], Program]) -> None:
+def _callee(callee: Callee, f: Callable[[Program], Program]) -> bool:
     """A Program that is called is rewritten in its place: it means the same to all who call it."""
-    if callee.program is None or id(callee) in _busy or f in callee.seen:
-        return
+    before = callee.program
+    if before is None or id(callee) in _busy or f in callee.seen:
+        return False
     _busy.add(id(callee))
     try:
-        callee.program = f(callee.program)
+        callee.program = f(before)
         callee.seen.append(f)
     finally:
         _busy.discard(id(callee))
+    return callee.program is not before
 
 
 # ---- an equation that computes all that another does

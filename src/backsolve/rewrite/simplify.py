@@ -34,6 +34,8 @@ def _elementwise(w: Walk, e: Equation) -> Any:
 
 def _with_numbers(w: Walk, e: Equation) -> Any:
     """A uniform constant beside an operand of its dtype and the result's shape is a Python number."""
+    if not any(a in w.numbers for a in e.inputs):
+        return None
     first = 1 if e.primitive.name == "where" else 0
     types = [type_of(a) for a in e.inputs]
     strong = [t for t in types[first:] if not t.weak]

@@ -70,6 +70,25 @@ def test_what_several_call_now_and_then_is_not_copied_into_them():
     assert "noinline" not in tiny.attributes
 
 
+def test_what_one_place_calls_goes_into_it_unless_that_is_left_as_it_is():
+    module = ir.Module()
+    made = {name: function(module, name) for name in ("inner", "work", "rare", "seldom")}
+    f = {name: x for name, (x, _) in made.items()}
+    for name, callee in (("inner", None), ("work", "inner"), ("rare", None), ("seldom", "rare")):
+        b = made[name][1]
+        loop(b, 10_000 if callee != "rare" else 2, lambda b, i: b.mul(i, i))
+        if callee is not None:
+            b.call(f[callee], [])
+        b.ret_void()
+    _, b = function(module, "run", internal=False)
+    loop(b, 1000, lambda b, i: b.call(f["work"], []))
+    b.call(f["seldom"], [])
+    b.ret_void()
+    spare_work(module)
+    assert {name for name in f if "alwaysinline" in f[name].attributes} == {"inner"}
+    assert {name for name in f if "optnone" in f[name].attributes} == {"rare", "seldom"}
+
+
 def test_a_branch_around_a_loop_is_no_loop():
     module = ir.Module()
     run, b = function(module, "run", internal=False)

@@ -99,9 +99,11 @@ def _optimised(text: str, target: Any) -> Any:
     for name, value in OPTIONS.items():
         setattr(options, name, value)
     builder = binding.create_pass_builder(target, options)
-    passes = builder.getModulePassManager()
-    passes.run(module, builder)
-    _dispose(passes)
+    first = binding.create_new_module_pass_manager()
+    first.add_always_inliner_pass()  # the other passes then see no function that goes into another
+    for passes in (first, builder.getModulePassManager()):
+        passes.run(module, builder)
+        _dispose(passes)
     return module
 
 

@@ -62,7 +62,10 @@ def aligned(memory: np.ndarray[Any, Any]) -> int:
 
 def emit_entry(module: ir.Module, frame: Frame) -> objects.Table:
     """`entry(self, args, nargs)` around `run(table, arena)`; the table that `self` must be."""
-    return _Entry(module, frame).emit(module.globals["run"])
+    run = module.globals["run"]
+    run.linkage = "internal"
+    keep_apart(run)
+    return _Entry(module, frame).emit(run)
 
 
 class _Entry(Builtin):

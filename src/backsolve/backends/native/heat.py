@@ -22,16 +22,20 @@ GUESS = 32  # rounds of a loop, and activations of a recursive function, that no
 
 
 def spare_work(module: ir.Module) -> None:
-    """Tell LLVM where it need not optimise, and what it need not copy into several callers."""
+    """Tell LLVM where it need not optimise, and what to copy into its callers, before it looks at any."""
     heat = Heat(module)
     total = sum(heat.instructions.values())
-    for function in _together(heat.instructions, COLD * total):
-        if "alwaysinline" not in function.attributes:
-            keep_apart(function, as_it_is=True)
-    calls = {f: CALL * heat.runs[f] for f in heat.instructions if heat.sites.get(f, 0) > MANY}
-    for function in _together(calls, CALLS * total):
-        if "alwaysinline" not in function.attributes:
-            keep_apart(function)
+    mine = {f: n for f, n in heat.instructions.items() if "alwaysinline" not in f.attributes}
+    for function in _together(mine, COLD * total):
+        keep_apart(function, as_it_is=True)
+    many = [f for f in mine if len(heat.callers.get(f, ())) > MANY]
+    for function in _together({f: CALL * heat.runs[f] for f in many}, CALLS * total):
+        keep_apart(function)
+    for function in mine:
+        callers = heat.callers.get(function, [])
+        apart = "noinline" in function.attributes or function.linkage != "internal"
+        if len(callers) == 1 and not apart and "optnone" not in callers[0].attributes:
+            function.attributes.add("alwaysinline")  # else it would be optimised twice
 
 
 def _together(costs: dict[ir.Function, float], most: float) -> Iterator[ir.Function]:
@@ -49,7 +53,7 @@ class Heat:
     def __init__(self, module: ir.Module):
         self.instructions: dict[ir.Function, float] = {}
         self.runs: dict[ir.Function, float] = {}
-        self.sites: dict[ir.Function, int] = {}  # calls in the text
+        self.callers: dict[ir.Function, list[ir.Function]] = {}  # one for each call in the text
         self.numbers: dict[ir.Value, float] = {}  # what arguments are, summed over all runs
         self.recursive: set[ir.Function] = set()
         for function in self._callers_first(module):
@@ -86,7 +90,7 @@ class Heat:
         )
         for block in function.blocks:
             for callee, args in calls_in(block):
-                self.sites[callee] = self.sites.get(callee, 0) + 1
+                self.callers.setdefault(callee, []).append(function)
                 more = runs * often[block]
                 self.runs[callee] = self.runs.get(callee, 0.0) + more
                 for parameter, given in zip(callee.args, args, strict=True):

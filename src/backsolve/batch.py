@@ -58,12 +58,13 @@ def evaluate_batched_as(
             values[e.outputs[0]] = (e.primitive(*plain, **e.params), False)
     outputs = [values[a] if type(a) is Var else (a, False) for a in program.outputs]
     return [
-        _spread(y, size) if want and not b else y
+        spread_any(y, size) if want and not b else y
         for (y, b), want in zip(outputs, wanted, strict=True)
     ]
 
 
-def _spread(y: Any, size: int) -> Any:
+def spread_any(y: Any, size: int) -> Any:
+    """The same value for each example."""
     if is_stack(y):
         return FUNCTIONS["spread_stack"](y, size)
     return spread(np.asarray(y) if isinstance(y, bool | int | float | complex) else y, size)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .primitive import Primitive
 
 Shape = tuple[int, ...]
-STACK = -1  # the length of a stack
+STACK = -1  # the length of a stack; lengths below it are the marks of boxes (regions.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,17 @@ class Type:
 
     @property
     def is_stack(self) -> bool:
-        """A stack: one entry for each round of a loop whose number of rounds is not known."""
-        return bool(self.shape) and self.shape[0] == STACK
+        """A stack: one entry for each round of a loop whose number of rounds is not known. Or a box."""
+        return bool(self.shape) and self.shape[0] <= STACK
+
+    @property
+    def is_box(self) -> bool:
+        """Several values as one: what one call of a recursive function stores."""
+        return bool(self.shape) and self.shape[0] < STACK
 
     def __str__(self) -> str:
         mark = "~" if self.weak else ""
-        lengths = ["?" if s == STACK else str(s) for s in self.shape]
+        lengths = ["?" if s == STACK else "box" if s < STACK else str(s) for s in self.shape]
         return f"{self.dtype.name}{mark}[{','.join(lengths)}]"
 
 

@@ -5,6 +5,8 @@
     y… = call(x…; callee)
     y  = no_entries()                     an empty stack
     n  = length(stack)
+    y  = box(x…; layout)                  several values as one
+    x… = unbox(y; layout)
 
 A loop runs `body` for k = 0, 1, … (or count − 1, …, 0 if `reverse`), at most `count` times and as long as
 `goes_on` says so before a round. `carried` values go from round to round, `fixed` ones stay, of each sequence a
@@ -20,14 +22,21 @@ The outputs of a loop are the last carried values, the sequences made, and the n
 a loop with a known `count` is an array with that many entries along its first axis (beyond the last round:
 zeros); otherwise, and for entries that are stacks, it is a stack: a value that only loops read and make.
 
+A box is what one call of a recursive function stores for its derivative; it may hold the boxes of the calls
+within. So that the type of a box does not grow with what it holds, it says no more than which layout it has. An
+empty box, made by no_entries(), holds zeros and empty boxes. To passes and backends that look at types alone, a
+box is a stack.
+
 A region sees nothing but its inputs and its own constants. Equations with regions are equal only to themselves.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -125,6 +134,54 @@ class Length:
         return ()
 
 
+_marks = itertools.count(STACK - 1, -1)
+_layouts: WeakValueDictionary[int, Layout] = WeakValueDictionary()
+
+
+class Layout:
+    """What boxes of one kind hold; known once the function is recorded that makes them."""
+
+    def __init__(self) -> None:
+        self.types: list[Type] = []
+        self.mark = next(_marks)
+        self.derived: dict[Any, Any] = {}  # as they are needed
+        _layouts[self.mark] = self
+
+    @property
+    def type(self) -> Type:
+        """Of such a box. The dtype says that it may vary."""
+        return Type((self.mark,), np.dtype(np.float64))
+
+    @staticmethod
+    def of(t: Type) -> Layout:
+        return _layouts[t.shape[0]]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Box:
+    layout: Layout
+
+    def outputs(self) -> list[Type]:
+        return [self.layout.type]
+
+    def programs(self) -> tuple[Program, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Unbox:
+    layout: Layout
+
+    def outputs(self) -> list[Type]:
+        return self.layout.types
+
+    def programs(self) -> tuple[Program, ...]:
+        return ()
+
+
+_OF_DERIVATIVES = "'+ᵀ"  # marks behind a callee's name
+
+
 @dataclass(eq=False, slots=True)
 class Callee:
     """A Program that is called; its body may call it again."""
@@ -141,6 +198,13 @@ class Callee:
     derivatives: dict[Any, Any] = field(default_factory=dict)  # as they are needed
     seen: list[Any] = field(default_factory=list)  # passes that have rewritten it
     flags: list[bool] = field(default_factory=list)  # of a derivative: for which values it stands
+    where: str = ""  # the user's line, if it is recursive
+
+    @property
+    def too_deep(self) -> str:
+        """What to say if it calls itself until there is no place."""
+        at = f"\n    at {self.where}" if self.where else ""
+        return f"`{self.name.rstrip(_OF_DERIVATIVES)}` calls itself too many times{at}"
 
     def outputs(self) -> list[Type]:
         return self.types

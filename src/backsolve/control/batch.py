@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import evaluate_batched_as
+from ..batch import evaluate_batched_as, spread_any
 from ..errors import UnsupportedError
 from ..ir import STACK, Program, Type, Var, type_of
 from ..primitives.batching import spread
-from ..primitives.control import BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, RegionPrimitive
-from ..regions import Branches, Callee, Empty, Loop
+from ..primitives.control import BOX, BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
+from ..regions import Box, Branches, Callee, Empty, Layout, Loop, Unbox
 from ..tensor import is_stack
 from ..trace import stage_region
 
@@ -31,13 +31,25 @@ def batch_region(
     return _BATCH[prim](size, list(args), list(flags), region)
 
 
-for _prim in (LOOP, BRANCH, CALL, NO_ENTRIES, LENGTH):
+for _prim in (LOOP, BRANCH, CALL, NO_ENTRIES, LENGTH, BOX, UNBOX):
     _prim.batch_rule = batch_region
 
 
 def batched_type(t: Type, size: int) -> Type:
     depth = next((k for k, n in enumerate(t.shape) if n != STACK), t.ndim)
+    if depth < t.ndim and t.shape[depth] < STACK:
+        wider = batched_layout(Layout.of(Type(t.shape[depth:], t.dtype)), size)
+        return Type((*t.shape[:depth], wider.mark), t.dtype)
     return Type((*t.shape[:depth], size, *t.shape[depth:]), t.dtype)
+
+
+def batched_layout(layout: Layout, size: int) -> Layout:
+    """The boxes of all examples in one: all that it holds has an axis more."""
+    found = layout.derived.get(("batch", size))
+    if found is None:
+        found = layout.derived["batch", size] = Layout()
+        found.types = [batched_type(t, size) for t in layout.types]
+    return found
 
 
 def differs(program: Program, flags: Sequence[bool]) -> list[bool]:
@@ -291,7 +303,7 @@ def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -
         types = [batched_type(t, size) for t in callee.types]
         outs = [True] * len(types)
         own = None if callee.own is None else _no_rule
-        found = Callee(f"{callee.name}[{size}]", types, None, callee.is_recursive, own)
+        found = Callee(callee.name, types, None, callee.is_recursive, own, where=callee.where)
         callee.derivatives[key] = found
         found.program = _in_region(
             lambda *xs: evaluate_batched_as(callee.program, xs, flags, size, outs),  # type: ignore[arg-type]
@@ -306,10 +318,22 @@ def _batch_empty(size: int, args: list[Any], flags: list[bool], region: Empty) -
     return NO_ENTRIES(region=region), [False]
 
 
+def _batch_box(size: int, args: list[Any], flags: list[bool], region: Box) -> Results:
+    contents = [x if flag else spread_any(x, size) for x, flag in zip(args, flags, strict=True)]
+    return BOX(*contents, region=Box(batched_layout(region.layout, size))), [True]
+
+
+def _batch_unbox(size: int, args: list[Any], flags: list[bool], region: Unbox) -> Results:
+    wider = batched_layout(region.layout, size)
+    return UNBOX(*args, region=Unbox(wider)), [True] * len(wider.types)
+
+
 _BATCH: dict[RegionPrimitive, Callable[..., Results]] = {
     LENGTH: lambda size, args, flags, region: (LENGTH(*args, region=region), [False]),
     LOOP: _batch_loop,
     BRANCH: _batch_branch,
     CALL: _batch_call,
     NO_ENTRIES: _batch_empty,
+    BOX: _batch_box,
+    UNBOX: _batch_unbox,
 }

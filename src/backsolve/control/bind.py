@@ -13,15 +13,15 @@ from ..ir import Equation, Program, Type, Var
 from ..joint import record_joint
 from ..operators import Custom
 from ..primitive import coerce, wrap
-from ..primitives.control import BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, RegionPrimitive
-from ..regions import Branches, Callee, Empty, Loop
+from ..primitives.control import BOX, BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
+from ..regions import Box, Branches, Callee, Empty, Loop, Unbox
 from ..tensor import Staged, Tensor
 from ..trace import Recorder, evaluate, innermost_region, recorder_of
 from .reach import reach_region
 
 
 class Entries(list[Any]):
-    """A stack of known entries."""
+    """A stack of known entries, or a box."""
 
     def __init__(self, entries: Sequence[Any], type: Type):
         super().__init__(entries)
@@ -32,7 +32,7 @@ def bind(prim: RegionPrimitive, args: Sequence[Any], region: Any) -> list[Any]:
     if any(isinstance(a, Staged) for a in args):
         return record(prim, args, region, recorder_of(prim.name, args))
     to = innermost_region()
-    if prim is NO_ENTRIES and to is not None:
+    if prim in (NO_ENTRIES, BOX) and to is not None:
         return record(prim, args, region, to)
     return _RUN[prim](region, args)
 
@@ -91,12 +91,29 @@ def run_call(callee: Callee, args: Sequence[Any]) -> list[Any]:
     return evaluate(callee.program, args)
 
 
+def run_box(region: Box, args: Sequence[Any]) -> list[Any]:
+    return [Entries(args, region.layout.type)]
+
+
+def run_unbox(region: Unbox, args: Sequence[Any]) -> list[Any]:
+    if args[0]:
+        return [
+            x.item() if t.weak and isinstance(x, np.generic | np.ndarray) else x
+            for x, t in zip(args[0], region.layout.types, strict=True)
+        ]
+    return [
+        Entries([], t) if t.is_stack else np.zeros(t.shape, t.dtype) for t in region.layout.types
+    ]
+
+
 _RUN: dict[RegionPrimitive, Callable[..., list[Any]]] = {
     LOOP: run_loop,
     BRANCH: run_branch,
     CALL: run_call,
     NO_ENTRIES: lambda region, args: [Entries([], region.type)],
     LENGTH: lambda region, args: [len(args[0])],
+    BOX: run_box,
+    UNBOX: run_unbox,
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ControlFlowError, DroppedDerivativeError, RecursionTypeError
+from ..errors import ControlFlowError, DroppedDerivativeError, RecursionTypeError, location
 from ..ir import Equation, Program, Type, Var
 from ..primitive import P
 from ..primitives.checks import Messages
@@ -26,16 +26,13 @@ from ..regions import Callee
 from ..tensor import Staged
 from ..trace import innermost_region
 from .checks import Failure
+from .pieces import budget
 from .regions import Form, Region, outer_recorder, type_of_leaf
 
 MOST_TRIES = 4
 
 # Around the recording of a call, given the function's name and its new arguments; frontend/ watches for writes.
 watch: Callable[[str, Any], AbstractContextManager[Any]] = lambda name, arguments: nullcontext()
-
-
-class Unfinished(Exception):  # noqa: N818 - a signal, not a mistake
-    """A recursive call whose result's type is not known yet."""
 
 
 class _Recording:
@@ -47,6 +44,14 @@ class _Recording:
         self.captured: list[Any] = []
         self.is_done = False
         self.messages: Messages = ()  # if any: a further result says which assertion failed
+        self.rests_on: set[_Recording] = set()  # that were not done when it called them
+
+
+class Unfinished(Exception):  # noqa: N818 - a signal, not a mistake
+    """A recursive call whose result's type is not known yet."""
+
+    def __init__(self, of: _Recording):
+        self.of = of
 
 
 class _Open(threading.local):
@@ -55,6 +60,7 @@ class _Open(threading.local):
     def __init__(self) -> None:
         self.functions: list[Any] = []
         self.known: dict[Hashable, _Recording] = {}
+        self.recordings: list[_Recording] = []  # under way, the innermost last
 
 
 _open = _Open()
@@ -83,9 +89,12 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             _open.known.pop(key, None)  # it may be tried again
             raise
     if not found.is_done:
-        found.callee.is_recursive = True
+        _close_circle(found)
         if found.form is None:
-            raise Unfinished
+            raise Unfinished(found)
+    for other in found.rests_on:
+        if not other.is_done:
+            _close_circle(other)
     results = CALL(*values, *found.captured, region=found.callee)
     assert found.form is not None
     if found.messages:
@@ -94,9 +103,17 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return found.form.filled(results)
 
 
+def _close_circle(found: _Recording) -> None:
+    """All that is being recorded since `found` began calls itself, through it."""
+    for r in _open.recordings[_open.recordings.index(found) :]:
+        r.callee.is_recursive = True
+        r.callee.where = r.callee.where or location()
+        r.rests_on |= {found} - {r}
+
+
 def is_in_recursion() -> bool:
-    """Whether a function that may call itself is being recorded."""
-    return bool(_open.functions)
+    """Whether a function that calls itself is being recorded, beyond its outermost call."""
+    return bool(_open.recordings)
 
 
 def _unrolled(f: Callable[..., Any], key: Any, args: Any, kwargs: Any) -> Any:
@@ -137,6 +154,7 @@ def _known(form: Form) -> list[Hashable]:
 
 def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
     made = _open.known[key] = _Recording(getattr(f, "__name__", "f"))
+    made.callee.recompute = budget() is not None
     types = [type_of_leaf(x) for x in form.taken()]
     forms: list[Form] = []
 
@@ -149,7 +167,9 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
     outer = innermost_region() or outer_recorder(form.taken())
     before: list[Type] | None = None
     for _ in range(MOST_TRIES):
-        region = _try(flat, types, outer, f, made.messages)
+        for other in [k for k, r in _open.known.items() if r.is_done and made in r.rests_on]:
+            del _open.known[other]  # they knew less of this one
+        region = _try(flat, types, outer, made)
         # What it closes over goes with every call, also with those of its own.
         more = _distinct([*made.captured, *region.captured])[len(made.captured) :]
         stable = region.outputs == before and not more
@@ -173,14 +193,19 @@ def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
     return made
 
 
-def _try(flat: Any, types: list[Type], outer: Any, f: Any, messages: Messages) -> Region:
+def _try(flat: Any, types: list[Type], outer: Any, made: _Recording) -> Region:
+    _open.recordings.append(made)
     try:
-        return Region(flat, types, outer, messages)
-    except Unfinished:
+        return Region(flat, types, outer, made.messages)
+    except Unfinished as signal:
+        if signal.of is not made:
+            raise
         raise RecursionTypeError(
-            f"`{getattr(f, '__name__', 'f')}` calls itself before any branch has returned a result; "
+            f"`{made.callee.name}` calls itself before any branch has returned a result; "
             "a recursion needs an `if` with a branch that does not call it"
         ) from None
+    finally:
+        _open.recordings.pop()
 
 
 def _same(a: Any, b: Any) -> bool:

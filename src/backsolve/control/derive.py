@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir import Equation, Program, Type, Var, type_of
-from ..primitives.control import BRANCH, CALL, LOOP, NO_ENTRIES, RegionPrimitive
-from ..regions import Branches, Callee, Empty, Extends
+from ..primitives.control import BOX, BRANCH, CALL, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
+from ..regions import Branches, Callee, Empty, Extends, Layout
+from .boxes import boxed, derive_box, derive_unbox, unboxed
 from .derive_loop import chosen, derive_loop, pick
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
 from .packing import packed, unpacked
-from .reach import reach
+from .reach import reach, reach_region
 
 Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]], tuple[Any, ...]]]
 
@@ -152,7 +153,7 @@ def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list
     def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
         varying = tuple(k in places for k in range(len(args)))
         given = tuple(g is not None for g in cts)
-        if callee.is_recursive or callee.recompute:
+        if callee.recompute:
             back = _pulled(callee, varying, given)
             found = iter(CALL(*args, *pick(cts, given), region=back))
         else:
@@ -186,6 +187,7 @@ def _pushed(callee: Callee, varying: tuple[bool, ...]) -> Any:
             callee.is_recursive,
             extends=extends,
             flags=flags,
+            where=callee.where,
         )
         found.program = with_tangents(callee.program, varying, flags)
     return found
@@ -195,6 +197,8 @@ def _two_passes(
     callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]
 ) -> tuple[Callee, Callee]:
     """inputs -> (outputs, stored), and (inputs, stored, adjoints of outputs) -> adjoints of inputs."""
+    if callee.is_recursive:
+        return _two_passes_with_boxes(callee, varying, given)
     key = ("passes", varying, given)
     found = callee.derivatives.get(key)
     if found is None:
@@ -216,11 +220,47 @@ def _two_passes(
     return found
 
 
-def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) -> Callee:
-    """(inputs, adjoints of outputs) -> adjoints of inputs, computing again what it needs of the values.
+def _two_passes_with_boxes(
+    callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]
+) -> tuple[Callee, Callee]:
+    """The same of a function that may call itself: what it stores, and what its calls do, is one box.
 
-    Of a recursive one, it is not known ahead how much it would have to store.
+    Both passes are known before they are recorded, since they call themselves.
     """
+    key = ("passes", varying, given)
+    found = callee.derivatives.get(key)
+    if found is None:
+        program = callee.program
+        assert program is not None
+        n, m = len(program.inputs), len(program.outputs)
+        flags = [flag and _receives(callee, j, given) for j, flag in enumerate(varying)]
+        types = [strong(v.type) for v in pick(program.inputs, flags)]
+        layout = Layout()
+        extends = Extends(callee, tuple(range(n)), tuple(range(m)))
+        made = [*callee.types, layout.type]
+        at = callee.where
+        first = Callee(f"{callee.name}+", made, None, True, extends=extends, where=at)
+        second = Callee(f"{callee.name}ᵀ", types, None, True, flags=flags, where=at)
+        found = callee.derivatives[key] = (first, second)
+        joint = with_adjoints(program, varying, given)
+        kept = _Kept(joint.program, n, m)
+        slots = _slots([kept.stored])
+        received = chosen(joint.received, varying)
+        assert all(flag or not got for flag, got in zip(flags, received, strict=True))
+        first.program = boxed(kept.first(slots, slots.places[0]), m, layout)
+        second.program = unboxed(kept.second(slots, slots.places[0], received, flags), n, layout)
+    return found
+
+
+def _receives(callee: Callee, j: int, given: Sequence[bool]) -> bool:
+    """Whether input j gets an adjoint if these outputs have one."""
+    assert callee.program is not None
+    alone = [k == j for k in range(len(callee.program.inputs))]
+    return any(pick(reach_region("call", callee, alone), given))
+
+
+def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) -> Callee:
+    """(inputs, adjoints of outputs) -> adjoints of inputs, computing again what it needs of the values."""
     key = ("pull", varying, given)
     found = callee.derivatives.get(key)
     if found is None:
@@ -230,7 +270,7 @@ def _pulled(callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]) 
         flags = list(varying)
         types = [strong(v.type) for v in pick(program.inputs, flags)]
         found = callee.derivatives[key] = Callee(
-            f"{callee.name}ᵀ", types, None, callee.is_recursive, flags=flags
+            f"{callee.name}ᵀ", types, None, callee.is_recursive, flags=flags, where=callee.where
         )
         joint = with_adjoints(program, varying, given)
         outs = iter(joint.program.outputs[m:])
@@ -249,4 +289,6 @@ DERIVE: dict[RegionPrimitive, Callable[..., Pair]] = {
     LOOP: derive_loop,
     BRANCH: derive_branch,
     CALL: derive_call,
+    BOX: derive_box,
+    UNBOX: derive_unbox,
 }

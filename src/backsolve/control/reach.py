@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from ..ir import Program, Var, type_of
-from ..regions import Branches, Callee, Empty, Length, Loop
+from ..regions import Box, Branches, Callee, Empty, Length, Loop, Unbox
 
 
 def reach(program: Program, varying: Sequence[bool]) -> list[bool]:
@@ -39,6 +40,10 @@ def reach_region(name: str, region: Any, varying: Sequence[bool]) -> list[bool]:
         found = [any(flags) for flags in zip(*each, strict=True)]
     elif isinstance(region, Callee):
         found = _reach_call(region, tuple(varying))
+    elif isinstance(region, Box):
+        found = [any(varying)]
+    elif isinstance(region, Unbox):
+        found = [varying[0]] * len(types)
     else:
         assert isinstance(region, Empty | Length), name
         found = [False]
@@ -46,13 +51,46 @@ def reach_region(name: str, region: Any, varying: Sequence[bool]) -> list[bool]:
 
 
 def _reach_call(callee: Callee, varying: tuple[bool, ...]) -> list[bool]:
-    if callee.program is None or callee.is_recursive or callee.own is not None:
+    if callee.program is None or callee.own is not None:
         return [any(varying)] * len(callee.types)
     key = ("reach", varying)  # asked for at each of many calls
-    if key not in callee.derivatives:
-        callee.derivatives[key] = reach(callee.program, varying)
-    found: list[bool] = callee.derivatives[key]
-    return found
+    if key in callee.derivatives:
+        found: list[bool] = callee.derivatives[key]
+        return found
+    if _open.now is None:
+        for c, flags, found in _settled(callee, varying):
+            c.derivatives["reach", flags] = found
+        return _reach_call(callee, varying)
+    mine = id(callee), varying
+    if mine not in _open.now:
+        _open.now[mine] = callee, varying, _open.before.get(mine, [False] * len(callee.types))
+        _open.now[mine] = callee, varying, reach(callee.program, varying)
+    return _open.now[mine][2]
+
+
+class _Open(threading.local):
+    """While it is found what calls that lead to each other reach: as far as known, now and one try before."""
+
+    now: dict[Any, tuple[Callee, tuple[bool, ...], list[bool]]] | None = None
+    before: dict[Any, list[bool]]
+
+
+_open = _Open()
+
+
+def _settled(callee: Callee, varying: tuple[bool, ...]) -> Any:
+    """From nothing upwards, until nothing more is reached."""
+    _open.before = {}
+    try:
+        while True:
+            _open.now = {}
+            _reach_call(callee, varying)
+            found = {mine: flags for mine, (_, _, flags) in _open.now.items()}
+            if found == _open.before:
+                return list(_open.now.values())
+            _open.before = found
+    finally:
+        _open.now = None
 
 
 def carried_that_vary(loop: Loop, carried: Any, fixed: Any, entries: Any) -> list[bool]:

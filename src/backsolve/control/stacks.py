@@ -14,10 +14,14 @@ from ..tensor import is_stack
 from ..trace import stage_region
 
 
-def _each(f: Callable[..., Any], *stacks: Any) -> Any:
+def type_of_stack(x: Any) -> Type:
+    found: Type = x._v.type if type(getattr(x, "_v", None)) is Var else x.type
+    return found
+
+
+def each(f: Callable[..., Any], *stacks: Any) -> Any:
     """The stack of f(entries…)."""
-    types = [x._v.type if type(getattr(x, "_v", None)) is Var else x.type for x in stacks]
-    entries = [Type(t.shape[1:], t.dtype) for t in types]
+    entries = [Type(t.shape[1:], t.dtype) for t in map(type_of_stack, stacks)]
     body = stage_region(lambda k, *xs: [f(*xs)], [INDEX, *entries], None)
     loop = Loop(body, carried=0, fixed=0, sequences=len(stacks), counted=True)
     (count,) = LENGTH(stacks[0], region=Length())
@@ -25,12 +29,24 @@ def _each(f: Callable[..., Any], *stacks: Any) -> Any:
 
 
 def add_stacks(a: Any, b: Any) -> Any:
-    return _each(lambda x, y: x + y, a, b)
+    if type_of_stack(a).is_box:
+        from .boxes import add_boxes
+
+        return add_boxes(a, b)
+    return each(lambda x, y: x + y, a, b)
 
 
 def spread_stack(a: Any, size: int) -> Any:
     """Each entry for every example of a batch."""
-    return _each(lambda x: spread_stack(x, size) if is_stack(x) else spread(x, size), a)
+    if type_of_stack(a).is_box:
+        from .boxes import spread_box
+
+        return spread_box(a, size)
+    return each(lambda x: spread_entry(x, size), a)
+
+
+def spread_entry(x: Any, size: int) -> Any:
+    return spread_stack(x, size) if is_stack(x) else spread(x, size)
 
 
 FUNCTIONS["add_stacks"] = add_stacks

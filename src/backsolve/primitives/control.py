@@ -30,3 +30,5 @@ BRANCH = RegionPrimitive("branch")
 CALL = RegionPrimitive("call")
 NO_ENTRIES = RegionPrimitive("no_entries")  # an empty stack
 LENGTH = RegionPrimitive("length")  # how many entries a stack has
+BOX = RegionPrimitive("box")  # several values as one
+UNBOX = RegionPrimitive("unbox")

@@ -13,8 +13,9 @@ one piece. Where a site may be at work several times at once, in recursive funct
 descriptor from a pool: a chain of nodes, each a descriptor with a fourth word for the next node, used and
 released in the order of a stack. All of it belongs to one call of `run`, which frees it, failed or not.
 
-The table that `run` sets up, a word each: the first node, the last node in use, 0, and the descriptors of
-all sites. Its address stands behind the constants in the table of pointers; Pointers.stacks finds it.
+The table that `run` sets up, a word each: the first node, the last node in use, the heap of boxes (boxes.py),
+and the descriptors of all sites. Its address stands behind the constants in the table of pointers;
+Pointers.stacks finds it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ INT, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
 WORDS = INT.as_pointer()
 DATA, CAPACITY, LENGTH, NEXT = range(4)  # words of a descriptor, and of a node
 WIDTH = 3  # words of a stack, and of a descriptor
-_FIRST, _LAST = 0, 1  # words of the table
+_FIRST, _LAST, HEAP = range(3)  # words of the table
 LEAST = 4096  # bytes of a descriptor that is used at all
 
 
@@ -77,7 +78,7 @@ def reserve(b: ir.IRBuilder, described: ir.Value, size: ir.Value) -> ir.Value:
         set_word(b, described, CAPACITY, wanted)
         b.ret(ir.IntType(1)(0))
 
-    function = _once(b, "stack_reserve", ir.IntType(1), [WORDS, INT], body)
+    function = once(b, "stack_reserve", ir.IntType(1), [WORDS, INT], body)
     function.attributes.add("noinline")
     function.attributes.add("cold")
     return b.call(function, [described, size])
@@ -109,7 +110,7 @@ def take_node(b: ir.IRBuilder, table: ir.Value) -> ir.Value:
         set_word(b, table, _LAST, made)
         b.ret(node)
 
-    return b.call(_once(b, "stack_take", WORDS, [WORDS], body), [table])
+    return b.call(once(b, "stack_take", WORDS, [WORDS], body), [table])
 
 
 def nodes_in_use(b: ir.IRBuilder, table: ir.Value) -> ir.Value:
@@ -135,9 +136,10 @@ def emit_run(module: ir.Module, work: ir.Function, stacks: Stacks, place: int) -
     b.store(b.bitcast(table, POINTER), b.gep(pointers, [INT(place)]))
     code = b.call(work, [pointers, arena])
     _count(b, INT(1 + stacks.sites), lambda b, k: _free(b, b.gep(table, [b.mul(k, INT(WIDTH))])))
-    b.call(
-        _once(b, "stack_free_nodes", ir.VoidType(), [INT], _free_nodes), [word(b, table, _FIRST)]
-    )
+    b.call(once(b, "stack_free_nodes", ir.VoidType(), [INT], _free_nodes), [word(b, table, _FIRST)])
+    from .boxes import free_all
+
+    free_all(b, table)
     b.ret(code)
 
 
@@ -209,7 +211,7 @@ def foreign(b: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value
     return b.call(function, args)
 
 
-def _once(b: ir.IRBuilder, name: str, result: ir.Type, kinds: Sequence[ir.Type], body: Any) -> Any:
+def once(b: ir.IRBuilder, name: str, result: ir.Type, kinds: Sequence[ir.Type], body: Any) -> Any:
     """A function of the module that is emitted when it is first called."""
     if name not in b.module.globals:
         function = ir.Function(b.module, ir.FunctionType(result, kinds), name)

@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...ir import Var
+from . import machine_stack
 from .failure import CODE, FINE, call_step
 from .functions import keep_apart
 from .numbers.registers import memory_type
@@ -45,11 +46,9 @@ class Pointers:
     @cached_property
     def limit(self) -> ir.Value:
         """The address down to which recursive functions may use the machine's stack."""
-        from .registers.calls import here, stack_bytes
-
         with self.b.goto_entry_block():
             if "limit" not in self.first:
-                return self.b.sub(here(self.b), INT(stack_bytes()))
+                return machine_stack.limit(self.b)
             found = self.b.load(self.b.gep(self.table, [INT(self.first["limit"])]))
             return self.b.ptrtoint(found, INT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .box import lower_box, lower_unbox
 from .branch import lower_branch
 from .call import lower_call
 from .empty import lower_length, lower_no_entries
@@ -13,4 +14,6 @@ LOWER = {
     "call": lower_call,
     "no_entries": lower_no_entries,
     "length": lower_length,
+    "box": lower_box,
+    "unbox": lower_unbox,
 }

@@ -93,8 +93,9 @@ def lower_branch(schedule: Schedule, e: Equation) -> None:
             known = known_number(schedule, a, programs[0].inputs[i].dtype)
             surroundings[i] = schedule.view_of(a) if known is None else known
     ranges = {i: schedule.range_of(a) for i, a in enumerate(atoms) if i not in given}
+    recurs = schedule.inside is not None and schedule.inside.recurs
     branches = [
-        Region(p, Inside(schedule.root, types, schedule, surroundings, {}, pairs, ranges))
+        Region(p, Inside(schedule.root, types, schedule, surroundings, {}, pairs, ranges, recurs))
         for p in programs
     ]
     taken = [

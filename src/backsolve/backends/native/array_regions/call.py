@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from ....ir import Equation, Type, type_of
+from ....ir import Equation
 from ....regions import Callee
-from .. import stacks
+from .. import boxes, stacks
 from ..emission import FUNCTION, emit_function, places
 from ..entry import ALIGNMENT
 from ..failure import call_step, fail_if
-from ..registers.calls import here
+from ..machine_stack import here
 from ..steps import INT, POINTER, Pointers, Site, Step
 from ..views import Buffer, View
 from .heirs import pairs_of
-from .inside import Inside, in_memory, owned
+from .inside import Inside, in_memory, in_one_piece, owned
 from .region import Region, Table
 
 if TYPE_CHECKING:
@@ -93,11 +93,18 @@ class Called:
         """What gives back the stacks of an activation, if none of them outlives it."""
         assert self.region is not None
         schedule = self.region.schedule
-        if not schedule.sites or self.region.left_sites():
+        if self.region.gives_stacks or not (schedule.sites or self.region.makes_boxes):
             return lambda: None
         found = Pointers(b, table, table, places(schedule)).stacks
         mark = stacks.nodes_in_use(b, found)
-        return lambda: stacks.release_nodes(b, found, mark)
+        heap = boxes.mark(b, found) if self.region.makes_boxes else None
+
+        def clean() -> None:
+            stacks.release_nodes(b, found, mark)
+            if heap is not None:
+                boxes.release(b, found, heap)
+
+        return clean
 
 
 def _aligned(b: ir.IRBuilder, memory: ir.Value) -> ir.Value:
@@ -164,7 +171,7 @@ def lower_call(schedule: Schedule, e: Equation) -> None:
             others = [*e.inputs[:i], *e.inputs[i + 1 :]]
             given.append(owned(schedule, a, t, others))
         else:
-            given.append(_in_one_piece(schedule, a, t))
+            given.append(in_one_piece(schedule, a, t))
     taken = [
         given[called.pairs[k]] if k in called.pairs else schedule.new_buffer(t.shape, t.dtype)
         for k, t in enumerate(outs)
@@ -183,21 +190,10 @@ def lower_call(schedule: Schedule, e: Equation) -> None:
 def _scheduled(schedule: Schedule, callee: Callee) -> Called:
     program, root = callee.program, schedule.root
     assert program is not None
-    too_deep = f"`{callee.name}` calls itself too many times"
-    codes = schedule.fail(RecursionError, too_deep), schedule.fail(*NO_MEMORY)
+    codes = schedule.fail(RecursionError, callee.too_deep), schedule.fail(*NO_MEMORY)
     called = Called(callee, len(root.callees), pairs_of(callee), *codes)
     root.callees[callee] = called
     types = [in_memory(t) for t in callee.types]
     recurs = callee.is_recursive or (schedule.inside is not None and schedule.inside.recurs)
     called.region = Region(program, Inside(root, types, pairs=called.pairs, recurs=recurs))
     return called
-
-
-def _in_one_piece(schedule: Schedule, a: Any, t: Type) -> View:
-    if type_of(a).dtype == t.dtype or type_of(a).is_stack:
-        view = schedule.in_memory(a)
-        if view.is_contiguous and view.shape == t.shape:
-            return view
-    fresh = schedule.new_buffer(t.shape, t.dtype)
-    schedule.copy(a, fresh)
-    return fresh

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....ir import Type, Var
+from ....ir import Type, Var, type_of
 from ....regions import INDEX
 from ..stacks import WIDTH
 from ..views import Buffer, View
@@ -75,3 +75,14 @@ def owned(schedule: Schedule, a: Any, t: Type, others: Any) -> View:
     view = schedule.new_buffer(t.shape, t.dtype)
     schedule.copy(a, view)
     return view
+
+
+def in_one_piece(schedule: Schedule, a: Any, t: Type) -> View:
+    """Where `a` lies as an array of type `t`, entry behind entry."""
+    if type_of(a).dtype == t.dtype or type_of(a).is_stack:
+        view = schedule.in_memory(a)
+        if view.is_contiguous and view.shape == t.shape:
+            return view
+    fresh = schedule.new_buffer(t.shape, t.dtype)
+    schedule.copy(a, fresh)
+    return fresh

@@ -9,12 +9,13 @@ lies, strided as it is; temporary arrays lie in a room of the outer arena.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from ....ir import Program, type_of
-from .. import stacks
+from .. import boxes, stacks
 from ..arena import lay_out
 from ..emission import emit_function, places
 from ..failure import call_step
@@ -55,25 +56,36 @@ class Region:
 
     def left_sites(self) -> list[int]:
         """Places that make stacks which outlive the region: some output may be one of them."""
-        gives_stacks = any(type_of(a).is_stack for a in self.schedule.program.outputs)
-        return self.schedule.sites if gives_stacks else []
+        return self.schedule.sites if self.gives_stacks else []
+
+    @property
+    def gives_stacks(self) -> bool:
+        return any(type_of(a).is_stack for a in self.schedule.program.outputs)
+
+    @cached_property
+    def makes_boxes(self) -> bool:
+        return boxes.makes_boxes(self.schedule.program.equations)
 
     def cleaner(self, site: Site) -> Callable[[], None]:
         """What gives back the memory of the stacks of a round, if none of them outlives it."""
-        sites = [] if self.left_sites() else self.schedule.sites
-        if not sites:
+        sites = [] if self.gives_stacks else self.schedule.sites
+        has_boxes = self.makes_boxes and not self.gives_stacks
+        if not sites and not has_boxes:
             return lambda: None
         b, table = site.b, site.pointers.stacks
         described = [stacks.descriptor(b, table, n) for n in sites]
         lengths = [stacks.word(b, x, stacks.LENGTH) for x in described]
         recurs = self.schedule.inside is not None and self.schedule.inside.recurs
-        mark = stacks.nodes_in_use(b, table) if recurs else None
+        mark = stacks.nodes_in_use(b, table) if recurs or has_boxes else None
+        heap = boxes.mark(b, table) if has_boxes else None
 
         def clean() -> None:
             for x, length in zip(described, lengths, strict=True):
                 stacks.set_word(b, x, stacks.LENGTH, length)
             if mark is not None:
                 stacks.release_nodes(b, table, mark)
+            if heap is not None:
+                boxes.release(b, table, heap)
 
         return clean
 

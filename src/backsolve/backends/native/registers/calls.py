@@ -8,7 +8,6 @@ memory of the caller's. All callees get a context, words on the stack of the fun
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,10 @@ from llvmlite import ir
 
 from ....ir import Equation, Type, Var, is_uniform
 from ....regions import Callee
-from .. import stacks
+from .. import boxes, stacks
 from ..failure import CODE, FINE
 from ..fastmath import builder_in
+from ..machine_stack import here, limit
 from ..numbers.registers import memory_type, register_type
 from ..steps import Site
 from ..views import View
@@ -46,29 +46,6 @@ WORDS = stacks.WORDS
 TABLE, LIMIT, CONSTANTS = range(3)  # words of the context
 INLINED = 100  # instructions up to which LLVM may put a callee where it is called
 VERSIONS = 8  # of a callee, for different known arguments
-_SPARE = 4  # the share of the machine's stack that is left to others
-
-
-def stack_bytes() -> int:
-    """How much of the machine's stack calls may take."""
-    size = 8 << 20
-    if sys.platform == "win32":
-        size = 1 << 20
-    else:
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
-        if 0 < limit < size:
-            size = limit
-    return size - size // _SPARE
-
-
-def here(b: ir.IRBuilder) -> ir.Value:
-    """Where the frame of this function lies."""
-    kind = ir.FunctionType(ir.IntType(8).as_pointer(), [ir.IntType(32)])
-    name = "llvm.frameaddress.p0"
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    return b.ptrtoint(b.call(function, [ir.IntType(32)(0)]), INT)
 
 
 def large_constants(schedule: Schedule, plan: Plan) -> dict[Var, View]:
@@ -116,8 +93,7 @@ class Callees:
             bases = [site.base(view.buffer) for view in self.constants.values()]
             table = site.pointers.stacks if has_stacks else None
             with b.goto_entry_block():
-                limit = b.sub(here(b), INT(stack_bytes()))
-                words = [INT(0) if table is None else b.ptrtoint(table, INT), limit]
+                words = [INT(0) if table is None else b.ptrtoint(table, INT), limit(b)]
                 words += [b.ptrtoint(x, INT) for x in bases]
                 found = b.alloca(INT, size=len(words))
                 for k, x in enumerate(words):
@@ -169,7 +145,7 @@ class Callees:
         inside.in_recursion = em.planner.is_recursive(callee)
         if inside.in_recursion:
             low = b.icmp_unsigned("<", here(b), inside.word(LIMIT))
-            inside.fail_if(low, RecursionError, f"`{callee.name}` calls itself too many times")
+            inside.fail_if(low, RecursionError, callee.too_deep)
         registers = list(function.args[1:])
         values = [
             _taken(t, registers) if x is None else constant(np.array(x, t.dtype).reshape(t.shape))
@@ -247,12 +223,16 @@ class _Inside(Emitter):
             table = self.table
             with self.b.goto_entry_block():
                 mark = stacks.nodes_in_use(self.b, table)
+        keeps_boxes = any(t.is_stack for t in types) or not self.planner.makes_boxes(plan)
+        heap = None if keeps_boxes else boxes.mark(self.b, self.table)
         results = self.run(plan, values)
         for v, m in zip(results, places, strict=True):
             if m is not None and not (isinstance(v, Memory) and v.pointer is m.pointer):
                 self.copy(v, m)
-        if mark is not None and not any(t.is_stack for t in types):
+        if mark is not None and not self.planner.hands_on_nodes(plan):
             stacks.release_nodes(self.b, self.table, mark)
+        if heap is not None:
+            boxes.release(self.b, self.table, heap)
         pairs = zip(results, types, strict=True)
         self._return(
             FINE, [x for v, t in pairs if not is_large(t) for x in flat(self.as_type(v, t))]

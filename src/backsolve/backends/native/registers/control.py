@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from ....ir import Equation, Type, type_of
 from ....regions import Branches, Loop
-from .. import stacks
+from .. import boxes, stacks
 from ..mathematics.kernels import entry_by_entry
 from ..numbers.registers import convert
 from .emitter import INT64, Emitter, rule
@@ -299,6 +299,8 @@ class Resting:
         pooled = em.planner.takes_nodes(body, em.in_recursion)
         passes_on = any(type_of(a).is_stack for a in body.program.outputs)
         self.mark = stacks.nodes_in_use(em.b, em.table) if pooled and not passes_on else None
+        keeps_boxes = passes_on or not em.planner.makes_boxes(body)
+        self.heap = None if keeps_boxes else boxes.mark(em.b, em.table)
 
     def end_of_round(self) -> None:
         b = self.em.b
@@ -306,3 +308,5 @@ class Resting:
             stacks.set_word(b, described, stacks.LENGTH, length)
         if self.mark is not None:
             stacks.release_nodes(b, self.em.table, self.mark)
+        if self.heap is not None:
+            boxes.release(b, self.em.table, self.heap)

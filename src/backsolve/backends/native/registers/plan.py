@@ -15,6 +15,7 @@ from typing import Any
 
 from ....ir import Equation, Program, Type, Var, type_of
 from ....regions import Callee
+from ..boxes import makes_boxes
 from ..numbers.registers import DTYPES
 from ..support import REDUCTIONS, fits, is_native_elementwise
 from .order import Effect, NotSmall, find_parts, indexed, is_sum, last_uses, ordered, reads
@@ -23,7 +24,7 @@ from .values import is_large
 Home = tuple[
     Any, ...
 ]  # ("input", j), ("constant", var), or the key of memory that an equation makes
-REGIONS = ("loop", "branch", "call", "no_entries", "length")
+REGIONS = ("loop", "branch", "call", "no_entries", "length", "box", "unbox")
 _VIEWS = ("slice", "permute", "reshape", "broadcast_to", "alias")
 _OF_FEW = (*_VIEWS, "concatenate", "contract", "unslice", "slice_update")
 _INDEXED = ("gather", "scatter_add", "scatter_set")
@@ -218,6 +219,19 @@ class Planner:
             self.has_scratch(p) or any(q.stacks() for q in p.all_plans())
             for p in (self.callees[c] for c in self.called(plan))
         )
+
+    def makes_boxes(self, plan: Plan) -> bool:
+        return makes_boxes(plan.order)
+
+    def hands_on_nodes(self, plan: Plan) -> bool:
+        """Whether a result may hold a stack of the pool."""
+        types = [type_of(a) for a in plan.program.outputs]
+        if not any(t.is_stack for t in types):
+            return False
+        if any(t.is_stack and not t.is_box for t in types):
+            return True
+        plans = [plan, *[self.callees[c] for c in self.called(plan)]]
+        return any(q.stacks() for p in plans for q in p.all_plans())
 
     def has_scratch(self, plan: Plan) -> bool:
         return any(p.scratch for p in plan.all_plans())

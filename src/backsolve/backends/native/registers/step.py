@@ -17,7 +17,7 @@ from ..fastmath import builder_in
 from ..numbers.registers import memory_type, number
 from ..steps import FUNCTION_FLOPS, Site, Step
 from ..views import Buffer, View
-from . import arrays, calls, control, indices  # noqa: F401 - their rules
+from . import arrays, boxes, calls, control, indices  # noqa: F401 - their rules
 from .calls import Callees, large_constants
 from .emitter import Emitter
 from .order import NotSmall

@@ -1,7 +1,8 @@
 """Loops, branches and calls on many examples at once.
 
 What differs between examples gets a leading axis. If a condition does, a loop runs as long as any example wants
-to, and those that are done keep their values; of a branch both sides run, each only if an example takes it.
+to, and those that are done keep their values; of a branch both sides run, each only if an example takes it, or
+if it is light (light.py).
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import numpy as np
 from ..batch import evaluate_batched_as, spread_any
 from ..errors import UnsupportedError
 from ..ir import STACK, Program, Type, Var, type_of
+from ..primitive import FUNCTIONS
 from ..primitives.batching import spread
 from ..primitives.control import BOX, BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
 from ..regions import Box, Branches, Callee, Empty, Layout, Loop, Unbox
-from ..tensor import is_stack
+from ..tensor import Staged, is_stack
 from ..trace import stage_region
+from .light import is_light
 
 Results = tuple[list[Any], list[bool]]
 
@@ -219,29 +222,35 @@ def _batch_branch(size: int, args: list[Any], flags: list[bool], region: Branche
     marks = flags[1:]
     each = [differs(p, marks) for p in region.branches]
     outs = [flags[0] or any(column) for column in zip(*each, strict=True)]
-    programs = [
-        _in_region(
-            lambda *xs, p=p: evaluate_batched_as(p, xs, marks, size, outs), p.inputs, marks, size
+
+    def batched(p: Program) -> Program:
+        return _in_region(
+            lambda *xs: evaluate_batched_as(p, xs, marks, size, outs), p.inputs, marks, size
         )
-        for p in region.branches
-    ]
+
     if not flags[0]:
-        return BRANCH(which, *operands, region=Branches(tuple(programs))), outs
+        branches = tuple(batched(p) for p in region.branches)
+        return BRANCH(which, *operands, region=Branches(branches)), outs
     total: list[Any] | None = None
-    for k, program in enumerate(programs):
+    is_staged = isinstance(which, Staged)
+    for k, single in enumerate(region.branches):
         mine = np.equal(which, k)
-        guarded = Branches((_nothing(program), program))
-        given = operands
-        if _may_run_on(program):
-            given = [
-                _stood_in(mine, x) if flag and not is_stack(x) else x
-                for x, flag in zip(operands, marks, strict=True)
-            ]
-        found = BRANCH(np.any(mine), *given, region=guarded)
+        if is_staged and is_light(single):
+            found = evaluate_batched_as(single, operands, marks, size, outs)
+        else:
+            program, given = batched(single), operands
+            # What an example that takes another branch has could keep this one from ending; and where
+            # it makes an infinity, an adjoint of 0 would make a NaN of it.
+            if is_staged or _may_run_on(program):
+                given = [
+                    _stood_in(mine, x) if flag and not is_stack(x) else x
+                    for x, flag in zip(operands, marks, strict=True)
+                ]
+            found = BRANCH(np.any(mine), *given, region=Branches((_nothing(program), program)))
         if total is None:
             total = found
             continue
-        makes = _makes_entries(region.branches[k])
+        makes = _makes_entries(single)
         total = [
             (y if own else old) if is_stack(y) else _select(mine, y, old)
             for y, old, own in zip(found, total, makes, strict=True)
@@ -273,7 +282,7 @@ def _may_run_on(program: Program) -> bool:
 
 def _stood_in(mine: Any, x: Any) -> Any:
     """What an example that takes this branch has, for all that do not."""
-    return _select(mine, x, x[np.argmax(mine)])
+    return _select(mine, x, FUNCTIONS["take"](x, np.argmax(mine), axis=0))
 
 
 def _nothing(program: Program) -> Program:

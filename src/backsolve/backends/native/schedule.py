@@ -25,6 +25,7 @@ from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
 from .numbers.integer import OUTGROWS, OVERFLOW, REFUSED, is_python_integer
+from .pieces import find_pieces
 from .recompute import compute_again
 from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 # Equations that are lowered in a file of their own.
 LOWER = {**SHAPES, **ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING, **CHECKS}
-MAX_STATEMENTS = 96  # in one kernel: more would only spill registers
+MAX_STATEMENTS = 1024  # in one kernel: LLVM takes longer and longer over more
 
 
 class Unsupported(Exception):  # noqa: N818 - a signal: this Program runs on the NumPy backend
@@ -99,6 +100,7 @@ class Schedule:
         self.barrier = -1  # a step that kernels behind it are not joined with those before
         self.overwritten: set[Buffer] = set()  # by a later value in its place
         self.makers = {v: e for e in program.equations for v in e.outputs}
+        self.pieces = find_pieces(self)
         self.factors: dict[Any, tuple[View, View]] = {}  # of matrices, by elimination
         for t in _types(program):
             if t.dtype not in DTYPES:
@@ -346,6 +348,8 @@ class Schedule:
             raise Unsupported(f"{name} with a Python number that its dtype cannot hold")
         if is_python_integer(e) and name not in (*EXACT, *OUTGROWS):
             raise Unsupported(f"{name} of Python integers, which have no bounds,")
+        if e.outputs[0] in self.pieces:
+            return
         if not defer(self, e) and not (name == "add" and lower_sum(self, e)):
             self.lower_now(e)
 

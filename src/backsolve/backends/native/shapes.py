@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...ir import Equation, Var
 from ...operators.slice import key_of
 from .contraction import lower_contraction, lower_outer
+from .pieces import lay
 from .steps import Zero
 from .views import View, around
 
@@ -99,13 +100,9 @@ def _slice_update(schedule: Schedule, e: Equation) -> None:
 
 def _concatenate(schedule: Schedule, e: Equation) -> None:
     out = e.outputs[0]
-    axis, starts = e.params["axis"], e.params["starts"]
     view = schedule.new_buffer(out.shape, out.dtype)
-    full = (slice(None),) * axis
-    for k, a in enumerate(e.inputs):
-        part = view.imaginary[(*full, slice(starts[k], starts[k + 1]))]
-        schedule.put(a, view.with_(part))
-    schedule.views[e.outputs[0]] = view
+    lay(schedule, e, view)
+    schedule.views[out] = view
 
 
 def _contract(schedule: Schedule, e: Equation) -> None:

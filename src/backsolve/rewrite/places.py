@@ -76,8 +76,11 @@ def _steps(values: Any, n: int) -> tuple[Any, int | None] | None:
     return (start, last - 1 if last else None, step), moving[0]
 
 
-def _grid(w: Walk, indices: Any, shape: Shape) -> _Grid | None:
-    """The indices as a slice in which every axis of theirs of more than one entry is walked once."""
+def _grid(w: Walk, indices: Any, shape: Shape, may_repeat: bool = False) -> _Grid | None:
+    """The indices as a slice in which every axis of theirs of more than one entry is walked once.
+
+    Or, where it `may_repeat`, at most once: along other axes the same entries stand again.
+    """
     together = np.broadcast_shapes(*[type_of(i).shape for i in indices])
     spec, axes = [], []
     for i, n in zip(indices, shape, strict=False):
@@ -89,7 +92,9 @@ def _grid(w: Walk, indices: Any, shape: Shape) -> _Grid | None:
         if found[1] is not None:
             axes.append(found[1])
     walked = [k for k, n in enumerate(together) if n > 1]
-    return _Grid(tuple(spec), tuple(axes), together) if sorted(axes) == walked else None
+    if len(set(axes)) < len(axes) or (len(axes) < len(walked) and not may_repeat):
+        return None
+    return _Grid(tuple(spec), tuple(axes), together)
 
 
 def _turned(w: Walk, e: Equation, a: Any, order: tuple[int, ...]) -> Any:
@@ -98,7 +103,7 @@ def _turned(w: Walk, e: Equation, a: Any, order: tuple[int, ...]) -> Any:
 
 def _gather(w: Walk, e: Equation) -> Any:
     x, *indices = e.inputs
-    grid = _grid(w, indices, type_of(x).shape) if type(x) is Var else None
+    grid = _grid(w, indices, type_of(x).shape, may_repeat=True) if type(x) is Var else None
     if grid is None:
         return _without_last(w, e, x, indices)
     whole = grid.is_whole(x.shape)
@@ -107,7 +112,11 @@ def _gather(w: Walk, e: Equation) -> Any:
     order = [grid.axes.index(k) for k in sorted(grid.axes)]
     out = _turned(w, e, part, (*order, *range(len(order), len(order) + rest)))
     shape = e.outputs[0].shape
-    return out if out.shape == shape else instead(e, P.reshape, out, shape=shape)
+    depth = len(grid.shape)
+    alike = tuple(n if k in grid.axes else 1 for k, n in enumerate(grid.shape))
+    if out.shape != (*alike, *shape[depth:]):
+        out = w.emit(e, P.reshape, out, shape=(*alike, *shape[depth:]))
+    return out if out.shape == shape else instead(e, P.broadcast_to, out, shape=shape)
 
 
 def _as_part(w: Walk, e: Equation, t: Any, grid: _Grid) -> Any:

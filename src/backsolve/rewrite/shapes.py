@@ -25,6 +25,12 @@ def _broadcast_to(w: Walk, e: Equation) -> Any:
     inner = w.producer(a, "broadcast_to")
     if inner is not None:
         return instead(e, P.broadcast_to, inner.inputs[0], shape=shape)
+    inner = w.producer(a, "permute")
+    if inner is not None and len(shape) == type_of(a).ndim:  # so that two turns may meet
+        axes = inner.params["axes"]
+        lengths = tuple(shape[axes.index(k)] for k in range(len(axes)))
+        spread = w.emit(e, P.broadcast_to, inner.inputs[0], shape=lengths)
+        return instead(e, P.permute, spread, axes=axes)
     inner = w.producer(a, "reshape")
     if inner is not None and _without_front(inner.outputs[0].shape) == _without_front(
         type_of(inner.inputs[0]).shape
@@ -67,6 +73,17 @@ def _slice(w: Walk, e: Equation) -> Any:
 
 def _concatenate(w: Walk, e: Equation) -> Any:
     return e.inputs[0] if len(e.inputs) == 1 else None
+
+
+def _cast_of_parts(w: Walk, e: Equation) -> Any:
+    """The parts of an array are converted on their way into it, not in a second pass over all of it."""
+    shaped = w.sole(e.inputs[0], "reshape", "concatenate")
+    if shaped is None or any(type_of(a).dtype != e.inputs[0].dtype for a in shaped.inputs):
+        return None
+    if any(type(a) is not Var for a in shaped.inputs):
+        return None
+    parts = [w.emit(e, e.primitive, a, **e.params) for a in shaped.inputs]
+    return instead(e, shaped.primitive, *parts, **shaped.params)
 
 
 # ---- reductions
@@ -215,6 +232,7 @@ def _along_one(w: Walk, e: Equation) -> Any:
 
 
 _ANY_REDUCTION: list[Rule] = [_over_ones, _of_broadcast, _beside_broadcast]
+CAST_OF_PARTS: Rule = _cast_of_parts
 RULES: dict[str, list[Rule]] = {
     "reshape": [_reshape],
     "broadcast_to": [_broadcast_to],

@@ -315,8 +315,8 @@ def _accumulate(w: Walk, e: Equation) -> Any:
 RULES: dict[str, list[Rule]] = {
     "scatter_set": [_accumulate, *places.RULES["scatter_set"]],
     "alias": [_pass_through],
-    "cast": [_pass_through, _cast],
-    "cast_discrete": [_pass_through, _cast],
+    "cast": [_pass_through, _cast, shapes.CAST_OF_PARTS],
+    "cast_discrete": [_pass_through, _cast, shapes.CAST_OF_PARTS],
     "real": [_pass_through],
     "conjugate": [_pass_real],
     "multiply": [_multiply],

@@ -7,6 +7,7 @@ import os
 from ..ir import Program
 from .cholesky import join_cholesky_adjoints
 from .clean import drop_unused, merge_repeated
+from .components import split_rows
 from .constants import fold, share_constants
 from .division import share_division
 from .entries import read_entries
@@ -74,7 +75,10 @@ def rewrite_for_machines(program: Program) -> Program:
         program = chain_sums(read_entries(program))  # last: merging equal equations would undo it
         if VERIFY:
             program.verify()
-    return program
+    split = split_rows(program)
+    if VERIFY and split is not program:
+        split.verify()
+    return split
 
 
 def _for_machines(program: Program) -> Program:

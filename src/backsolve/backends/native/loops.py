@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 INT = ir.IntType(64)
 INTERLEAVE = 4
 LONG_LOOP = 64  # rounds from which on several vectors are under way
+BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
 
@@ -212,7 +213,7 @@ class Emitter:
         # several vectors under way.
         deep = bool(carried) or any(e.primitive.name in FUNCTIONS for e in kernel.statements)
         side_by_side = INTERLEAVE if deep and domain and domain[-1] >= LONG_LOOP else 0
-        if len(rows) > 1:
+        if len(rows) > 1 or len(kernel.statements) > BUSY:
             side_by_side = 1
         narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []
         if not domain:

@@ -53,7 +53,9 @@ def narrow_dtypes(kernel: Kernel) -> list[np.dtype[Any]]:
     """The dtypes of the arguments of narrow forms, where a block may be computed twice: nothing that
     it writes is read or added to, and no failure can come of a wrong intermediate value."""
     read = {v.buffer for v in [*kernel.loads.values(), *[p.view for p in kernel.reads.values()]]}
-    if kernel.writes or kernel.can_fail or any(v.buffer in read for _, v in kernel.stores):
+    made = [x for p in kernel.reads.values() for x in p.axes if x.index in kernel.made]
+    may_mislead = bool(kernel.refusals) or any(x.code is not None for x in made)
+    if kernel.writes or may_mislead or any(v.buffer in read for _, v in kernel.stores):
         return []
     found = {compute_dtype(e) for e in kernel.statements if e.primitive.name in NARROW}
     return sorted((t for t in found if t.name in RANGE_LIMIT), key=lambda t: t.name)

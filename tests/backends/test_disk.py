@@ -163,7 +163,7 @@ def test_the_oldest_go_first(folder, monkeypatch):
 
 def test_the_key_tells_machines_apart(folder, monkeypatch):
     compile_once()
-    monkeypatch.setattr(build, "_here", lambda: "another processor")
+    monkeypatch.setattr(build, "here", lambda: "another processor")
     assert compile_once() == "built"
 
 

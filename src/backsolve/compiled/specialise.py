@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..backends.native.compile import Native, compile_program
+from ..backends.native.compile import Native, compile_program, recall_program
+from ..backends.native.recipes import key_of
 from ..backends.native.schedule import Unsupported
 from ..ir import Program, Type, type_of
 from ..primitive import wrap
@@ -21,12 +23,28 @@ from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage
 
 
+class Rewritten:
+    """A Program that is rewritten when it is first asked for: code that was found again needs none."""
+
+    def __init__(self, recorded: Program):
+        self._recorded: Program | None = recorded
+        self._made: Program | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Program:
+        with self._lock:
+            if self._recorded is not None:
+                self._made, self._recorded = rewrite(self._recorded), None
+            assert self._made is not None
+            return self._made
+
+
 @dataclass(eq=False)
 class Specialised:
     """A function for one set of types: its Program, and the native code if all of it has some."""
 
     recorded: Program  # to be shown: its constants hold nothing
-    program: Program
+    rewritten: Rewritten
     out_structure: tree.Structure
     native: Native | None
     reason: str = ""  # why there is no native code
@@ -35,9 +53,13 @@ class Specialised:
     has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
     derivatives: dict[str, Specialised] = field(default_factory=dict)
 
+    @property
+    def program(self) -> Program:
+        return self.rewritten()
+
     @functools.cached_property
     def outputs(self) -> list[Type]:
-        return [type_of(a) for a in self.program.outputs]
+        return [type_of(a) for a in self.recorded.outputs]
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Raw results for raw leaves of the compiled types."""
@@ -89,14 +111,17 @@ def specialise(
         [(v, wrap(c._v, None) if isinstance(c, Tensor) else c) for v, c in recorded.constants]
     )
     recorded = Program(recorded.inputs, constants, recorded.equations, recorded.outputs)
-    program = rewrite(recorded)
+    program = Rewritten(recorded)
     nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in recorded.constants]
     shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
     native, reason = None, 'backend="numpy"'
     if backend == "native":
+        machine = lambda: rewrite_for_machines(program())
+        key = key_of(recorded, donated, freedoms)
+        native = recall_program(key, machine, donated, *freedoms) if key is not None else None
+        reason = ""
         try:
-            machine = rewrite_for_machines(program)
-            native, reason = compile_program(machine, donated, *freedoms), ""
+            native = native or compile_program(machine(), donated, *freedoms, key)
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
     own = any(x.has_own_derivative for x in recorders)

@@ -124,14 +124,20 @@ def _part_of_scipy(part: str) -> Any:
     return import_module(name)
 
 
+def provide(name: str) -> str:
+    """Have code find a routine; its symbol there."""
+    symbol = f"backsolve_{name}"
+    binding.add_symbol(symbol, pointer(name))
+    return symbol
+
+
 def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> None:
     """Call a routine, which takes everything by address: letters, ints and floats are put on the stack.
 
     `name` comes without the letter of its type: "gemm" is dgemm for double precision.
     """
     name = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[dtype.str[1:]] + name
-    symbol = f"backsolve_{name}"
-    binding.add_symbol(symbol, pointer(name))
+    symbol = provide(name)
 
     def place(a: Any) -> ir.Value:
         if isinstance(a, ir.Value):

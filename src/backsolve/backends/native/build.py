@@ -31,23 +31,42 @@ def load(text: str, as_it_is: bool = False, in_vectors: bool = False) -> tuple[A
     spends its time waiting is translated `as_it_is`, in a tenth of the time; code that is written `in_vectors`
     needs no passes, but good registers.
     """
-    key = hashlib.sha256(f"{_here()}\n{as_it_is}{in_vectors}\n{text}".encode()).hexdigest()
+    key = key_of(text, as_it_is, in_vectors)
     with _lock:
-        engine = _engines.get(key)
-        if engine is not None:
-            return engine, "memory"
+        found = _find(key)
+        if found is not None:
+            return found
+        target = machine(0 if as_it_is else 3)
+        plain = as_it_is or in_vectors
+        module = binding.parse_assembly(text) if plain else _optimised(text, target)
+        code = target.emit_object(module)
         files = disk()
-        code = files.read(key) if files is not None else None
-        origin = "disk" if code is not None else "built"
-        if code is None:
-            target = machine(0 if as_it_is else 3)
-            plain = as_it_is or in_vectors
-            module = binding.parse_assembly(text) if plain else _optimised(text, target)
-            code = target.emit_object(module)
-            if files is not None:
-                files.write(key, code)
+        if files is not None:
+            files.write(key, code)
         engine = _engines[key] = _linked(code)
-        return engine, origin
+        return engine, "built"
+
+
+def key_of(text: str, as_it_is: bool = False, in_vectors: bool = False) -> str:
+    return hashlib.sha256(f"{here()}\n{as_it_is}{in_vectors}\n{text}".encode()).hexdigest()
+
+
+def find(key: str) -> tuple[Any, str] | None:
+    """The engine that holds the code of that key, and where it came from: "memory" or "disk"."""
+    with _lock:
+        return _find(key)
+
+
+def _find(key: str) -> tuple[Any, str] | None:
+    engine = _engines.get(key)
+    if engine is not None:
+        return engine, "memory"
+    files = disk()
+    code = files.read(key) if files is not None else None
+    if code is None:
+        return None
+    engine = _engines[key] = _linked(code)
+    return engine, "disk"
 
 
 def llvm(text: str) -> str:
@@ -63,7 +82,7 @@ def assembly(text: str) -> str:
 
 
 @functools.cache
-def _here() -> str:
+def here() -> str:
     """All that decides whether code of another process fits this one."""
     packages = [import_module(name) for name in ("backsolve", "llvmlite", "numpy")]
     return repr(

@@ -10,11 +10,11 @@ from typing import Any
 from llvmlite import ir
 
 from ...ir import Program, type_of
-from . import build
+from . import build, recipes
 from .arena import lay_out
 from .blas import Product
 from .donation import donate
-from .emission import emit_program
+from .emission import FUNCTION, emit_program
 from .entry import Frame, emit_entry
 from .fastmath import FastModule
 from .heat import spare_work
@@ -41,24 +41,22 @@ class Native:
 
 
 def compile_program(
-    program: Program, donated: Sequence[int] = (), fastmath: bool = False, unsafe: bool = False
+    program: Program,
+    donated: Sequence[int] = (),
+    fastmath: bool = False,
+    unsafe: bool = False,
+    key: str | None = None,
 ) -> Native:
     """Raises schedule.Unsupported if an equation has no native form.
 
-    Outputs may take the memory of the inputs at `donated`: they are then those very objects.
+    Outputs may take the memory of the inputs at `donated`: they are then those very objects. Under a `key`,
+    if there is one, later processes can recall what became of it.
     """
     started = time.perf_counter()
     emitted = _emit_program(program, donated, fastmath, unsafe)
-    schedule, frame = emitted.schedule, emitted.frame
-    engine, origin = build.load(str(emitted.module))
-    keep = [frame, engine]
-    if emitted.table is not None:
-        call = make_builtin(int(engine.get_function_address("entry")), emitted.table, keep)
-    else:
-        call = slow_entry(int(engine.get_function_address("run")), frame, keep)
+    schedule, frame, text = emitted.schedule, emitted.frame, str(emitted.module)
+    engine, origin = build.load(text)
     stats = {
-        "compile_seconds": time.perf_counter() - started,
-        "code": origin,
         "kernels": sum(isinstance(s, Kernel) for s in flat(schedule.steps)),
         "products": sum(isinstance(s, Product) for s in flat(schedule.steps)),
         "sweeps": sum(isinstance(s, Sweep) for s in schedule.steps),
@@ -69,13 +67,53 @@ def compile_program(
         "releases_gil": frame.releases_gil,
         "equations": len(program.equations),
     }
-    again = lambda: _emit_program(program, donated, fastmath, unsafe)
-    stages = {
+    if key is not None:
+        called = [f.name for f in emitted.module.functions if f.name.startswith("backsolve_")]
+        recipes.write(key, build.key_of(text), frame, called, stats)
+    timed = {"compile_seconds": time.perf_counter() - started, "code": origin, **stats}
+    call = _callable(engine, frame, emitted.table)
+    return Native(call, timed, _stages(lambda: _emit_program(program, donated, fastmath, unsafe)))
+
+
+def recall_program(
+    key: str,
+    program: Callable[[], Program],
+    donated: Sequence[int] = (),
+    fastmath: bool = False,
+    unsafe: bool = False,
+) -> Native | None:
+    """What an earlier process compiled under this key, if its code is at hand; `program` only shows it."""
+    started = time.perf_counter()
+    recipe = recipes.read(key)
+    found = build.find(recipe.code) if recipe is not None else None
+    if recipe is None or found is None:
+        return None
+    engine, origin = found
+    frame = recipe.frame_here()
+    table = None
+    if knows_layout():  # its words are this process's: emit the entry again, but do not build it
+        module = ir.Module()
+        ir.Function(module, FUNCTION, "run")
+        table = emit_entry(module, frame)
+    call = _callable(engine, frame, table)
+    timed = {"compile_seconds": time.perf_counter() - started, "code": origin, **recipe.stats}
+    again = lambda: _emit_program(program(), donated, fastmath, unsafe)
+    return Native(call, timed, _stages(again))
+
+
+def _callable(engine: Any, frame: Frame, table: Table | None) -> Callable[..., Any]:
+    keep = [frame, engine]
+    if table is not None:
+        return make_builtin(int(engine.get_function_address("entry")), table, keep)
+    return slow_entry(int(engine.get_function_address("run")), frame, keep)
+
+
+def _stages(again: Callable[[], _Emitted]) -> dict[str, Callable[[], str]]:
+    return {
         "steps": lambda: describe(again().schedule),
         "llvm": lambda: build.llvm(str(again().module)),
         "assembly": lambda: build.assembly(str(again().module)),
     }
-    return Native(call, stats, stages)
 
 
 @dataclass(eq=False)

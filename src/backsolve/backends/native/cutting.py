@@ -128,10 +128,10 @@ class Plan:
 
     # ---- what it is worth
 
-    def locals(self) -> set[Buffer]:
+    def locals(self) -> list[Buffer]:
         """Written here and seen nowhere else: they shrink to one slice."""
-        written = {t.view.buffer for t in self.all_touches() if t.role == "write"}
-        return {b for b in written if b.kind == "arena" and b not in self.outside}
+        written = dict.fromkeys(t.view.buffer for t in self.all_touches() if t.role == "write")
+        return [b for b in written if b.kind == "arena" and b not in self.outside]
 
     def slice_bytes(self) -> int:
         """What one slice touches that the next does not."""

@@ -1,8 +1,8 @@
-"""Compiled code on disk, for the next process: one file an object, in a folder that only its user can write.
+"""Compiled code on disk, for the next process: a file each, in a folder that only its user can write.
 
     BACKSOLVE_CACHE_DIR    another folder; empty: nothing is kept
 
-A file is the object's bytes behind a hash of them and of its name, keyed by a secret that lies in the
+A file is its content behind a hash of them and of its name, keyed by a secret that lies in the
 folder. What does not fit its hash (cut short, damaged, brought from elsewhere) is not loaded; a folder or a
 secret that belongs to another user, or that others can write, is not used at all. Where there is no such
 folder, the code is built again.
@@ -22,7 +22,7 @@ from pathlib import Path
 LIMIT = 256 << 20  # bytes of all files; the least recently used ones go first
 SWEEP = 64  # files written between two looks at their size
 _HASH = 32
-_SUFFIX = ".object"
+CODE = ".object"
 
 
 def folder() -> Path | None:
@@ -62,27 +62,28 @@ class Disk:
             raise OSError(f"{path} is damaged")
         return found
 
-    def read(self, key: str) -> bytes | None:
-        path = self.path / (key + _SUFFIX)
+    def read(self, key: str, suffix: str = CODE) -> bytes | None:
+        path = self.path / (key + suffix)
         try:
             content = path.read_bytes()
             os.utime(path)  # used just now: among the last to go
         except OSError:
             return None
         seal, payload = content[:_HASH], content[_HASH:]
-        return payload if hmac.compare_digest(seal, self._seal(key, payload)) else None
+        return payload if hmac.compare_digest(seal, self._seal(key + suffix, payload)) else None
 
-    def write(self, key: str, payload: bytes) -> None:
+    def write(self, key: str, payload: bytes, suffix: str = CODE) -> None:
         try:
-            self._write(self.path / (key + _SUFFIX), self._seal(key, payload) + payload)
+            path = self.path / (key + suffix)
+            self._write(path, self._seal(key + suffix, payload) + payload)
             if self.writes % SWEEP == 0:
                 self._sweep()
             self.writes += 1
         except OSError:  # full, or read-only by now
             return
 
-    def _seal(self, key: str, payload: bytes) -> bytes:
-        return hmac.digest(self.secret, key.encode() + b"\0" + payload, hashlib.sha256)
+    def _seal(self, name: str, payload: bytes) -> bytes:
+        return hmac.digest(self.secret, name.encode() + b"\0" + payload, hashlib.sha256)
 
     def _write(self, path: Path, content: bytes, replace: bool = True) -> None:
         """All of it or nothing: others only ever see whole files. mkstemp's files are the user's alone."""
@@ -99,7 +100,7 @@ class Disk:
 
     def _sweep(self) -> None:
         found = []
-        for path in self.path.glob("*" + _SUFFIX):
+        for path in self.path.glob("*.*"):
             try:
                 status = path.stat()
             except OSError:  # another process was faster

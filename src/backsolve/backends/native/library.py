@@ -15,6 +15,7 @@ from . import build
 
 _lock = threading.Lock()
 _engines: dict[str, Any] = {}  # by the name of their one function
+keys: dict[str, str] = {}  # of their code, by the same
 
 
 def shared(
@@ -26,6 +27,19 @@ def shared(
         if symbol not in _engines:
             alone = ir.Module(symbol)
             emit(ir.Function(alone, kind, symbol))
-            _engines[symbol], _ = build.load(str(alone), in_vectors=True)
+            text = str(alone)
+            _engines[symbol], _ = build.load(text, in_vectors=True)
+            keys[symbol] = build.key_of(text, in_vectors=True)
         binding.add_symbol(symbol, _engines[symbol].get_function_address(symbol))
     return module.globals.get(symbol) or ir.Function(module, kind, symbol)
+
+
+def provide(symbol: str, key: str) -> None:
+    """Have code find a function that another process has built under that key."""
+    with _lock:
+        if symbol not in _engines:
+            found = build.find(key)
+            if found is None:
+                raise LookupError(f"{symbol} is not on disk any more")
+            _engines[symbol], keys[symbol] = found[0], key
+        binding.add_symbol(symbol, _engines[symbol].get_function_address(symbol))

@@ -46,12 +46,21 @@ def supports(name: str) -> bool:
     return name == "polygamma" or (name in NAMES and pointer(NAMES[name]) is not None)
 
 
+def provide(symbol: str) -> None:
+    """Have code find a function by its symbol, which tells whether it takes Cython's flag."""
+    name, _, flag = symbol.removeprefix("backsolve_special_").partition("_")
+    found = pointer(name)
+    if found is None or found[1] != bool(flag):
+        raise LookupError(f"SciPy exports no {symbol}")
+    binding.add_symbol(symbol, found[0])
+
+
 def call(b: ir.IRBuilder, name: str, x: ir.Value) -> ir.Value:
     found = pointer(NAMES[name])
     assert found is not None
-    address, flagged = found
-    symbol = f"backsolve_{NAMES[name]}"
-    binding.add_symbol(symbol, address)
+    _, flagged = found
+    symbol = f"backsolve_special_{NAMES[name]}{'_flagged' if flagged else ''}"
+    provide(symbol)
     arguments = [DOUBLE, CINT] if flagged else [DOUBLE]
     function = b.module.globals.get(symbol)
     if function is None:

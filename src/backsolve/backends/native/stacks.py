@@ -199,11 +199,17 @@ def _is_null(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
     return b.icmp_unsigned("==", pointer, ir.Constant(pointer.type, None))
 
 
-def foreign(b: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
-    """Call a function of the interpreter that needs no GIL."""
+def provide(name: str) -> str:
+    """Have code find a function of the interpreter; its symbol there."""
     symbol = f"backsolve_{name}"
     address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
     binding.add_symbol(symbol, address)
+    return symbol
+
+
+def foreign(b: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
+    """Call a function of the interpreter that needs no GIL."""
+    symbol = provide(name)
     function = b.module.globals.get(symbol)
     if function is None:
         kind = ir.FunctionType(result, [a.type for a in args])

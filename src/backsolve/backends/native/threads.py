@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .pool import Pool
 
 MOST_THREADS = 1024
+SYMBOLS = tuple(f"backsolve_{name}" for name in ("parallel", "ranges", "spread", "workers"))
 VARIABLE = "BACKSOLVE_NUM_THREADS"
 
 _lock = threading.Lock()

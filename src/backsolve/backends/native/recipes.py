@@ -1,0 +1,225 @@
+"""What became of a Program, for the next process: its code is then found before anything is rewritten.
+
+A recipe lies on disk under a key of the Program as it was recorded, of the files of this package, and of all
+else that decides what is emitted. It holds the key of the code (build.py) and what stands around it. Programs
+with large constants, and those that hold something which has no name in a key, have no recipe: they are
+rewritten and emitted, and their code is found by its text.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ir import Equation, Program, Type, Var, without_repeats
+from ...regions import Callee
+from . import blas, build, library, special, stacks, threads
+from .disk import disk
+from .entry import Frame
+from .failure import Failures
+from .objects import knows_layout
+from .registers.calls import stack_bytes
+from .sweep import most_workers
+
+LARGE = 1 << 20  # bytes of constants
+SUFFIX = ".recipe"
+_PACKAGE = Path(__file__).parents[2]
+_NAMED = (type(None), type(Ellipsis), bool, int, float, complex, str)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    code: str  # its key
+    inputs: list[tuple[Any, ...]]  # types in words: the entry knows dtypes as NumPy's own objects
+    outputs: list[tuple[Any, ...]]
+    frame: dict[str, Any]
+    failures: list[tuple[type[Exception], str]]
+    symbols: dict[str, str | None]  # functions that the code calls; with a key if they are ours
+    stats: dict[str, Any]
+
+    def frame_here(self) -> Frame:
+        failures = Failures()
+        failures.known = self.failures
+        inputs, outputs = (
+            [Type(shape, np.dtype(dtype), weak) for shape, dtype, weak in types]
+            for types in (self.inputs, self.outputs)
+        )
+        return Frame(inputs, outputs, failures=failures, **self.frame)
+
+
+def write(key: str, code: str, frame: Frame, called: list[str], stats: dict[str, Any]) -> None:
+    files = disk()
+    if files is None or sum(c.nbytes for c in frame.constants) > LARGE:
+        return
+    inputs, outputs = (
+        [(t.shape, t.dtype.str, t.weak) for t in types] for types in (frame.inputs, frame.outputs)
+    )
+    apart = ("inputs", "outputs", "failures")
+    around = {f.name: getattr(frame, f.name) for f in fields(frame) if f.name not in apart}
+    symbols = {symbol: library.keys.get(symbol) for symbol in called}
+    recipe = Recipe(code, inputs, outputs, around, frame.failures.known, symbols, stats)
+    files.write(key, pickle.dumps(recipe), SUFFIX)
+
+
+def read(key: str) -> Recipe | None:
+    """The recipe under a key, with all functions that its code calls at hand."""
+    files = disk()
+    content = files.read(key, SUFFIX) if files is not None else None
+    if content is None:
+        return None
+    recipe: Recipe = pickle.loads(content)  # under our own seal: nobody else has written it
+    try:
+        for symbol, its_key in recipe.symbols.items():
+            _provide(symbol, its_key)
+    except LookupError:
+        return None
+    return recipe
+
+
+def _provide(symbol: str, key: str | None) -> None:
+    """Have code find a function outside of it by its name, as emitting a call of it does."""
+    name = symbol.removeprefix("backsolve_")
+    if key is not None:
+        library.provide(symbol, key)
+    elif symbol in threads.SYMBOLS:
+        threads.pool()
+    elif name.startswith("Py"):
+        stacks.provide(name)
+    elif name.startswith("special_"):
+        special.provide(symbol)
+    else:
+        blas.provide(name)
+
+
+# ---- keys
+
+
+class _NoNameError(Exception):
+    """Something in a Program that a key cannot tell from others."""
+
+
+def key_of(program: Program, *settings: Any) -> str | None:
+    """All that decides what becomes of a Program, in a word; None if that cannot be told."""
+    if disk() is None:
+        return None
+    try:
+        words = list(_Words().of_program(program))
+    except _NoNameError:
+        return None
+    machine = (most_workers(), threads.get_threads(), stack_bytes())
+    around = (build.here(), _files(), knows_layout(), machine, settings)
+    return hashlib.sha256("\n".join([repr(around), *words]).encode()).hexdigest()
+
+
+@functools.cache
+def _files() -> str:
+    """This package as it is now: who works on it must not find what it did before. And which SciPy it calls."""
+    found = [os.path.join(path, name) for path, _, names in os.walk(_PACKAGE) for name in names]
+    scipy = find_spec("scipy")
+    beside = os.path.dirname(scipy.origin or "") if scipy is not None else ""
+    files = sorted(name for name in found if name.endswith(".py"))
+    files += [name for name in [os.path.join(beside, "version.py")] if os.path.exists(name)]
+    marks = [(name, s.st_size, s.st_mtime_ns) for name in files for s in [os.stat(name)]]
+    return hashlib.sha256(repr(marks).encode()).hexdigest()
+
+
+@functools.cache
+def _is_known(run: Any) -> bool:
+    """Whether a primitive's function is this package's, Python's, NumPy's or SciPy's."""
+    if isinstance(run, np.ufunc):
+        owners = [np, sys.modules.get("scipy.special")]
+        return any(getattr(owner, run.__name__, None) is run for owner in owners)
+    owner = getattr(run, "__module__", None) or ""
+    return owner.split(".")[0] in ("backsolve", "numpy", "_operator", "builtins")
+
+
+class _Words:
+    """A Program in words; what occurs in it twice is written once, and told apart from what equals it."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, tuple[int, Any]] = {}
+        self.vars: dict[Var, int] = {}
+        self.bytes = 0
+
+    def of_program(self, program: Program) -> Iterator[str]:
+        yield f"program {self.defined(program.inputs)}"
+        for var, constant in program.constants:
+            yield f"constant {self.defined([var])} {self.array(getattr(constant, '_v', constant))}"
+        for e in program.equations:
+            yield from self.of_equation(e)
+        yield "return"
+        yield from self.of(program.outputs)
+
+    def of_equation(self, e: Equation) -> Iterator[str]:
+        if not _is_known(e.primitive.run):
+            raise _NoNameError  # a user's own, which folding calls
+        yield f"{e.primitive.name} at {e.where}"
+        yield from self.of(e.inputs)
+        yield from self.of(e.params)
+        yield f"makes {self.defined(e.outputs)}"
+
+    def defined(self, variables: Sequence[Var]) -> list[str]:
+        for v in variables:
+            self.vars[v] = len(self.vars)
+        return [f"{self.vars[v]} {self.type(v.type)}" for v in variables]
+
+    def type(self, t: Type) -> str:
+        return f"{t.dtype.str}{list(t.shape)}{'~' if t.weak else ''}"
+
+    def array(self, a: Any) -> str:
+        if not isinstance(a, np.ndarray | np.generic) or a.dtype.hasobject:
+            raise _NoNameError
+        once = without_repeats(a)
+        self.bytes += once.nbytes
+        if self.bytes > LARGE:
+            raise _NoNameError
+        content = hashlib.sha256(once.tobytes()).hexdigest()
+        return f"{a.dtype.str}{list(a.shape)} {list(once.shape)} {content}"
+
+    def of(self, x: Any) -> Iterator[str]:
+        if isinstance(x, Var):
+            yield f"v{self.vars[x]}"
+        elif type(x) in _NAMED:
+            yield f"{type(x).__name__} {x!r}"
+        elif isinstance(x, np.ndarray | np.generic):
+            yield self.array(x)
+        elif isinstance(x, np.dtype | type):
+            yield f"dtype {np.dtype(x).str}"
+        elif isinstance(x, Type):
+            yield self.type(x)
+        elif isinstance(x, slice):
+            yield from self.of(("slice", x.start, x.stop, x.step))
+        elif isinstance(x, tuple | list):
+            yield f"{type(x).__name__} of {len(x)}"
+            for part in x:
+                yield from self.of(part)
+        elif isinstance(x, dict):
+            yield f"dict of {len(x)}"
+            for name, part in x.items():
+                yield name
+                yield from self.of(part)
+        elif id(x) in self.seen:
+            yield f"again {self.seen[id(x)][0]}"
+        elif is_dataclass(x):
+            self.seen[id(x)] = len(self.seen), x
+            yield type(x).__name__
+            if isinstance(x, Program):
+                yield from self.of_program(x)
+            elif isinstance(x, Callee):
+                passes = [f.__name__ for f in x.seen]
+                yield from self.of((x.name, x.types, x.is_recursive, x.recompute, x.flags, passes))
+                yield from self.of((x.program, x.extends))
+            else:
+                yield from self.of([getattr(x, f.name) for f in fields(x)])
+        else:
+            raise _NoNameError

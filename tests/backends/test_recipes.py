@@ -177,6 +177,16 @@ def test_code_that_is_gone_is_built_again(rewritten, folder):
     assert run(loss, x)[1] == "built"
 
 
+def test_recursion_finds_the_end_of_the_stack_again(rewritten):
+    def down(x, n):
+        return x * 2.0 if n <= 0.0 else down(x + 1.0, n - 1.0) * 0.5
+
+    f = lambda x: down(x, np.sum(x) + 5.0)
+    results = [run(f, x)[0] for _ in range(2)]
+    assert len(rewritten) == 1
+    np.testing.assert_array_equal(*results)
+
+
 def test_functions_outside_are_found_again(rewritten):
     from scipy.special import gammaln
 

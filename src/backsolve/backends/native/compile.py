@@ -68,8 +68,7 @@ def compile_program(
         "equations": len(program.equations),
     }
     if key is not None:
-        called = [f.name for f in emitted.module.functions if f.name.startswith("backsolve_")]
-        recipes.write(key, build.key_of(text), frame, called, stats)
+        recipes.write(key, build.key_of(text), frame, emitted.module, stats)
     timed = {"compile_seconds": time.perf_counter() - started, "code": origin, **stats}
     call = _callable(engine, frame, emitted.table)
     return Native(call, timed, _stages(lambda: _emit_program(program, donated, fastmath, unsafe)))

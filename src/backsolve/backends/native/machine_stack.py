@@ -33,20 +33,27 @@ def limit(b: ir.IRBuilder) -> ir.Value:
 
 
 def _limit(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
-    slot = _Slot.the()
-    get = _foreign(b.module, "PyThread_tss_get", slot.get, ir.FunctionType(POINTER, [POINTER]))
-    ask = _foreign(b.module, "ask_stack_limit", slot.ask, ir.FunctionType(INT, [INT]))
-    key = _foreign(b.module, "stack_key", slot.key, None)
+    provide()
+    get = _foreign(b.module, "backsolve_PyThread_tss_get", ir.FunctionType(POINTER, [POINTER]))
+    ask = _foreign(b.module, "backsolve_ask_stack_limit", ir.FunctionType(INT, [INT]))
+    key = _foreign(b.module, "backsolve_stack_key", None)
     known = b.ptrtoint(b.call(get, [key]), INT)
     with b.if_then(b.icmp_unsigned("==", known, INT(0)), likely=False):
         b.ret(b.call(ask, [here(b)]))
     b.ret(known)
 
 
-def _foreign(module: ir.Module, name: str, address: int, kind: Any) -> Any:
-    """Something of this process, by a name: compiled code on disk serves other processes."""
-    symbol = f"backsolve_{name}"
-    binding.add_symbol(symbol, address)
+SYMBOLS = ("backsolve_PyThread_tss_get", "backsolve_ask_stack_limit", "backsolve_stack_key")
+
+
+def provide() -> None:
+    """Have code find by name what is of this process: compiled code on disk serves other processes."""
+    slot = _Slot.the()
+    for symbol, address in zip(SYMBOLS, (slot.get, slot.ask, slot.key), strict=True):
+        binding.add_symbol(symbol, address)
+
+
+def _foreign(module: ir.Module, symbol: str, kind: Any) -> Any:
     found = module.globals.get(symbol)
     if found is None and kind is not None:
         return ir.Function(module, kind, symbol)

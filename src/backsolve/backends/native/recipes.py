@@ -20,19 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 
 from ...ir import Equation, Program, Type, Var, without_repeats
 from ...regions import Callee
-from . import blas, build, library, special, stacks, threads
+from . import blas, build, library, machine_stack, special, stacks, threads
 from .disk import disk
 from .entry import Frame
 from .failure import Failures
 from .objects import knows_layout
-from .registers.calls import stack_bytes
 from .sweep import most_workers
 
 LARGE = 1 << 20  # bytes of constants
 SUFFIX = ".recipe"
+PREFIX = "backsolve_"
 _PACKAGE = Path(__file__).parents[2]
 _NAMED = (type(None), type(Ellipsis), bool, int, float, complex, str)
 
@@ -57,18 +58,26 @@ class Recipe:
         return Frame(inputs, outputs, failures=failures, **self.frame)
 
 
-def write(key: str, code: str, frame: Frame, called: list[str], stats: dict[str, Any]) -> None:
-    files = disk()
-    if files is None or sum(c.nbytes for c in frame.constants) > LARGE:
+def write(key: str, code: str, frame: Frame, module: ir.Module, stats: dict[str, Any]) -> None:
+    files, outside = disk(), _outside(module)
+    known = all(name.startswith(PREFIX) for name in outside)
+    if files is None or not known or sum(c.nbytes for c in frame.constants) > LARGE:
         return
     inputs, outputs = (
         [(t.shape, t.dtype.str, t.weak) for t in types] for types in (frame.inputs, frame.outputs)
     )
     apart = ("inputs", "outputs", "failures")
     around = {f.name: getattr(frame, f.name) for f in fields(frame) if f.name not in apart}
-    symbols = {symbol: library.keys.get(symbol) for symbol in called}
+    symbols = {symbol: library.keys.get(symbol) for symbol in outside}
     recipe = Recipe(code, inputs, outputs, around, frame.failures.known, symbols, stats)
     files.write(key, pickle.dumps(recipe), SUFFIX)
+
+
+def _outside(module: ir.Module) -> list[str]:
+    """What a module only names: LLVM's own functions apart, somebody must provide it."""
+    found = [f.name for f in module.functions if not f.blocks and not f.name.startswith("llvm.")]
+    variables = [x for x in module.global_values if isinstance(x, ir.GlobalVariable)]
+    return found + [x.name for x in variables if x.initializer is None]
 
 
 def read(key: str) -> Recipe | None:
@@ -88,11 +97,13 @@ def read(key: str) -> Recipe | None:
 
 def _provide(symbol: str, key: str | None) -> None:
     """Have code find a function outside of it by its name, as emitting a call of it does."""
-    name = symbol.removeprefix("backsolve_")
+    name = symbol.removeprefix(PREFIX)
     if key is not None:
         library.provide(symbol, key)
     elif symbol in threads.SYMBOLS:
         threads.pool()
+    elif symbol in machine_stack.SYMBOLS:
+        machine_stack.provide()
     elif name.startswith("Py"):
         stacks.provide(name)
     elif name.startswith("special_"):
@@ -116,8 +127,8 @@ def key_of(program: Program, *settings: Any) -> str | None:
         words = list(_Words().of_program(program))
     except _NoNameError:
         return None
-    machine = (most_workers(), threads.get_threads(), stack_bytes())
-    around = (build.here(), _files(), knows_layout(), machine, settings)
+    workers = (most_workers(), threads.get_threads())
+    around = (build.here(), _files(), knows_layout(), workers, settings)
     return hashlib.sha256("\n".join([repr(around), *words]).encode()).hexdigest()
 
 

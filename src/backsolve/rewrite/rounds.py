@@ -7,7 +7,8 @@ For a loop with a known number of rounds:
   products, are done behind the loop, for all rounds at once, with what is written made as a sequence; so are
   products of numbers, and the largest and the smallest of them;
 - products that rest on no carried value run ahead of it, products that only go out run behind it;
-- if nothing is carried any more there is no loop: its body runs on whole sequences, as `vmap` would run it.
+- if nothing is carried any more there is no loop: its body runs on whole sequences, as `vmap` would run it,
+  branches and all (choices.py).
 
 So a nest of Python loops over entries becomes operations on arrays, and a recurrence keeps in its loop only
 what is one.
@@ -26,6 +27,7 @@ from ..operators.nests import split_subscripts
 from ..primitive import P
 from ..regions import Loop
 from ..trace import evaluate, stage
+from .choices import without_branches
 from .clean import drop_unused
 from .regions import inside
 from .separable import LETTERS, MOST, PRODUCTS, Late, Separable
@@ -89,13 +91,15 @@ def apart(loop: Loop, is_derived: bool = False) -> Program | None:
 def _apart(loop: Loop, is_derived: bool) -> Program | None:
     if loop.count is None or loop.count < 1 or loop.counted or loop.goes_on is not None:
         return None
-    work = _Work(loop, is_derived)
-    work.find_reads()
-    work.find_writes()
-    work.find_products()
-    if work.is_parallel():
-        work.find_sums()
-        return work.without_loop()
+    plain = without_branches(loop) if is_derived else None
+    for form in (loop,) if plain is None else (plain, loop):
+        work = _Work(form, is_derived)
+        work.find_reads()
+        work.find_writes()
+        work.find_products()
+        if work.is_parallel():
+            work.find_sums()
+            return work.without_loop()
     return work.with_loop()
 
 
@@ -118,6 +122,9 @@ class _Work(Separable):
 
     def with_loop(self) -> Program:
         """The loop with what must stay; sums that are not products stay as they were."""
+        for i in self.kept:
+            del self.late[i]
+        self.kept = []
         for i, parts in getattr(self, "sums", {}).items():
             del self.late[i]
             out: Any = self.carried[i]
@@ -310,6 +317,7 @@ class _Work(Separable):
         """Starts; fixed values; sequences, with the reads of fixed arrays among them."""
         _, starts, others, columns = self.loop.split(args)
         fixed = dict(zip(self.fixed, others, strict=True))
+        fixed.update({self.carried[i]: starts[i] for i in self.kept})
         sequences = dict(zip(self.entries, columns, strict=True))
         for v, x, axis, offset, sign in self.reads:
             sequences[v] = self._sequence(fixed[x], axis, offset, sign)

@@ -51,6 +51,9 @@ class Separable:
         self.late: dict[int, list[Late]] = {}  # carried values made behind the loop
         self.ahead: list[Equation] = []
         self.behind: list[Equation] = []
+        # Values that no round changes: as good as fixed, if the loop goes.
+        self.kept = [i for i, c in enumerate(self.carried) if self.outputs[i] is c]
+        self.late.update({i: [] for i in self.kept})
         self._refresh()
 
     @property
@@ -61,8 +64,9 @@ class Separable:
         self.makers = {v: e for e in self.equations for v in e.outputs}
         atoms = [a for e in self.equations for a in e.inputs] + self.outputs
         self.uses = Counter(a for a in atoms if type(a) is Var)
-        self.sequential = self._rests_on(self.carried)
-        self.moving = self._rests_on([self.k, *self.carried, *self.entries, *self._taken()])
+        changing = [c for i, c in enumerate(self.carried) if i not in self.kept]
+        self.sequential = self._rests_on(changing)
+        self.moving = self._rests_on([self.k, *changing, *self.entries, *self._taken()])
 
     def _taken(self) -> list[Var]:
         """Variables that are entries of arrays."""
@@ -78,29 +82,7 @@ class Separable:
     # ---- what can be read as a sequence
 
     def _affine(self, a: Any) -> tuple[int, int] | None:
-        """(offset, sign) of an index that is k + offset or offset − k."""
-        if type(a) is not Var:
-            return None
-        if a is self.k:
-            return 0, 1
-        e = self.makers.get(a)
-        if e is None:
-            return None
-        name = e.primitive.name
-        if name in ("cast_discrete", "alias") or (name == "reshape" and e.outputs[0].shape == ()):
-            return self._affine(e.inputs[0])
-        if name not in ("add", "subtract"):
-            return None
-        x, y = e.inputs
-        if type(y) is int:
-            inner = self._affine(x)
-            if inner is not None:
-                return inner[0] + (y if name == "add" else -y), inner[1]
-        elif type(x) is int:
-            inner = self._affine(y)
-            if inner is not None:
-                return (x + inner[0], inner[1]) if name == "add" else (x - inner[0], -inner[1])
-        return None
+        return affine(a, self.k, self.makers)
 
     def find_reads(self) -> None:
         """gather(x, …, k + c, …) of a fixed x, all indices single numbers: entries of a sequence."""
@@ -145,6 +127,8 @@ class Separable:
 
     def find_writes(self) -> None:
         for i, c in enumerate(self.carried):
+            if i in self.kept:
+                continue
             self._find_own_entries(i, c)
             found = self._write(self.outputs[i], c)
             if found:
@@ -374,6 +358,32 @@ class Separable:
         if not out.shape or all(names):
             return Late("contract", list(e.inputs), params)
         return late
+
+
+def affine(a: Any, k: Var, makers: dict[Var, Equation]) -> tuple[int, int] | None:
+    """(offset, sign) of an index that is k + offset or offset − k."""
+    if type(a) is not Var:
+        return None
+    if a is k:
+        return 0, 1
+    e = makers.get(a)
+    if e is None:
+        return None
+    name = e.primitive.name
+    if name in ("cast_discrete", "alias") or (name == "reshape" and e.outputs[0].shape == ()):
+        return affine(e.inputs[0], k, makers)
+    if name not in ("add", "subtract"):
+        return None
+    x, y = e.inputs
+    if type(y) is int:
+        inner = affine(x, k, makers)
+        if inner is not None:
+            return inner[0] + (y if name == "add" else -y), inner[1]
+    elif type(x) is int:
+        inner = affine(y, k, makers)
+        if inner is not None:
+            return (x + inner[0], inner[1]) if name == "add" else (x - inner[0], -inner[1])
+    return None
 
 
 def _whole_number(a: Any) -> int:

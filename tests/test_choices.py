@@ -1,4 +1,4 @@
-"""Branches in rounds that do not need each other: on whole arrays, with the values and derivatives of Python's."""
+"""Branches in rounds that do not need each other: done on whole arrays, as Python does them one by one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def sums(x):
 def nested(x):
     total = 0.0
     for i in range(len(x)):
-        if x[i] > 0:
+        if x[i] > 0:  # noqa: SIM108
             t = np.exp(-x[i]) if x[i] > 1 else 2 * x[i]
         else:
             t = np.sin(x[i])
@@ -77,7 +77,7 @@ def nested(x):
 def recurrence(x):
     s = 0.0
     for v in x:
-        if v > s:
+        if v > s:  # noqa: SIM108
             s = s + np.exp(-v)
         else:
             s = 0.5 * s + np.exp(v)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Program, Var
+from .ir import Equation, Program, Var
 from .primitive import FUNCTIONS
 from .primitives.batching import one_by_one, spread
 from .tensor import is_stack
+from .trace import standing_for
 
 
 def evaluate_batched(
@@ -36,31 +37,34 @@ def evaluate_batched_as(
         inputs = [values[a] if type(a) is Var else (a, False) for a in e.inputs]
         plain = [a for a, _ in inputs]
         flags = [b for _, b in inputs]
-        if e.primitive.holds_regions:
-            results, marks = (
-                e.primitive.batch_rule(e.primitive, size, plain, flags, e.params["region"])  # type: ignore[misc]
-                if any(flags)
-                else (e.primitive(*plain, **e.params), [False] * len(e.outputs))
-            )
-            values.update(zip(e.outputs, zip(results, marks, strict=True), strict=True))
-        elif any(flags):
-            rule = e.primitive.batch_rule or one_by_one
-            y = rule(e.primitive, size, plain, flags, e.params)
-            if any(b and a.type.weak for a, b in zip(e.inputs, flags, strict=True)):
-                # A bare number that differs between examples is an array, and no longer weak.
-                y = (
-                    y
-                    if y.dtype == e.outputs[0].dtype
-                    else FUNCTIONS["astype"](y, e.outputs[0].dtype)
-                )
-            values[e.outputs[0]] = (y, True)
-        else:
-            values[e.outputs[0]] = (e.primitive(*plain, **e.params), False)
+        with standing_for(e):
+            _evaluate_one(e, plain, flags, size, values)
     outputs = [values[a] if type(a) is Var else (a, False) for a in program.outputs]
     return [
         spread_any(y, size) if want and not b else y
         for (y, b), want in zip(outputs, wanted, strict=True)
     ]
+
+
+def _evaluate_one(
+    e: Equation, plain: list[Any], flags: list[bool], size: int, values: dict[Var, tuple[Any, bool]]
+) -> None:
+    if e.primitive.holds_regions:
+        results, marks = (
+            e.primitive.batch_rule(e.primitive, size, plain, flags, e.params["region"])  # type: ignore[misc]
+            if any(flags)
+            else (e.primitive(*plain, **e.params), [False] * len(e.outputs))
+        )
+        values.update(zip(e.outputs, zip(results, marks, strict=True), strict=True))
+    elif any(flags):
+        rule = e.primitive.batch_rule or one_by_one
+        y = rule(e.primitive, size, plain, flags, e.params)
+        if any(b and a.type.weak for a, b in zip(e.inputs, flags, strict=True)):
+            # A bare number that differs between examples is an array, and no longer weak.
+            y = y if y.dtype == e.outputs[0].dtype else FUNCTIONS["astype"](y, e.outputs[0].dtype)
+        values[e.outputs[0]] = (y, True)
+    else:
+        values[e.outputs[0]] = (e.primitive(*plain, **e.params), False)
 
 
 def spread_any(y: Any, size: int) -> Any:

@@ -170,6 +170,16 @@ class RecursionTypeError(BacksolveError, TypeError):
     """
 
 
+class RecursionDepthError(BacksolveError, RecursionError):
+    """A function that calls itself more often than Python's stack can follow while it is staged.
+
+    Inside `jit` a recursive function is staged once for each set of known arguments. Where these never
+    repeat, numbers among them become traced after some levels, and the function calls itself in the compiled
+    program. This cannot be where such a number says how long an array is, or where nothing in the call is
+    traced at all. Pass what changes from call to call as an argument that is not static, or write a loop.
+    """
+
+
 class ProgramError(BacksolveError, ValueError):
     """A Program breaks a rule of its own grammar; `verify()` found it."""
 

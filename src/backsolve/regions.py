@@ -97,6 +97,10 @@ class Loop:
         return Type((self.count if known else STACK, *entry.shape), entry.dtype)  # type: ignore[arg-type]
 
 
+def no_branch(n: int, where: str = "") -> str:
+    return f"there are {n} branches, and no such one" + (f", at {where}" if where else "")
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Branches:
     branches: tuple[Program, ...]  # of the same types; 0 is False, 1 is True
@@ -104,6 +108,13 @@ class Branches:
 
     def outputs(self) -> list[Type]:
         return [type_of(a) for a in self.branches[0].outputs]
+
+    def at(self, which: Any) -> Program:
+        """The branch of a number; there is none below 0."""
+        k, n = int(which), len(self.branches)
+        if not 0 <= k < n:
+            raise IndexError(no_branch(n))
+        return self.branches[k]
 
     def programs(self) -> tuple[Program, ...]:
         return self.branches

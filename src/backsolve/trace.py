@@ -31,6 +31,12 @@ class _Active(threading.local):
 
     def __init__(self) -> None:
         self.regions: list[Recorder] = []
+        self.where = ""  # the line that the equation being evaluated stands for
+
+
+def where(depth: int = 1) -> str:
+    """The user's line for what is recorded now: that of the equation which is evaluated, or where we are."""
+    return _active.where or location(depth + 1)
 
 
 _active = _Active()
@@ -146,7 +152,7 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
 
         raise translate(error, prim, [np.empty(t.shape, bool) for t in types], params) from error
     var = Var(out, recorder)
-    recorder.equations.append(Equation((var,), prim, atoms, params, location(2)))
+    recorder.equations.append(Equation((var,), prim, atoms, params, where(2)))
     values = [recorder.captured(a) for a in args]
     rows = [a.row if isinstance(a, hooks.Tensor) else None for a in args]
     row = prim.record(var, rows, values, params)
@@ -199,12 +205,36 @@ def innermost_region() -> Recorder | None:
     return _active.regions[-1] if _active.regions else None
 
 
+class standing_for:  # noqa: N801 - used as a function
+    """While an equation is evaluated: what is recorded, or fails, does so at the user's line."""
+
+    def __init__(self, e: Equation):
+        self.where = e.where
+
+    def __enter__(self) -> None:
+        self.outside, _active.where = _active.where, self.where or _active.where
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        _active.where = self.outside
+        if kind is IndexError:
+            raise _placed(error, self.where) from error
+
+
+def _placed(error: IndexError, where: str) -> IndexError:
+    """NumPy's complaint about an index, with the user's line."""
+    if type(error) is not IndexError or not where or ", at " in str(error):
+        return error
+    return IndexError(f"{error}, at {where}")
+
+
 def evaluate(program: Program, args: Sequence[Any]) -> list[Any]:
     """Run a Program on Tensors, arrays or staged values, one primitive call an equation."""
     values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
     values.update(program.constants)
     for e in program.equations:
-        result = e.primitive(*[values[a] if type(a) is Var else a for a in e.inputs], **e.params)
+        inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+        with standing_for(e):
+            result = e.primitive(*inputs, **e.params)
         if e.primitive.holds_regions:
             values.update(zip(e.outputs, result, strict=True))
         else:

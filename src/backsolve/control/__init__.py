@@ -208,10 +208,10 @@ def _loop(
 ) -> Any:
     """A staged loop over a state without sequences."""
     step = lambda k, state, entries: (body(k, state), ())
-    return _record_loop(step, goes_on, init, (), count, reads=reads)[0]
+    return record_loop(step, goes_on, init, (), count, reads=reads)[0]
 
 
-def _record_loop(
+def record_loop(
     body: Callable[[Any, Any, Any], tuple[Any, Any]],
     goes_on: Callable[[Any], Any] | None,
     init: Any,
@@ -319,7 +319,7 @@ def _record_checked(
 
     start = init, NONE.code
     test = None if goes_on is None else asked
-    (state, code), ys = _record_loop(step, test, start, sequences, count, reverse, reads)
+    (state, code), ys = record_loop(step, test, start, sequences, count, reverse, reads)
     Failure(code, messages).report()
     if is_asked:  # what failed in the condition ended the loop: it fails here again
         goes_on(state)  # type: ignore[misc]
@@ -377,7 +377,7 @@ def scan(
                 raise StructureError("the body of a scan must return (carry, y)")
             return result[0], result[1]
 
-        return _record_loop(step, None, init, xs, count, reverse)
+        return record_loop(step, None, init, xs, count, reverse)
     state, rows = init, []
     for k in reversed(range(count)) if reverse else range(count):
         state, y = body(state, structure.unflatten([x[k] for x in columns]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import location
+from ..errors import RecursionDepthError
 from ..ir import Equation, Program, Type, Var
 from ..joint import record_joint
 from ..operators import Custom
@@ -16,7 +16,7 @@ from ..primitive import coerce, wrap
 from ..primitives.control import BOX, BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
 from ..regions import Box, Branches, Callee, Empty, Loop, Unbox
 from ..tensor import Staged, Tensor
-from ..trace import Recorder, evaluate, innermost_region, recorder_of
+from ..trace import Recorder, evaluate, innermost_region, recorder_of, where
 from .reach import reach_region
 
 
@@ -82,13 +82,21 @@ def _joined(entries: list[Any], t: Type) -> Any:
 
 def run_branch(region: Branches, args: Sequence[Any]) -> list[Any]:
     which, *operands = args
-    taken = region.branches[int(which)]
+    taken = region.at(which)
     return evaluate(taken, _weakened(operands, taken))
 
 
 def run_call(callee: Callee, args: Sequence[Any]) -> list[Any]:
     assert callee.program is not None
-    return evaluate(callee.program, args)
+    try:
+        return evaluate(callee.program, args)
+    except RecursionDepthError:
+        raise
+    except RecursionError:
+        raise RecursionDepthError(
+            f"`{callee.name}` calls itself more often than Python's stack allows on the NumPy backend; compile "
+            'it with backend="native", where it is 100,000 times and more'
+        ) from None
 
 
 def run_box(region: Box, args: Sequence[Any]) -> list[Any]:
@@ -127,7 +135,7 @@ def record(prim: RegionPrimitive, args: Sequence[Any], region: Any, to: Recorder
     args = [_staged(a, to) for a in args]
     atoms = tuple(to.atom(a) for a in args)
     variables = tuple(Var(t, to) for t in region.outputs())
-    to.equations.append(Equation(variables, prim, atoms, {"region": region}, location(3)))
+    to.equations.append(Equation(variables, prim, atoms, {"region": region}, where(3)))
     places = [k for k, a in enumerate(args) if isinstance(a, Tensor) and a.row is not None]
     varies = reach_region(prim.name, region, [k in places for k in range(len(args))])
     if not any(varies):

@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ControlFlowError, DroppedDerivativeError, RecursionTypeError, location
+from ..errors import (
+    BacksolveError,
+    ControlFlowError,
+    DroppedDerivativeError,
+    RecursionDepthError,
+    RecursionTypeError,
+    location,
+)
 from ..ir import Equation, Program, Type, Var
 from ..primitive import P
 from ..primitives.checks import Messages
@@ -30,6 +37,7 @@ from .pieces import budget
 from .regions import Form, Region, outer_recorder, type_of_leaf
 
 MOST_TRIES = 4
+DEEP = 24  # levels of a recursion after which known numbers that differ from level to level become traced
 
 # Around the recording of a call, given the function's name and its new arguments; frontend/ watches for writes.
 watch: Callable[[str, Any], AbstractContextManager[Any]] = lambda name, arguments: nullcontext()
@@ -61,6 +69,8 @@ class _Open(threading.local):
         self.functions: list[Any] = []
         self.known: dict[Hashable, _Recording] = {}
         self.recordings: list[_Recording] = []  # under way, the innermost last
+        self.levels: dict[Any, list[list[Any]]] = {}  # by function: the arguments of its open calls
+        self.specialised: set[Any] = set()  # functions whose known arguments must stay known
 
 
 _open = _Open()
@@ -71,11 +81,59 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     form = Form.of((args, kwargs))
     staged = [k for k in form.values if isinstance(form.leaves[k], Staged)]
     key_of_f = getattr(f, "__wrapped_code__", None) or getattr(f, "__code__", f)
-    if not staged:
-        return f(*args, **kwargs)
-    if key_of_f not in _open.functions:
-        return _unrolled(f, key_of_f, args, kwargs)
-    form.values = staged
+    levels = _open.levels.setdefault(key_of_f, [])
+    levels.append(form.leaves)
+    try:
+        changing = _changing(f, key_of_f, form, staged)
+        if changing:
+            try:
+                return _opened(key_of_f, lambda: _called(f, key_of_f, form, [*staged, *changing]))
+            except RecursionTypeError:
+                raise
+            except (BacksolveError, TypeError, ValueError, LookupError):
+                _open.specialised.add(key_of_f)  # one of the numbers must be known
+        if not staged:
+            return f(*args, **kwargs)
+        if key_of_f not in _open.functions:  # the outermost call stands in its caller's Program
+            return _opened(key_of_f, lambda: f(*args, **kwargs))
+        return _called(f, key_of_f, form, staged)
+    except RecursionDepthError:
+        raise
+    except RecursionError:
+        name = getattr(f, "__name__", "f")
+        raise RecursionDepthError(
+            f"`{name}` calls itself more often than Python's stack can follow, each time with other known "
+            "arguments. Pass the number that changes as an argument of the jitted function that is not static, "
+            "or write a loop"
+        ) from None
+    finally:
+        levels.pop()
+        if not levels:
+            _open.specialised.discard(key_of_f)
+
+
+def _changing(f: Any, key: Any, form: Form, staged: list[int]) -> list[int]:
+    """Known numbers that are to be traced, as this recursion goes deep and they are others at each level."""
+    levels = _open.levels[key]
+    if len(levels) <= DEEP or key in _open.specialised or not (staged or _closes_over_staged(f)):
+        return []
+    recent = levels[-DEEP:]
+    if any(len(leaves) != len(form.leaves) for leaves in recent):
+        return []
+    columns = [[leaves[k] for leaves in recent] for k in range(len(form.leaves))]
+    plain = [k for k, c in enumerate(columns) if all(type(x) in (int, float) for x in c)]
+    return [k for k in plain if len(set(columns[k])) == DEEP]
+
+
+def _closes_over_staged(f: Any) -> bool:
+    cells = [c.cell_contents for c in getattr(f, "__closure__", None) or () if _full(c)]
+    return any(isinstance(x, Staged) for x in cells)
+
+
+def _called(f: Callable[..., Any], key_of_f: Any, form: Form, traced: list[int]) -> Any:
+    """As a call of its own Program, of what is `traced` among the arguments."""
+    args, kwargs = form.structure.unflatten(form.leaves)
+    form.values = sorted(traced)
     key = (key_of_f, _closure(f), form.structure, tuple(_known(form)))
     try:
         found = _open.known.get(key)
@@ -116,11 +174,11 @@ def is_in_recursion() -> bool:
     return bool(_open.recordings)
 
 
-def _unrolled(f: Callable[..., Any], key: Any, args: Any, kwargs: Any) -> Any:
-    """The outermost call stands in its caller's Program."""
+def _opened(key: Any, run: Callable[[], Any]) -> Any:
+    """The result of `run`, while which this function is known to be recorded."""
     _open.functions.append(key)
     try:
-        return f(*args, **kwargs)
+        return run()
     finally:
         _open.functions.pop()
         if not _open.functions:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..primitive import hooks
 from ..writers import is_users, writes_arrays
+from . import comprehensions as comprehensions
 from .calls import call
 from .checks import asserting
 from .convert import convert_function, reason

@@ -191,7 +191,14 @@ _SPECIAL.update({join: joined(OWN[join.__name__]) for join in JOINING})
 
 
 _SPECIAL.update({f: viewing(f) for f in VIEWS})
-UNNOTICED = (*CREATING, *VIEWS)  # no reason to rewrite a function
+UNNOTICED = {*CREATING, *VIEWS}  # no reason to rewrite a function
+
+
+def replace(f: Any, new: Callable[[Any], Any]) -> None:
+    """Call `new(…)` of what stands for `f` now, if a function is rewritten at all."""
+    if f not in _SPECIAL:
+        UNNOTICED.add(f)
+    _SPECIAL[f] = new(_SPECIAL.get(f, f))
 
 
 def is_special(f: Any) -> bool:

@@ -77,6 +77,12 @@ def _is_fixed(node: ast.expr) -> bool:
     return all(not isinstance(n, ast.Name | ast.Call) for n in ast.walk(node))
 
 
+def _is_simple(node: ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether a comprehension makes one entry for each of one sequence."""
+    (first, *more) = node.generators
+    return not (more or first.ifs or first.is_async or binds(node))
+
+
 def _is_word(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
@@ -156,10 +162,9 @@ class Expressions(ast.NodeTransformer):
             first = ast.copy_location(ast.Name(self.first, ast.Load()), node)
             node.args = [own, first]
             return node
-        if isinstance(callee, ast.Name) and callee.id == "sum" and self.is_plain(callee) is False:
-            total = self._total(node)
-            if total is not None:
-                return total
+        inner = node.args[0] if node.args else None
+        if isinstance(inner, ast.ListComp | ast.GeneratorExp) and _is_simple(inner):
+            return self._of_many(node, inner)
         plain = self.is_plain(callee)
         self.generic_visit(node)
         if (
@@ -185,24 +190,42 @@ class Expressions(ast.NodeTransformer):
             return node
         return self.visit(node)
 
-    def _total(self, node: ast.Call) -> ast.expr | None:
-        """sum(e for t in xs): a loop that adds, rather than a generator that must be run through."""
-        inner = node.args[0] if len(node.args) in (1, 2) and not node.keywords else None
-        if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1 or binds(inner):
-            return None
+    def _of_many(self, node: ast.Call, inner: ast.ListComp | ast.GeneratorExp) -> ast.expr:
+        """f([e for t in xs]): a loop that makes an array, rather than a list of so many entries."""
+        is_list = isinstance(inner, ast.ListComp)
+        sums = isinstance(node.func, ast.Name) and node.func.id == "sum" and not node.keywords
+        if sums and len(node.args) <= 2 and self.is_plain(node.func) is False:
+            rest = [self.visit(a) for a in node.args[1:]]
+            return self._call("total", *self._apart(inner), *rest, at=node)
+        function = self.visit(node.func)
+        made = self._call("many", function, *self._apart(inner), constant(is_list, node), at=node)
+        node.func, node.args = made, [self.visit(a) for a in node.args[1:]]
+        for keyword in node.keywords:
+            keyword.value = self.visit(keyword.value)
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        if _is_simple(node):
+            return self._call("listed", *self._apart(node), at=node)
+        return self._noted(node)
+
+    def _apart(self, inner: ast.ListComp | ast.GeneratorExp) -> tuple[ast.expr, ast.expr]:
+        """What a comprehension runs over, and what it makes of each: `lambda item: [e for t in (item,)][0]`."""
         (loop,) = inner.generators
-        if loop.ifs or loop.is_async:
-            return None
         each = ast.copy_location(ast.Name("_bs_item", ast.Load()), inner)
         one = ast.comprehension(
             loop.target, ast.copy_location(ast.Tuple([each], ast.Load()), inner), [], 0
         )
-        listed = ast.copy_location(ast.ListComp(self.visit(inner.elt), [one]), inner)
+        element = inner.elt
+        if isinstance(element, ast.ListComp) and _is_simple(element):  # a list of lists: rows
+            element = self._call("rows", *self._apart(element), at=element)
+        else:
+            element = self.visit(element)
+        listed = ast.copy_location(ast.ListComp(element, [one]), inner)
         result = ast.copy_location(ast.Subscript(listed, constant(0, inner), ast.Load()), inner)
         add = thunk(result)
         add.args.args = [ast.copy_location(ast.arg("_bs_item"), inner)]
-        rest = [self.visit(a) for a in node.args[1:]]
-        return self._call("total", self.iterated(loop.iter), add, *rest, at=node)
+        return self.iterated(loop.iter), add
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if not isinstance(node.ctx, ast.Load) or _is_word(node.slice) or binds(node):
@@ -229,7 +252,7 @@ class Expressions(ast.NodeTransformer):
         return runtime("made", node, at=node)
 
     visit_List = visit_Dict = visit_Set = _noted
-    visit_ListComp = visit_DictComp = visit_SetComp = _noted
+    visit_DictComp = visit_SetComp = _noted
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         node.value = self.visit(node.value)

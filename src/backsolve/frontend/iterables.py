@@ -176,7 +176,9 @@ def range_(*bounds: Any) -> Any:
 
 def zip_(*parts: Any, **options: Any) -> Any:
     found = [sequence_of(p) for p in parts]
-    if not parts or options or any(s is None for s in found):
+    known = [None if s is None or is_traced(s.length) else s.length for s in found]
+    is_even = None not in known and len(set(known)) == 1
+    if not parts or any(s is None for s in found) or (options.get("strict") and not is_even):
         return builtins.zip(*parts, **options)  # noqa: B905  (as the user wrote it)
     return Zip(*found)  # type: ignore[arg-type]
 

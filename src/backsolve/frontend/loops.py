@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -203,20 +203,6 @@ class _Bound:
 
     def __call__(self) -> None:
         self.body(self.item)
-
-
-def total(iterable: Any, each: Callable[[Any], Any], start: Any = 0) -> Any:
-    """sum(each(x) for x in iterable)"""
-    if not traced_in([iterable, each]):
-        return sum((each(x) for x in iterable), start)
-    result = start
-
-    def body(item: Any) -> None:
-        nonlocal result
-        result = result + each(item)
-
-    for_(iterable, body, (), ("each",), ("result",), (), ())
-    return result
 
 
 def _traced_values(

@@ -13,10 +13,13 @@ from .branches import negated as negated
 from .branches import none_of as none_of
 from .calls import call as call
 from .checks import holds as holds
+from .comprehensions import listed as listed
+from .comprehensions import many as many
+from .comprehensions import rows as rows
+from .comprehensions import total as total
 from .iterables import indexable as indexable
 from .iterables import item as item
 from .loops import for_ as for_
-from .loops import total as total
 from .loops import while_ as while_
 from .scope import made as made
 from .scope import rebinding as rebinding

@@ -55,7 +55,7 @@ def lower_sum(schedule: Schedule, e: Equation) -> bool:
     after = schedule.last_touch(target.buffer)
     if part.primitive is P.scatter_add:
         t, *indices = part.inputs
-        add_at(schedule, t, indices, target, after)
+        add_at(schedule, t, indices, target, after, part.where)
         return True
     (t,) = part.inputs
     place = target.with_(target.imaginary[(*key_of(part.params["spec"]), ...)])

@@ -84,7 +84,7 @@ def lower_gather(schedule: Schedule, e: Equation) -> None:
     at = schedule.join(out.shape, atoms.variables, after=after)
     kernel = schedule.kernel(at)
     kernel.loads.update(atoms.loads)
-    kernel.reads[out] = _place(schedule, source, atoms.all, indices, out.shape)
+    kernel.reads[out] = _place(schedule, source, atoms.all, indices, out.shape, e.where)
     kernel.statements.append(e)
     kernel.made.add(out)
     schedule.home[out] = at
@@ -96,18 +96,19 @@ def lower_scatter_add(schedule: Schedule, e: Equation) -> None:
     t, *indices = e.inputs
     out = e.outputs[0]
     target = schedule.views[out] = schedule.new_buffer(out.shape, out.dtype)
-    _scatter(schedule, t, indices, target, _adding(out.dtype), after=-1, fresh=True)
+    _scatter(schedule, t, indices, target, _adding(out.dtype), -1, e.where, fresh=True)
 
 
 def lower_scatter_set(schedule: Schedule, e: Equation) -> None:
     a, v, *indices = e.inputs
     target = schedule.views[e.outputs[0]] = schedule.own(a, (v, *indices))
-    _scatter(schedule, v, indices, target, "set", after=schedule.last_touch(target.buffer))
+    after = schedule.last_touch(target.buffer)
+    _scatter(schedule, v, indices, target, "set", after, e.where)
 
 
-def add_at(schedule: Schedule, t: Any, indices: Any, target: View, after: int) -> None:
+def add_at(schedule: Schedule, t: Any, indices: Any, target: View, after: int, where: str) -> None:
     """target[indices] += t, in a kernel behind step `after`."""
-    _scatter(schedule, t, indices, target, _adding(target.dtype), after)
+    _scatter(schedule, t, indices, target, _adding(target.dtype), after, where)
 
 
 def _adding(dtype: np.dtype[Any]) -> str:
@@ -121,6 +122,7 @@ def _scatter(
     target: View,
     how: str,
     after: int,
+    where: str,
     fresh: bool = False,
 ) -> None:
     domain = gathered_shape(target.shape, tuple(indices))
@@ -135,7 +137,7 @@ def _scatter(
     at = schedule.join(domain, [v, *atoms.variables], after=after)
     kernel = schedule.kernel(at)
     kernel.loads.update(atoms.loads)
-    place = _place(schedule, target, atoms.all, indices, domain)
+    place = _place(schedule, target, atoms.all, indices, domain, where)
     kernel.writes.append(Write(how, v, place, fresh))
     schedule.ready[target.buffer] = at
 
@@ -184,7 +186,9 @@ def _spread(schedule: Schedule, indices: Any, domain: Shape, shape: Shape) -> _A
     return atoms
 
 
-def _place(schedule: Schedule, view: View, atoms: Any, indices: Any, domain: Shape) -> Place:
+def _place(
+    schedule: Schedule, view: View, atoms: Any, indices: Any, domain: Shape, where: str
+) -> Place:
     n = len(indices)
     origin: tuple[Any, ...] = (*[0] * n, ...)
     first = view.with_(view.imaginary[origin])
@@ -194,6 +198,7 @@ def _place(schedule: Schedule, view: View, atoms: Any, indices: Any, domain: Sha
         low, high = schedule.range_of(i)
         inside = -size <= low and high < size
         message = f"an index is out of bounds for axis {k} with size {size}"
+        message += f", at {where}" if where else ""
         code = None if inside else schedule.fail(IndexError, message, may_go=True) or None
         axes.append(Axis(atom, size, view.strides[k], low < 0, code))
     return Place(first.broadcast(domain), axes)

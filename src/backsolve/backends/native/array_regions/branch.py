@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....ir import Equation, Var
-from ....regions import INDEX, Branches
+from ....regions import INDEX, Branches, no_branch
 from ..failure import fail_if
 from ..numbers.registers import convert, load
 from ..steps import INT, Site, Step
@@ -104,9 +104,8 @@ def lower_branch(schedule: Schedule, e: Equation) -> None:
     ]
     size = max(r.arena_bytes for r in branches)
     room = schedule.new_buffer((size,), np.dtype(np.uint8))
-    step = BranchStep(
-        schedule.in_memory(which), branches, given, taken, room, _failure(schedule, which, branches)
-    )
+    failure = _failure(schedule, which, len(branches), e.where)
+    step = BranchStep(schedule.in_memory(which), branches, given, taken, room, failure)
     schedule.steps.append(step)
     schedule.sites += [n for r in branches for n in r.schedule.sites]
     for var, view in zip(e.outputs, taken, strict=True):
@@ -114,10 +113,8 @@ def lower_branch(schedule: Schedule, e: Equation) -> None:
         schedule.ready[view.buffer] = len(schedule.steps) - 1
 
 
-def _failure(schedule: Schedule, which: Any, branches: list[Region]) -> int | None:
-    if getattr(which, "dtype", None) == np.bool_ and len(branches) == 2:
+def _failure(schedule: Schedule, which: Any, n: int, where: str) -> int | None:
+    if getattr(which, "dtype", None) == np.bool_ and n == 2:
         return None
     low, high = schedule.range_of(which)
-    if low >= 0 and high < len(branches):
-        return None
-    return schedule.fail(IndexError, f"there are {len(branches)} branches, and no such one")
+    return None if low >= 0 and high < n else schedule.fail(IndexError, no_branch(n, where))

@@ -237,6 +237,7 @@ def lower_loop(schedule: Schedule, e: Equation) -> None:
     if isinstance(count, View) and layouts:
         n = min(v.shape[0] for v in walked.values() if isinstance(v, View))
         message = f"a loop runs beyond the {n} entries of its sequence"
+        message += f", at {e.where}" if e.where else ""
         beyond = schedule.fail(IndexError, message)
     step = LoopStep(loop, body, test, count, memory, walked, made, rounds, rooms, beyond)
     schedule.steps.append(step)

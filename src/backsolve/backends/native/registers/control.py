@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from ....ir import Equation, Type, type_of
-from ....regions import Branches, Loop
+from ....regions import Branches, Loop, no_branch
 from .. import boxes, stacks
 from ..mathematics.kernels import entry_by_entry
 from ..numbers.registers import convert
@@ -33,6 +33,12 @@ def _branch(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> list[Val
     args = [em.writable(plan, e, 1 + j, v) for j, v in enumerate(inputs[1:])]
     chosen = which.entries[()]
     n, b = len(region.branches), em.b
+    if which.dtype != np.bool_:
+        low, high = em.ranges.of(chosen)
+        if low < 0 or high >= n:
+            found_at = convert(b, chosen, which.dtype, INT64)
+            outside = b.icmp_unsigned(">=", found_at, INT(n))
+            em.fail_if(outside, IndexError, no_branch(n, e.where))
     if isinstance(chosen, ir.Constant):
         return _arm(em, e, arms, min(max(int(chosen.constant), 0), n - 1), args)
     blocks = [b.append_basic_block(f"arm{k}") for k in range(n)]

@@ -1,0 +1,103 @@
+"""Recursion on known arguments that never repeat: it goes as deep as compiled programs can, or says why not."""
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve import errors
+
+
+def chain(x, n):
+    if n == 0:
+        return x
+    return chain(x * 1.001, n - 1) + x
+
+
+def looped(x, n):
+    if n == 0:
+        return x
+    parts = [x]
+    for _ in range(n):
+        parts.append(parts[-1] * 1.001)
+    return sum(reversed(parts[:-1]), parts[-1])
+
+
+def closed_over(x, n):
+    def down(k):
+        if k == 0:
+            return x
+        return down(k - 1) * 0.99 + np.sin(x)
+
+    return down(n)
+
+
+def halved(x, h):
+    if h < 1e-30:
+        return x
+    return halved(x + h * np.sin(x), h * 0.5)
+
+
+@pytest.mark.parametrize("n", [3, 40, 2000])
+def test_known_numbers_that_change_at_each_level(n):
+    f = bs.jit(chain, static_argnums=1)
+    assert f(2.0, n) == pytest.approx(looped(2.0, n), rel=1e-12)
+    slope = bs.jit(bs.grad(chain), static_argnums=1)(2.0, n)
+    assert slope == pytest.approx(looped(1.0, n), rel=1e-12)
+    xs = np.array([1.0, 2.0])
+    both = bs.jit(bs.vmap(lambda x: chain(x, n)))(xs)
+    assert both == pytest.approx([looped(1.0, n), looped(2.0, n)], rel=1e-12)
+
+
+def test_the_program_does_not_grow():
+    f = bs.jit(chain, static_argnums=1)
+    few, many = (len(str(f.lower(2.0, n).stages["program"])) for n in (60, 2000))
+    assert many < 1.1 * few
+
+
+def test_traced_values_may_be_closed_over():
+    expected = 0.7
+    for _ in range(1500):
+        expected = expected * 0.99 + np.sin(0.7)
+    assert bs.jit(closed_over, static_argnums=1)(0.7, 1500) == pytest.approx(expected, rel=1e-12)
+
+
+def test_floats_that_change():
+    assert bs.jit(halved, static_argnums=1)(2.0, 1.0) == pytest.approx(halved(2.0, 1.0))
+
+
+def test_numbers_that_must_be_known_stay_known():
+    def f(x, n):
+        if n == 0:
+            return x.sum()
+        y = np.zeros(n)
+        y[n - 1] = x[0] * n
+        return f(x, n - 1) + y.sum()
+
+    x = np.ones(3)
+    assert bs.jit(f, static_argnums=1, backend="numpy")(x, 40) == f(x, 40)
+    with pytest.raises(errors.RecursionDepthError, match="`f` calls itself more often") as caught:
+        bs.jit(f, static_argnums=1, backend="numpy")(x, 400)
+    assert "test_recursion.py:" in str(caught.value)
+
+
+def test_what_has_nothing_traced_is_pythons():
+    def factorial(n):
+        return 1 if n <= 1 else n * factorial(n - 1)
+
+    f = bs.jit(lambda x, n: x * (factorial(n) % 11), static_argnums=1)
+    assert f(2.0, 8) == 2.0 * (40320 % 11)
+    with pytest.raises(errors.RecursionDepthError, match="`factorial`"):
+        f(2.0, 5000)
+
+
+def test_without_end():
+    def f(x, n):
+        return f(x, n + 1) + x
+
+    with pytest.raises(errors.RecursionTypeError, match="`f` calls itself before any branch"):
+        bs.jit(f, static_argnums=1)(2.0, 0)
+
+
+def test_the_numpy_backend_says_that_it_has_little_room():
+    with pytest.raises(errors.RecursionDepthError, match="NumPy backend"):
+        bs.jit(chain, backend="numpy")(2.0, 5000)

@@ -13,7 +13,7 @@ import hashlib
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ...ir import Equation, Program, Type, Var, without_repeats
+from ...ir import Program, Type, Var, without_repeats
 from ...regions import Callee
 from . import blas, build, library, machine_stack, special, stacks, threads
 from .disk import disk
@@ -124,7 +124,7 @@ def key_of(program: Program, *settings: Any) -> str | None:
     if disk() is None:
         return None
     try:
-        words = list(_Words().of_program(program))
+        words = _Words().write_program(program)
     except _NoNameError:
         return None
     workers = (most_workers(), threads.get_threads())
@@ -158,79 +158,72 @@ class _Words:
     """A Program in words; what occurs in it twice is written once, and told apart from what equals it."""
 
     def __init__(self) -> None:
+        self.written: list[str] = []
         self.seen: dict[int, tuple[int, Any]] = {}
         self.vars: dict[Var, int] = {}
         self.bytes = 0
 
-    def of_program(self, program: Program) -> Iterator[str]:
-        yield f"program {self.defined(program.inputs)}"
+    def write_program(self, program: Program) -> list[str]:
+        self.define("program", program.inputs)
         for var, constant in program.constants:
-            yield f"constant {self.defined([var])} {self.array(getattr(constant, '_v', constant))}"
+            self.define("constant", [var])
+            self.write(getattr(constant, "_v", constant))
         for e in program.equations:
-            yield from self.of_equation(e)
-        yield "return"
-        yield from self.of(program.outputs)
+            if not _is_known(e.primitive.run):
+                raise _NoNameError  # a user's own, which folding calls
+            self.written.append(f"{e.primitive.name} at {e.where}")
+            self.write(e.inputs)
+            self.write(e.params)
+            self.define("makes", e.outputs)
+        self.write(program.outputs)
+        return self.written
 
-    def of_equation(self, e: Equation) -> Iterator[str]:
-        if not _is_known(e.primitive.run):
-            raise _NoNameError  # a user's own, which folding calls
-        yield f"{e.primitive.name} at {e.where}"
-        yield from self.of(e.inputs)
-        yield from self.of(e.params)
-        yield f"makes {self.defined(e.outputs)}"
-
-    def defined(self, variables: Sequence[Var]) -> list[str]:
+    def define(self, how: str, variables: Sequence[Var]) -> None:
+        self.written.append(f"{how} {len(variables)}")
         for v in variables:
             self.vars[v] = len(self.vars)
-        return [f"{self.vars[v]} {self.type(v.type)}" for v in variables]
+            self.write(v.type)
 
-    def type(self, t: Type) -> str:
-        return f"{t.dtype.str}{list(t.shape)}{'~' if t.weak else ''}"
-
-    def array(self, a: Any) -> str:
-        if not isinstance(a, np.ndarray | np.generic) or a.dtype.hasobject:
-            raise _NoNameError
-        once = without_repeats(a)
-        self.bytes += once.nbytes
-        if self.bytes > LARGE:
-            raise _NoNameError
-        content = hashlib.sha256(once.tobytes()).hexdigest()
-        return f"{a.dtype.str}{list(a.shape)} {list(once.shape)} {content}"
-
-    def of(self, x: Any) -> Iterator[str]:
-        if isinstance(x, Var):
-            yield f"v{self.vars[x]}"
+    def write(self, x: Any) -> None:
+        written = self.written
+        if type(x) is Var:
+            written.append(f"v{self.vars[x]}")
         elif type(x) in _NAMED:
-            yield f"{type(x).__name__} {x!r}"
-        elif isinstance(x, np.ndarray | np.generic):
-            yield self.array(x)
-        elif isinstance(x, np.dtype | type):
-            yield f"dtype {np.dtype(x).str}"
-        elif isinstance(x, Type):
-            yield self.type(x)
-        elif isinstance(x, slice):
-            yield from self.of(("slice", x.start, x.stop, x.step))
+            written.append(f"{type(x).__name__} {x!r}")
         elif isinstance(x, tuple | list):
-            yield f"{type(x).__name__} of {len(x)}"
+            written.append(f"{type(x).__name__} of {len(x)}")
             for part in x:
-                yield from self.of(part)
+                self.write(part)
         elif isinstance(x, dict):
-            yield f"dict of {len(x)}"
-            for name, part in x.items():
-                yield name
-                yield from self.of(part)
+            self.write(list(x.items()))
+        elif isinstance(x, Type):
+            written.append(f"{x.dtype.str}{x.shape}{x.weak}")
+        elif isinstance(x, np.dtype | type):
+            written.append(f"dtype {np.dtype(x).str}")
+        elif isinstance(x, slice):
+            self.write(("slice", x.start, x.stop, x.step))
+        elif isinstance(x, np.ndarray | np.generic):
+            self.write_array(x)
         elif id(x) in self.seen:
-            yield f"again {self.seen[id(x)][0]}"
+            written.append(f"again {self.seen[id(x)][0]}")
         elif is_dataclass(x):
-            self.seen[id(x)] = len(self.seen), x
-            yield type(x).__name__
+            self.seen[id(x)] = len(self.seen), x  # kept, or its id might be another's
+            written.append(type(x).__name__)
             if isinstance(x, Program):
-                yield from self.of_program(x)
+                self.write_program(x)
             elif isinstance(x, Callee):
-                passes = [f.__name__ for f in x.seen]
-                yield from self.of((x.name, x.types, x.is_recursive, x.recompute, x.flags, passes))
-                yield from self.of((x.program, x.extends))
+                apart = ("own", "derivatives", "seen")  # of no account any more, but for the passes
+                self.write([f.__name__ for f in x.seen])
+                self.write([getattr(x, f.name) for f in fields(x) if f.name not in apart])
             else:
-                yield from self.of([getattr(x, f.name) for f in fields(x)])
+                self.write([getattr(x, f.name) for f in fields(x)])
         else:
             raise _NoNameError
+
+    def write_array(self, a: Any) -> None:
+        once = without_repeats(a)
+        self.bytes += once.nbytes
+        if a.dtype.hasobject or self.bytes > LARGE:
+            raise _NoNameError
+        content = hashlib.sha256(once.tobytes()).hexdigest()
+        self.written.append(f"{a.dtype.str}{a.shape} {once.shape} {content}")

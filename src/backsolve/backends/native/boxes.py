@@ -24,7 +24,7 @@ from .stacks import HEAP, INT, POINTER, WIDTH, WORDS, foreign, once, set_word, w
 
 _BEFORE, _FREE, _END = range(3)
 _HEADER, LEAST, _MOST = 32, 1 << 16, 1 << 28  # bytes
-_ALIGNMENT = 16
+_ALIGNMENT = 8
 NO_MEMORY = (MemoryError, "no memory for what a recursive function stores")
 
 Mark = tuple[ir.Value, ir.Value]

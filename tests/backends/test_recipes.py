@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native import disk, recipes, threads
+from backsolve.backends.native import build, disk, recipes, threads
 
 SPECIALISE = import_module(
     "backsolve.compiled.specialise"
@@ -131,7 +131,7 @@ def test_other_settings(rewritten):
 
 def test_another_state_of_the_package(rewritten, monkeypatch):
     run(loss, x)
-    monkeypatch.setattr(recipes, "_files", lambda: "one of them was changed")
+    monkeypatch.setattr(build, "package", lambda: "one of them was changed")
     assert run(loss, x)[1] == "disk"  # by its text
     assert len(rewritten) == 2
 

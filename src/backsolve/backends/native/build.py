@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from llvmlite import binding
@@ -20,35 +24,46 @@ OPTIONS = {
     "slp_vectorization": True,
     "loop_unrolling": False,
 }
+_PACKAGE = Path(__file__).parents[2]
 _lock = threading.Lock()
 _engines: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
-def load(text: str, as_it_is: bool = False, in_vectors: bool = False) -> tuple[Any, str]:
+def load(text: str, in_vectors: bool = False) -> tuple[Any, str]:
     """The engine that holds the code, and where it came from: "memory", "disk" or "built".
 
-    The key is taken of the text as it was emitted, so that finding the code spares LLVM's work. Code that
-    spends its time waiting is translated `as_it_is`, in a tenth of the time; code that is written `in_vectors`
-    needs no passes, but good registers.
+    The key is taken of the text as it was emitted, so that finding the code spares LLVM's work. Code that is
+    written `in_vectors` needs no passes, but good registers.
     """
-    key = key_of(text, as_it_is, in_vectors)
+    key = key_of(text, in_vectors)
+    with _lock:
+        return _find(key) or (_build(key, text, 3, plain=in_vectors), "built")
+
+
+def load_part(name: str, emit: Callable[[], str]) -> Any:
+    """The engine of a part of this package that spends its time waiting: emitted only if it is not on disk.
+
+    It is translated as it is, in a tenth of the time.
+    """
+    key = hashlib.sha256(f"{here()}\n{package()}\n{name}".encode()).hexdigest()
     with _lock:
         found = _find(key)
-        if found is not None:
-            return found
-        target = machine(0 if as_it_is else 3)
-        plain = as_it_is or in_vectors
-        module = binding.parse_assembly(text) if plain else _optimised(text, target)
-        code = target.emit_object(module)
-        files = disk()
-        if files is not None:
-            files.write(key, code)
-        engine = _engines[key] = _linked(code)
-        return engine, "built"
+        return found[0] if found is not None else _build(key, emit(), 0, plain=True)
 
 
-def key_of(text: str, as_it_is: bool = False, in_vectors: bool = False) -> str:
-    return hashlib.sha256(f"{here()}\n{as_it_is}{in_vectors}\n{text}".encode()).hexdigest()
+def key_of(text: str, in_vectors: bool = False) -> str:
+    return hashlib.sha256(f"{here()}\n{in_vectors}\n{text}".encode()).hexdigest()
+
+
+def _build(key: str, text: str, level: int, plain: bool) -> Any:
+    target = machine(level)
+    module = binding.parse_assembly(text) if plain else _optimised(text, target)
+    code = target.emit_object(module)
+    files = disk()
+    if files is not None:
+        files.write(key, code)
+    engine = _engines[key] = _linked(code)
+    return engine
 
 
 def find(key: str) -> tuple[Any, str] | None:
@@ -96,6 +111,18 @@ def here() -> str:
             OPTIONS,
         ]
     )
+
+
+@functools.cache
+def package() -> str:
+    """This package as it is now: who works on it must not find what it did before. And which SciPy it calls."""
+    found = [os.path.join(path, name) for path, _, names in os.walk(_PACKAGE) for name in names]
+    scipy = find_spec("scipy")
+    beside = os.path.dirname(scipy.origin or "") if scipy is not None else ""
+    files = sorted(name for name in found if name.endswith(".py"))
+    files += [name for name in [os.path.join(beside, "version.py")] if os.path.exists(name)]
+    marks = [(name, s.st_size, s.st_mtime_ns) for name in files for s in [os.stat(name)]]
+    return hashlib.sha256(repr(marks).encode()).hexdigest()
 
 
 def machine(level: int = 3) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import binding
 
-from .build import load
+from .build import load_part
 from .pool_code import FROM_PYTHON, PREFIX, RUN, Word, Words, emit_pool
 
 SPIN_SECONDS = 50e-6  # awake after a job, before sleeping
@@ -23,7 +23,7 @@ class Pool:
     def __init__(self, threads: int) -> None:
         for name in FROM_PYTHON:
             binding.add_symbol(PREFIX + name, address_of(name))
-        engine, _ = load(str(emit_pool()), as_it_is=True)
+        engine = load_part("pool", lambda: str(emit_pool()))
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # it outlives the interpreter
         for name in (*RUN, "backsolve_workers"):
             binding.add_symbol(name, engine.get_function_address(name))

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import pickle
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +31,6 @@ from .sweep import most_workers
 LARGE = 1 << 20  # bytes of constants
 SUFFIX = ".recipe"
 PREFIX = "backsolve_"
-_PACKAGE = Path(__file__).parents[2]
 _NAMED = (type(None), type(Ellipsis), bool, int, float, complex, str)
 
 
@@ -128,20 +124,8 @@ def key_of(program: Program, *settings: Any) -> str | None:
     except _NoNameError:
         return None
     workers = (most_workers(), threads.get_threads())
-    around = (build.here(), _files(), knows_layout(), workers, settings)
+    around = (build.here(), build.package(), knows_layout(), workers, settings)
     return hashlib.sha256("\n".join([repr(around), *words]).encode()).hexdigest()
-
-
-@functools.cache
-def _files() -> str:
-    """This package as it is now: who works on it must not find what it did before. And which SciPy it calls."""
-    found = [os.path.join(path, name) for path, _, names in os.walk(_PACKAGE) for name in names]
-    scipy = find_spec("scipy")
-    beside = os.path.dirname(scipy.origin or "") if scipy is not None else ""
-    files = sorted(name for name in found if name.endswith(".py"))
-    files += [name for name in [os.path.join(beside, "version.py")] if os.path.exists(name)]
-    marks = [(name, s.st_size, s.st_mtime_ns) for name in files for s in [os.stat(name)]]
-    return hashlib.sha256(repr(marks).encode()).hexdigest()
 
 
 @functools.cache

@@ -187,6 +187,18 @@ def test_recursion_finds_the_end_of_the_stack_again(rewritten):
     np.testing.assert_array_equal(*results)
 
 
+def test_the_tape_of_a_recursion_is_found_again(rewritten):
+    """Its layouts are numbered anew in each process, and by each recording."""
+
+    def down(x, n):
+        return np.sum(np.sin(x)) if n <= 0.0 else down(np.exp(-x), n - 1.0) * x[0]
+
+    results = [run(bs.grad(down), x, 4.0)[0] for _ in range(2)]
+    assert len(rewritten) == 1
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(results[0], bs.grad(down)(x, 4.0), rtol=1e-12)
+
+
 def test_functions_outside_are_found_again(rewritten):
     from scipy.special import gammaln
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ...ir import Program, Type, Var, without_repeats
-from ...regions import Callee
+from ...ir import STACK, Program, Type, Var, without_repeats
+from ...regions import Callee, Layout
 from . import blas, build, library, machine_stack, special, stacks, threads
 from .disk import disk
 from .entry import Frame
@@ -145,6 +145,7 @@ class _Words:
         self.written: list[str] = []
         self.seen: dict[int, tuple[int, Any]] = {}
         self.vars: dict[Var, int] = {}
+        self.marks: dict[int, str] = {}  # of boxes, in the order in which they are met
         self.bytes = 0
 
     def write_program(self, program: Program) -> list[str]:
@@ -168,6 +169,9 @@ class _Words:
             self.vars[v] = len(self.vars)
             self.write(v.type)
 
+    def mark(self, n: int) -> str:
+        return self.marks.setdefault(n, f"box {len(self.marks)}")
+
     def write(self, x: Any) -> None:
         written = self.written
         if type(x) is Var:
@@ -181,7 +185,8 @@ class _Words:
         elif isinstance(x, dict):
             self.write(list(x.items()))
         elif isinstance(x, Type):
-            written.append(f"{x.dtype.str}{x.shape}{x.weak}")
+            shape = [self.mark(n) if n < STACK else n for n in x.shape]
+            written.append(f"{x.dtype.str}{shape}{x.weak}")
         elif isinstance(x, np.dtype | type):
             written.append(f"dtype {np.dtype(x).str}")
         elif isinstance(x, slice):
@@ -190,6 +195,10 @@ class _Words:
             self.write_array(x)
         elif id(x) in self.seen:
             written.append(f"again {self.seen[id(x)][0]}")
+        elif isinstance(x, Layout):
+            self.seen[id(x)] = len(self.seen), x
+            written.append(f"layout {self.mark(x.mark)}")
+            self.write(x.types)
         elif is_dataclass(x):
             self.seen[id(x)] = len(self.seen), x  # kept, or its id might be another's
             written.append(type(x).__name__)

@@ -139,7 +139,7 @@ class TestArguments:
 
     def test_a_number_that_is_not_there_is_an_error_that_says_where(self):
         with pytest.raises(errors.TracedValueError, match=r"np\.where") as info:
-            bs.jit(lambda x: x * [1.0, 2.0][x.sum().astype(int)])(np.ones(3))
+            bs.jit(lambda x: x * len("ab"[x.sum().astype(int)]))(np.ones(3))
         assert "test_jit.py" in str(info.value)
 
     def test_unknown_backend(self):
@@ -450,7 +450,10 @@ def test_stats_tell_the_work():
     f(np.ones((40, 50)), np.ones((50, 60)))
     (made,) = f.stats()["specialisations"]
     assert made["flops"] == 2 * 40 * 50 * 60
-    assert made["bytes"] == 8 * (40 * 50 + 50 * 60 + 40 * 60)
+    assert made["bytes"] >= 8 * (40 * 50 + 50 * 60 + 40 * 60)  # more if an operand is packed
+    f = bs.jit(np.add)
+    f(np.ones((40, 50)), np.ones((40, 50)))
+    assert f.stats()["specialisations"][0]["bytes"] == 3 * 8 * 40 * 50
     assert made["products"] == 1
     assert made["kernels"] == made["arena_bytes"] == 0
 

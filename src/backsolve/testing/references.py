@@ -127,6 +127,10 @@ def _attention_adjoint(q: Any, k: Any, v: Any, u: Any, which: int, **params: Any
     return out
 
 
+def _softplus(a: Any, dtype: Any) -> Any:
+    return (-special.log_expit(np.negative(a, dtype=dtype))).astype(dtype)  # SciPy's own varies
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     "attention": _attention,
     "attention_adjoint": _attention_adjoint,
@@ -138,7 +142,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "log_sigmoid": special.log_expit,
     "polygamma": lambda a, n: _narrow(special.polygamma(n, a), a),
     "sigmoid": special.expit,
-    "softplus": lambda a: -special.log_expit(np.negative(a, dtype=np.logaddexp(a, a).dtype)),
+    "softplus": lambda a: _softplus(a, np.logaddexp(a, 0).dtype),
     "argmax": np.argmax,
     "cholesky": np.linalg.cholesky,
     "det": _determinant,

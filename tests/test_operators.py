@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import backsolve as bs
 from backsolve import operators as ops
 from backsolve.errors import ShapeError
 from backsolve.ir import Type
@@ -438,3 +439,19 @@ def test_contractions(data: Any) -> None:
     operand = array(tuple(length[c] for c in y))
     t = Type(tuple(length[c] for c in x), np.dtype(float))
     check_operator(Contraction(f"{x},{y}->{output}", 0, (None, operand), t))
+
+
+@pytest.mark.parametrize("d", [2.0, np.arange(3.0), np.ones((5000, 1)), np.ones((5000, 3))])
+def test_a_differential_that_repeats_is_multiplied_once(d):
+    """Compiling a derivative along ones must not fill memory with them."""
+    t = np.broadcast_to(np.arange(3.0), (5000, 3))
+    y = Diagonal(d).apply(t)
+    np.testing.assert_array_equal(y, np.array(t) * d)
+    assert (0 in y.strides) == (np.shape(d)[:1] != (5000,))
+
+
+def test_a_tangent_of_repeated_rows_is_an_array_of_its_own():
+    _, t = bs.jvp(lambda x: np.broadcast_to(x, (5000, 3)) * 2.0, (np.ones(3),), (np.ones(3),))
+    assert t.flags.writeable
+    assert t.flags.c_contiguous
+    assert np.all(t == 2)

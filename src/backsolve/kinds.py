@@ -41,7 +41,7 @@ def owned(g: Any) -> Any:
         flags = g.flags
         if flags.owndata and flags.writeable:
             return g
-    return np.array(g)
+    return np.array(g, order="C")
 
 
 def distinct(arrays: Sequence[Any]) -> list[Any]:

@@ -12,7 +12,8 @@ from .structure import facts
 
 
 def _repeated(t: Any, d: Any) -> Any:
-    """t · d with a t that broadcasting made (the adjoint of a sum): computed once where both repeat."""
+    """t · d with a t that broadcasting made (the adjoint of a sum, the tangent of a row that all rows of an
+    array meet): computed once where both repeat."""
     shape = np.shape(d)
     if type(d) not in (float, int, np.ndarray, np.float64, np.float32) or len(shape) > t.ndim:
         return t * d
@@ -37,14 +38,12 @@ class Diagonal(Operator):
         self._type = type
 
     def apply(self, t: Any) -> Any:
-        return t * self.d
-
-    def pull(self, t: Any) -> Any:
-        if t.dtype.kind == "c":
-            return self.T.apply(t)
         if t.__class__ is np.ndarray and t.size > 4096 and 0 in t.strides:
             return _repeated(t, self.d)
         return t * self.d
+
+    def pull(self, t: Any) -> Any:
+        return self.apply(t) if t.dtype.kind != "c" else self.T.apply(t)
 
     def support(self, mask: Any) -> Any:
         return mask

@@ -189,3 +189,31 @@ def test_threads_share_rows_or_columns(threads: int, machine: Any) -> None:
             np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-12, atol=1e-12)
     finally:
         bs.set_threads(chosen)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("rows", [1024, 1003])
+def test_what_follows_many_rows_is_done_slice_by_slice(rows: int, threads: int) -> None:
+    x, w, bias = normal(rows, 48), normal(48, 70) / 7, normal(70)
+    f = lambda x, w, bias: np.maximum(x @ w + bias, 0)
+    g = bs.grad(lambda x, w, bias: np.sum(np.tanh(x @ w + bias) ** 2), (0, 1, 2))
+    chosen = bs.get_threads()
+    try:
+        bs.set_threads(threads)
+        compiled = bs.jit(f)
+        if tiling.registers() is not None:
+            before, sweep = steps(compiled, x, w, bias).split("sweep over")
+            assert "panels of (48, 70)" in before
+            assert "in tiles" in sweep
+            assert "maximum" in sweep
+        np.testing.assert_allclose(compiled(x, w, bias), f(x, w, bias), rtol=1e-12, atol=1e-12)
+        for got, expected in zip(bs.jit(g)(x, w, bias), g(x, w, bias), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
+    finally:
+        bs.set_threads(chosen)
+
+
+def test_layers_pass_rows_on_in_slices(machine: Any) -> None:
+    x, w, v = normal(1030, 40), normal(40, 64) / 6, normal(64, 36) / 8
+    f = lambda x, w, v: np.tanh(np.tanh(x @ w) @ v).sum(axis=0)
+    np.testing.assert_allclose(bs.jit(f)(x, w, v), f(x, w, v), rtol=1e-11, atol=1e-11)

@@ -26,6 +26,7 @@ from .loops import nest, offset
 from .numbers.registers import memory_type, number, store
 from .pool_code import BODY, loop
 from .steps import Site, Step
+from .tiles import fits_panels
 from .views import Buffer, View
 
 INT, CINT, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
@@ -33,6 +34,7 @@ THIN = 32  # rows or columns of a product that memory decides on, not arithmetic
 SHARE = 1 << 17  # multiplications worth a thread of their own
 LINES = 32  # rows or columns that a thread takes at least
 SUMMED = 1 << 12  # entries of a product summed up slice by slice
+TALL = 512  # rows of a product that is done slice by slice with what follows
 
 
 @dataclass(eq=False)
@@ -52,13 +54,15 @@ class Product(Step):
         return 2 * prod(self.c.shape) * self.a.shape[-1]
 
     def leads(self) -> list[Shape]:
-        """The axes of the stack; or, for thin products, the rows or the inner axis."""
+        """The axes of the stack; or, for thin products, the rows or the inner axis; or many rows."""
         *batch, m, n = self.c.shape
         if batch:
             return [tuple(batch[:d]) for d in range(1, len(batch) + 1)]
         k = self.a.shape[-1]
-        if m == k or min(m, n) > THIN:
+        if m == k:
             return []
+        if min(m, n) > THIN:
+            return [(m,)] if m >= TALL and fits_panels(self.c.dtype, k, n) else []
         thin: list[Shape] = [(m,)] if n <= THIN else []
         return [*thin, (k,)] if m * n <= SUMMED else thin
 

@@ -15,6 +15,9 @@ from .loops import loop_between, range_loop
 from .numbers.registers import memory_type
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
+# Measured against OpenBLAS: beyond these it is faster.
+TERMS = 1 << 10  # of a sum in one go
+PANELS = 1 << 18  # bytes of panels made for one product; twice as many before a loop
 UNROLLED = 4  # terms of the sums in one round, where vectors do not say how many
 
 
@@ -47,6 +50,16 @@ def registers() -> Registers | None:
     if features.get("avx2") and features.get("fma"):
         return Registers(32, 6, 2, by_lane=False, cache=1 << 15)  # of 16
     return None
+
+
+def fits_panels(dtype: np.dtype[Any], terms: int, columns: int, most: int = PANELS) -> bool:
+    """Whether the columns of a product are worth making panels of."""
+    return (
+        registers() is not None
+        and dtype.kind == "f"
+        and terms <= TERMS
+        and terms * columns * dtype.itemsize <= most
+    )
 
 
 def kind_of_tile(dtype: np.dtype[Any]) -> ir.FunctionType:

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ...ir import Shape
-from .blas import SHARE, Product, spread
+from .blas import SHARE, THIN, Product, spread
 from .packing import pack_function
 from .steps import INT, Site, Step
+from .sweep import Sweep
 from .tiled import product_function
-from .tiles import Registers, Tile, registers
+from .tiles import PANELS, TERMS, Registers, Tile, fits_panels, registers
 from .views import Buffer, View
 
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-# Measured against OpenBLAS: beyond these it is faster.
-TERMS = 1 << 10  # of a sum in one go
 REPAID = 24  # rows from which on panels are worth making for one product
-PANELS = 1 << 18  # bytes of panels made for one product; twice as many before a loop
 
 
 @dataclass(eq=False)
@@ -107,7 +105,30 @@ def with_tiles(schedule: Schedule) -> None:
             columns = _columns(schedule, step, found, known)
             if columns is not None:
                 step = Tiled(step.a, columns, step.c, found=found)
+        elif isinstance(step, Sweep):
+            _in_sweep(schedule, step, found)
         schedule.steps.append(step)
+
+
+def _in_sweep(schedule: Schedule, sweep: Sweep, found: Registers) -> None:
+    """Products of rows: all slices read the same panels."""
+    known: dict[tuple[object, ...], View] = {}
+    for steps in (sweep.steps, sweep.last):
+        for k, step in enumerate(steps):
+            if type(step) is not Product or len(step.c.shape) > 2 or step.adds:
+                continue
+            whole, moves = sweep.parts.get(step.b.buffer, (step.b.buffer, (0,)))
+            terms, n = step.b.shape
+            if any(moves) or whole.kind == "local" or not step.c.is_contiguous:
+                continue
+            if n <= THIN or not fits_panels(step.c.dtype, terms, n) or _steps(step.a)[1] > 1:
+                continue
+            matrix = View(whole, step.b.imaginary)
+            key = (whole, matrix.offset, matrix.strides)
+            if key not in known:
+                width = found.columns(matrix.dtype)
+                known[key] = _packed(schedule, matrix, (-(-n // width), terms, width), found)
+            steps[k] = Tiled(step.a, known[key], step.c, found=found)
 
 
 def _columns(

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 INTERLEAVE = 4
-SEVERAL = 3  # functions in a loop that leave no registers for more
 LONG_LOOP = 64  # rounds from which on several vectors are under way
 BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
@@ -213,9 +212,9 @@ class Emitter:
         # A transcendental function is one long chain of operations, and so is a running total: keep
         # several vectors under way. Several functions are under way together by themselves.
         functions = sum(e.primitive.name in FUNCTIONS for e in kernel.statements)
-        side_by_side = 0
-        if (carried or functions) and domain and domain[-1] >= LONG_LOOP:
-            side_by_side = INTERLEAVE if functions < SEVERAL else 2
+        several = INTERLEAVE if functions < 3 else 2
+        is_long = bool(domain) and domain[-1] >= LONG_LOOP
+        side_by_side = several if (carried or functions) and is_long else 0
         if len(rows) > 1 or len(kernel.statements) > BUSY:
             side_by_side = 1
         narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []

@@ -8,18 +8,34 @@ from backsolve.rewrite.simplify import RULES
 from backsolve.testing import fuzz_control
 from backsolve.testing.fuzz_control_source import Written, written
 
-CHUNK = 20
+CHUNK = 25
+MOST_REFUSED = 6  # of a chunk: arrays of several names, mostly
 WORDS = (
     "for", "while", "if", "elif", "else", "break", "continue", "return", "and", "or", "not", "zip(",
     "enumerate(", "reversed(", "np.zeros", "+= ", "*= ", "np.where", "@", "depth - 1", '["u"]', "[:, ",
+    "assert ", '["p"][', "= True", "= not ", "np.array([", "sum([", "max([", " for p, q in zip(", "[-", ":-",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("first", range(0, 400, CHUNK))
+@pytest.mark.parametrize("first", range(0, 1000, CHUNK))
 def test_random_programs(first):
+    """A program may be refused by an error that has a name and the user's line; any other is a failure."""
+    fuzz_control.refused.clear()
     for seed in range(first, first + CHUNK):
         found = fuzz_control.explain(seed, is_native=seed % 7 == 0)
         assert found is None, found
+    assert sum(fuzz_control.refused.values()) <= MOST_REFUSED, fuzz_control.refused
+
+
+def test_a_refusal_names_the_line_and_is_counted():
+    lines = "    y = x[1:]\n    x[1] = a\n    return np.sum(y) * b"
+    p = Written(0, f"def f(a, b, x, k, idx):\n{lines}\n", ARGS)
+    fuzz_control.refused.clear()
+    assert fuzz_control.failure(p, is_native=False) is None
+    assert fuzz_control.refused == {"InPlaceError": 1}
+    with pytest.raises(fuzz_control.RefusedError) as caught:
+        fuzz_control.check_function(p.function(), ARGS, is_native=False)
+    assert "return np.sum(y) * b" in str(caught.value.__cause__)
 
 
 def test_a_seed_makes_one_program():

@@ -378,8 +378,8 @@ class Tensor:
                 )
             result = P.cast(result, dtype=self.dtype)
         self._v, self.row = result._v, result.row
-        if isinstance(result, Staged):
-            self.__class__ = Staged
+        if isinstance(result, Staged) or isinstance(self, Staged):
+            self.__class__ = type(result)
         if self.row is not None and self.row.owner is not None:
             self.row.owner = ref(self)
         return self

@@ -416,3 +416,15 @@ def methods(x):
     for _ in range(10):
         s = s + m(x) * 0.01
     return s + m.count
+
+
+@case((2.0,), (-1.0,), (0.7,))
+def binds_in_a_condition(x):
+    n = 0
+    while (y := x * (n + 1)) < 5 and n < 10:
+        n += 1
+    else:
+        y = y + 100
+    if (z := y * x) > 3:
+        y = z
+    return y + n

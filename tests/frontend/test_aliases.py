@@ -162,6 +162,16 @@ def a_list_of_one_list_twice(x):
 
 
 @right
+def functions_that_write(x):
+    y = np.zeros(3) + x
+    z = y
+    np.copyto(y, 3.0)
+    np.add(y, x, out=y)
+    np.multiply(z, 2.0, z)
+    return z.sum() + y[0]
+
+
+@right
 def methods_that_write(x):
     y = np.array([3.0, 1.0, 2.0]) * x
     z = y
@@ -269,6 +279,14 @@ def a_reshaped_view(x):
     v, w = y.reshape(2, 2), y.reshape(2, 2).T
     y[1] = 10.0
     return v.sum() + w.sum()
+
+
+@refused("w[1] = 7.0")
+def other_words_for_the_same_array(x):
+    y = np.zeros(4) + x
+    w = y.real.astype(float, copy=False)
+    w[1] = 7.0
+    return y.sum()
 
 
 @refused("y[1] = i")

@@ -97,6 +97,17 @@ def lengths_that_differ(x):
 
 
 @case(V)
+def of_few(x):
+    y = x[::8]
+    return (
+        max([t * t for t in y]),
+        min(t for t in y),
+        any(t > 0.9 for t in y),
+        all([t < 0.9 for t in y]),
+    )
+
+
+@case(V)
 def functions(x):
     fs = [lambda t, k=k: t * k for k in range(20)]
     return sum(f(x[1]) for f in fs)

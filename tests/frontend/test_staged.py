@@ -343,7 +343,7 @@ def tries(x):
 
 
 def range_in_comprehension(n):
-    return sum([i * 2.0 for i in range(n)])
+    return np.array([i * 2.0 for i in range(n)]).sum()
 
 
 def ambiguous(x):

@@ -89,7 +89,9 @@ at_end.append(lambda: _doubts.of.clear())
 def seen(view: Any, whole: Any) -> Any:
     """A result that shows the memory of `whole`, as NumPy has it."""
     if isinstance(view, Tensor) and isinstance(whole, Tensor) and view is not whole and view.ndim:
-        link(made(view), whole)
+        made(view)
+        for other in [whole, *partners(whole)]:  # of which `whole` may be a view that is soon gone
+            link(view, other)
     return view
 
 
@@ -111,6 +113,8 @@ VIEWS: tuple[Any, ...] = (np.reshape, np.ravel, np.transpose, np.squeeze, np.swa
 VIEWS += (np.expand_dims, np.broadcast_to, np.flip, np.fliplr, np.flipud, np.diagonal, np.split)
 VIEWS += (np.array_split, np.hsplit, np.vsplit, np.atleast_1d, np.atleast_2d, np.rot90, np.rollaxis)
 METHODS = frozenset({"reshape", "ravel", "transpose", "squeeze", "swapaxes", "diagonal", "view"})
+ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
+METHODS |= {"astype", *ATTRIBUTES}
 
 
 def method(x: Any, name: str) -> Any:
@@ -118,8 +122,13 @@ def method(x: Any, name: str) -> Any:
     found = getattr(x, name)
     if not isinstance(x, Tensor):
         return found
-    if name in ("T", "mT"):
+    if name in ATTRIBUTES:
         return seen(found, x)
+    if name == "astype":
+        copies = lambda **options: options.get("copy", True)
+        return lambda *args, **kwargs: (
+            found(*args, **kwargs) if copies(**kwargs) else seen(found(*args, **kwargs), x)
+        )
     return lambda *args, **kwargs: seen(found(*args, **kwargs), x)
 
 

@@ -6,7 +6,7 @@ import builtins
 import functools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..errors import ControlFlowError
 from ..numpy.creation import OWN
 from ..writers import is_users
 from .aliases import VIEWS, check_certain, viewing
+from .branches import both, either
 from .convert import convert_function
 from .iterables import _REPLACED
 from .jumps import RUNTIME
@@ -133,7 +134,11 @@ def _pick(better: Callable[[Any, Any], Any], numpys: Any) -> Callable[..., Any]:
     """Python's max and min: the first of the values that no other beats."""
 
     def pick(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and args[0].ndim == 1:
+        if "key" in kwargs:
+            raise ControlFlowError(
+                "`max` and `min` with key= cannot compare traced values; use np.argmax of the keys, as an array"
+            )
+        if len(args) == 1 and not kwargs and is_traced(args[0]) and args[0].ndim == 1:
             return numpys(args[0])
         result = args[0]
         for x in args[1:]:
@@ -141,6 +146,34 @@ def _pick(better: Callable[[Any, Any], Any], numpys: Any) -> Callable[..., Any]:
         return result
 
     return pick
+
+
+def _listed(new: Callable[..., Any], old: Callable[..., Any]) -> Callable[..., Any]:
+    """`old` of one sequence, as `new` of its entries if one of them is traced."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], list | tuple | Iterator):
+            entries = list(args[0])
+            if any(is_traced(x) for x in entries):
+                return new(*entries, **kwargs)
+            return old(entries, **kwargs)
+        return old(*args, **kwargs)
+
+    return run
+
+
+def _any(*xs: Any) -> Any:
+    result: Any = False
+    for x in xs:
+        result = either(result, lambda x=x: x != 0 if is_traced(x) else bool(x), True)  # type: ignore[misc]
+    return result
+
+
+def _all(*xs: Any) -> Any:
+    result: Any = True
+    for x in xs:
+        result = both(result, lambda x=x: x != 0 if is_traced(x) else bool(x), True)  # type: ignore[misc]
+    return result
 
 
 def _sum(x: Any, start: Any = 0) -> Any:
@@ -159,10 +192,14 @@ def _bool(x: Any = False) -> Any:
     return x != 0 if is_traced(x) else bool(x)
 
 
+_max = _pick(lambda x, y: x > y, np.max)
+_min = _pick(lambda x, y: x < y, np.min)
 _SPECIAL: dict[Any, Any] = {
     **_REPLACED,
-    builtins.max: _traced(_pick(lambda x, y: x > y, np.max), builtins.max),
-    builtins.min: _traced(_pick(lambda x, y: x < y, np.min), builtins.min),
+    builtins.max: _listed(_max, _traced(_max, builtins.max)),
+    builtins.min: _listed(_min, _traced(_min, builtins.min)),
+    builtins.any: _listed(_any, _traced(np.any, builtins.any)),
+    builtins.all: _listed(_all, _traced(np.all, builtins.all)),
     builtins.sum: _traced(_sum, builtins.sum),
     builtins.float: _float,
     builtins.int: _int,

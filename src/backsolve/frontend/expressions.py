@@ -238,7 +238,7 @@ class Expressions(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """x.T, x.reshape(…): they show the memory of x."""
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or node.attr not in (*METHODS, "T", "mT"):
+        if not isinstance(node.ctx, ast.Load) or node.attr not in METHODS:
             return node
         if isinstance(node.value, ast.Name) and self.is_plain(node) is not True:
             return node  # np.reshape

@@ -35,6 +35,8 @@ class _Loop:
 
 def lower_jumps(node: ast.FunctionDef) -> None:
     """Rewrite the body of `node` in place; nested functions are left for their own turn."""
+    for s in node.body:
+        _move_binding_tests(s)
     escapes = [s for s in node.body if "return" in _jumps(s)]
     if not escapes and not any(_has_loop_jump(s) for s in node.body):
         return
@@ -55,6 +57,23 @@ def lower_jumps(node: ast.FunctionDef) -> None:
             first.append(_at(_set(RESULT, None), node.body[0]))
         body = [*first, *body, _at(ast.Return(_name(RESULT)), last)]
     node.body = body
+
+
+def _move_binding_tests(s: ast.stmt) -> None:
+    """`while (n := f()) > 0`, which binds a name even if no round follows, as `while True: if not …: break`."""
+    if isinstance(s, _SCOPES):
+        return
+    for child in _children(s):
+        _move_binding_tests(child)
+    if isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
+        if any(_jumps(x) & {"break", "continue"} for x in s.orelse):
+            raise CannotRewriteError(
+                "a `while` with `:=` and a jump in its `else` cannot be rewritten"
+            )
+        over = _at(ast.UnaryOp(ast.Not(), s.test), s.test)
+        leave = _at(ast.If(over, [*s.orelse, _at(ast.Break(), s.test)], []), s.test)
+        s.test = ast.copy_location(ast.Constant(True), s.test)
+        s.body, s.orelse = [leave, *s.body], []
 
 
 class _Lowering:

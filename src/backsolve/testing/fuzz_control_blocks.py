@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .fuzz_control_more import asserted, collected, nest, other_name, truth
 from .fuzz_control_values import (
     Helper,
     Scope,
@@ -299,7 +300,7 @@ def _round(w: Writer, s: Scope, inner: Scope) -> None:
     w.loops += 1
     block(w, inner)
     w.loops -= 1
-    if s.chance(0.08):
+    if s.chance(0.15):
         w.write("else:")
         block(w, s.inner(), 1)
 
@@ -315,6 +316,11 @@ SIMPLE: dict[Callable[[Writer, Scope], None], float] = {
     write_part: 1.2,
     whole_array: 0.8,
     leave: 1,
+    nest: 0.8,
+    truth: 1,
+    asserted: 0.4,
+    other_name: 0.3,
+    collected: 0.3,
 }
 COMPOUND: dict[Callable[[Writer, Scope], None], float] = {
     choice: 2.5,

@@ -33,6 +33,10 @@ class Scope:
     matrices: dict[str, tuple[int, int]] = field(default_factory=dict)
     pairs: list[str] = field(default_factory=list)
     records: list[str] = field(default_factory=list)  # dicts {"u": number, "v": number}
+    nests: list[str] = field(
+        default_factory=list
+    )  # {"p": [number, number], "y": three, "t": (number, int)}
+    flags: list[str] = field(default_factory=list)  # truths
     indices: dict[str, tuple[int, int]] = field(default_factory=dict)  # (length, bound of entries)
     helpers: list[Helper] = field(default_factory=list)
     views: set[str] = field(default_factory=set)  # arrays that must not be written into
@@ -86,9 +90,9 @@ def part(s: Scope, n: int, width: int) -> str:
     if width == n and kind < 2:
         return s.pick([":", "::-1"])
     if kind == 0:
-        return f"{n - width}:"
+        return str(s.pick([f"{n - width}:", f"-{width}:"]))
     if kind == 1:
-        return f":{width}"
+        return str(s.pick([f":{width}", f":{width - n}" if width < n else f":{width}"]))
     start = index(s, n - width + 1, from_end=False)
     return f"{start}:{start} + {width}" if not start.isdigit() else f"{start}:{int(start) + width}"
 
@@ -129,6 +133,10 @@ def number(s: Scope, depth: int = 2) -> str:
         return _reduction(s)
     if kind < 20 and s.helpers:
         return call(s, depth - 1)
+    if s.chance(0.5):
+        from .fuzz_control_more import summed
+
+        return summed(s)
     return a
 
 
@@ -144,6 +152,11 @@ def _leaf(s: Scope) -> str:
         options.append(f"{s.pick(s.pairs)}[{s.below(2)}]")
     if s.records:
         options.append(f'{s.pick(s.records)}["{s.pick("uv")}"]')
+    if s.nests:
+        q = s.pick(s.nests)
+        options.append(
+            s.pick([f'{q}["p"][{s.below(2)}]', f'{q}["y"][{index(s, 3)}]', f'{q}["t"][0]'])
+        )
     if s.whole and s.chance(0.3):
         options.append(f"{s.pick(list(s.whole))} * 0.1")
     options.append(s.number())
@@ -154,7 +167,7 @@ def _reduction(s: Scope) -> str:
     n = s.pick(list(s.vectors.values()))
     v = vector(s, n, 1)
     forms = ["np.sum({v}) * 0.3", "({v}).sum() * 0.3", "np.mean({v})", "({v}).max()"]
-    forms += ["np.prod({v} * 0.9)", "np.min({v})", "{v} @ {w} * 0.3", "np.dot({v}, {w}) * 0.2"]
+    forms += ["np.prod({v} * 0.9)", "np.min({v})", "(({v}) @ {w} * 0.3)", "np.dot({v}, {w}) * 0.2"]
     return str(s.pick(forms)).format(v=v, w=vector(s, n, 0))
 
 
@@ -190,6 +203,8 @@ def condition(s: Scope, depth: int = 2) -> str:
         j = s.pick(list(s.whole))
         forms = [f"{i} % {2 + s.below(3)} == {s.below(2)}", f"{i} > {s.below(6)}", f"{i} <= {j}"]
         return str(s.pick(forms))
+    if s.flags and s.chance(0.3):
+        return str(s.pick(s.flags))
     a, b = number(s, 1), number(s, 1)
     if kind == 5:
         return f"{s.number(-1.5, 0.2)} < {a} < {s.number(0.3, 2.0)}"

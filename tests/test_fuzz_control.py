@@ -283,3 +283,12 @@ def test_a_dict_or_list_made_in_a_branch_is_changed_there():
 
     same(f, 0.4)
     same(f, 1.4)
+
+
+def test_a_recursive_call_that_nothing_is_asked_of():
+    def g(u, v, depth):
+        if depth:
+            return v
+        return u + g(1.19 if u else v, 1.18, depth)
+
+    same(lambda a, b, k: g(b, a, k), 1.162, 0.005, 1)

@@ -33,7 +33,8 @@ class Walk:
         for e in self.program.equations:
             e = Equation(e.outputs, e.primitive, tuple(map(self.now, e.inputs)), e.params, e.where)
             if e.primitive.holds_regions:
-                self.keep(e)
+                if e.outputs:  # a call of which nothing is asked is no call
+                    self.keep(e)
                 continue
             for rule in (general, *rules.get(e.primitive.name, ())):
                 result = rule(self, e)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # Equations that are lowered in a file of their own.
 LOWER = {**SHAPES, **ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING, **CHECKS}
-MAX_STATEMENTS = 1024  # in one kernel: LLVM takes longer and longer over more
+MAX_STATEMENTS = 512  # in one kernel: of more, too many live in spilled registers
 
 
 class Unsupported(Exception):  # noqa: N818 - a signal: this Program runs on the NumPy backend

@@ -370,6 +370,16 @@ def test_what_would_be_wrong_is_refused(f, line):
     assert "test_aliases.py:" in str(caught.value)
 
 
+def test_the_shape_of_a_tensor_is_not_set():
+    def f(x):
+        y = np.zeros((3, 2)) + x
+        y.shape = (2, 3)
+        return y[1, 2]
+
+    with pytest.raises(errors.InPlaceError, match="reshape"):
+        bs.jit(f)(2.0)
+
+
 def test_eager_functions_that_write_are_no_exception():
     def f(x):
         y = np.zeros(4)

@@ -80,6 +80,10 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: b
             return x  # changed in place
         value = new
     if kind == ".":
+        if isinstance(x, Tensor) and key in ("shape", "dtype", "strides", "flat", "T"):
+            raise InPlaceError(
+                f"the {key} of a tensor cannot be set; write y = y.reshape(…), y.astype(…)"
+            )
         check_certain(x)
         if in_region():
             check_write(x, key)

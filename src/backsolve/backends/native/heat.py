@@ -14,10 +14,11 @@ from llvmlite import ir
 
 from .functions import keep_apart
 
-COLD = 2e-3  # of all instructions that run, in all functions together that are not optimised
+COLD = 5e-3  # of all instructions that run, in all functions together that are not optimised
 CALLS = 3e-2  # the same, in calls of all functions together that are not copied into their callers
 MANY = 4  # callers from which on copies take long
 CALL = 50  # instructions that a call costs
+LONG, VECTOR = 64, 4  # rounds from which on so many are done at once
 GUESS = 32  # rounds of a loop, and activations of a recursive function, that nothing tells of
 
 
@@ -104,10 +105,14 @@ class Heat:
             for target in targets(block):
                 before[target].append(block)
         often = dict.fromkeys(function.blocks, 1.0)
-        for head, ends in loops_in(function).items():
+        loops = loops_in(function)
+        for head, ends in loops.items():
             within = blocks_of_loop(head, ends, before)
             exits = [x for x in (*ends, head) if any(y not in within for y in targets(x))]
             rounds = max([self._compared_with(x) for x in exits], default=0) or GUESS
+            innermost = not any(x in loops for x in within if x is not head)
+            if rounds >= LONG and innermost and not any(list(calls_in(x)) for x in within):
+                rounds /= VECTOR
             for block in within:
                 often[block] *= rounds
         return often

@@ -90,6 +90,17 @@ def test_what_has_nothing_traced_is_pythons():
         f(2.0, 5000)
 
 
+def test_known_arrays_that_are_made_at_each_level():
+    def g(u, depth):
+        if depth <= 0:
+            return u
+        y = np.zeros(5)
+        return u + 0.5 * np.tanh(g(y[3], depth - 1))
+
+    assert bs.jit(g)(0.7, 3) == pytest.approx(g(0.7, 3))
+    assert bs.jit(bs.grad(g))(0.7, 3) == pytest.approx(1.0)
+
+
 def test_without_end():
     def f(x, n):
         return f(x, n + 1) + x

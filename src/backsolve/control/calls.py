@@ -30,7 +30,7 @@ from ..primitive import P
 from ..primitives.checks import Messages
 from ..primitives.control import CALL
 from ..regions import Callee
-from ..tensor import Staged
+from ..tensor import Staged, Tensor
 from ..trace import innermost_region
 from .checks import Failure
 from .pieces import budget
@@ -203,6 +203,8 @@ def _known(form: Form) -> list[Hashable]:
     for k, x in enumerate(form.leaves):
         if k in form.values:
             out.append(type_of_leaf(x))
+        elif isinstance(x, Tensor):  # such as an entry of np.zeros(3), made anew at each level
+            out.append((type_of_leaf(x), np.asarray(x._v).tobytes(), id(x.row)))
         elif hasattr(x, "tobytes"):
             out.append((type_of_leaf(x), x.tobytes()))
         else:

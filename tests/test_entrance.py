@@ -176,3 +176,43 @@ def test_a_counter_that_outgrows_64_bits() -> None:
     assert power(39) == 3**39
     with pytest.raises(OverflowError, match="64 bits"):
         power(40)
+
+
+def test_keys_that_are_equal_but_differ() -> None:
+    f = bs.jit(lambda d: {k: k * v for k, v in d.items()})
+    n = np.arange(3)
+    for _ in range(2):
+        for key in (1, 1.0, True, 0.0, -0.0):
+            (got,) = f({key: n}).items()
+            assert repr(got[0]) == repr(key)
+            assert got[1].dtype == (key * n).dtype
+            np.testing.assert_array_equal(np.signbit(1.0 * got[1]), np.signbit(1.0 * (key * n)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "use"),
+    [
+        (np.float32(0.0), np.float32(-0.0), lambda v: v),
+        (range(0, 10, 3), range(0, 11, 3), lambda r: r.stop),
+    ],
+)
+def test_static_values_that_are_equal_but_differ(first: Any, second: Any, use: Any) -> None:
+    f = bs.jit(lambda x, v: np.copysign(x, use(v)) + use(v), static_argnums=1)
+    for v in (first, second, first, second):
+        np.testing.assert_array_equal(f(X + 1, v), np.copysign(X + 1, use(v)) + use(v))
+
+
+class Twin(collections.namedtuple("Twin", "a b")):
+    """Made of one number, though it has two."""
+
+    def __new__(cls, a: Any) -> Any:
+        return super().__new__(cls, a, -a)
+
+
+def test_named_tuples_with_a_new_of_their_own() -> None:
+    f = bs.jit(lambda t: Twin(t.a * t.b))
+    for _ in range(2):
+        got = f(Twin(X))
+        assert type(got) is Twin
+        np.testing.assert_array_equal(got.a, -X * X)
+        np.testing.assert_array_equal(got.b, X * X)

@@ -83,7 +83,8 @@ _REGISTRY: dict[type, _Handlers] = {
     list: (lambda t: (None, t), lambda kind, meta, xs: xs),
     tuple: (lambda t: (None, t), lambda kind, meta, xs: tuple(xs)),
 }
-_NAMED_TUPLE: _Handlers = (lambda t: (None, t), lambda kind, meta, xs: kind(*xs))
+# Bypass a __new__ of its own: it may take other arguments than the entries.
+_NAMED_TUPLE: _Handlers = (lambda t: (None, t), lambda kind, meta, xs: tuple.__new__(kind, xs))
 
 
 def _take_dataclass_apart(t: Any) -> tuple[Any, Iterable[Any]]:

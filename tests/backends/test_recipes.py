@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve import ir, trace
 from backsolve.backends.native import build, disk, recipes, threads
+from backsolve.primitive import P
 
 SPECIALISE = import_module(
     "backsolve.compiled.specialise"
@@ -145,9 +147,17 @@ def test_large_constants_are_not_kept(rewritten, folder, monkeypatch):
 
 
 def test_rows_of_users_have_no_key(folder):
-    assert recipes._is_known(np.tanh)
-    assert not recipes._is_known(np.frompyfunc(lambda a: a, 1, 1))
-    assert not recipes._is_known(lambda a: a)
+    assert recipes._function(np.tanh) == "tanh"
+    assert recipes._function(np.frompyfunc(lambda a: a, 1, 1)) is None
+    assert recipes._function(np.vectorize(lambda a: a)) is None
+    assert recipes._function(lambda a: a) is None
+
+
+def test_rows_of_one_name_with_other_functions(folder, monkeypatch):
+    program, _ = trace.stage(lambda a: [np.tanh(a)], [ir.type_of(x)])
+    first = recipes.key_of(program)
+    monkeypatch.setattr(P.tanh, "run", np.sin)
+    assert recipes.key_of(program) not in (None, first)
 
 
 @pytest.mark.parametrize("damage", [lambda c: c[:-1], lambda c: c[:-9] + b"!" + c[-8:]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,9 @@ class Arguments:
     def key(self) -> Any:
         """What a specialisation is found by."""
         values = [*self.static.items(), *self.fixed.items()]
-        key = (self.structure, self.types, tuple([(k, _exactly(v)) for k, v in values]))
+        names = tuple(map(exactly, _metas(self.structure)))
+        exact = tuple([(k, exactly(v)) for k, v in values])
+        key = (self.structure, names, self.types, exact)
         try:
             hash(key)
         except TypeError:
@@ -87,16 +89,27 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
 
 
-def _exactly(v: Any) -> Any:
+def _metas(form: tree.Structure) -> Iterator[Any]:
+    """The keys of all dicts in a form, and what else tells containers apart."""
+    if form.meta is not None:
+        yield form.meta
+    for child in form.children:
+        if child.kind is not tree.LEAF:
+            yield from _metas(child)
+
+
+def exactly(v: Any) -> Any:
     """A static value as a key: 2, 2.0 and True differ, and so do 0.0 and −0.0."""
     if isinstance(v, tuple):
-        return (type(v), *[_exactly(x) for x in v])
+        return (type(v), *[exactly(x) for x in v])
     if isinstance(v, frozenset):
-        return (frozenset, frozenset(_exactly(x) for x in v))
+        return (frozenset, frozenset(exactly(x) for x in v))
     if dataclasses.is_dataclass(v) and not isinstance(v, type):
-        fields = [_exactly(getattr(v, f.name)) for f in dataclasses.fields(v)]
+        fields = [exactly(getattr(v, f.name)) for f in dataclasses.fields(v)]
         return (type(v), v, *fields)
-    return type(v), repr(v) if isinstance(v, float | complex) else v
+    if isinstance(v, range | slice):  # ranges are equal if their numbers are, whatever their ends
+        return (type(v), *[exactly(x) for x in (v.start, v.stop, v.step)])
+    return type(v), repr(v) if isinstance(v, float | complex | np.inexact) else v
 
 
 def raw(x: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from .arguments import Arguments
+from .arguments import Arguments, exactly
 
 _BY_VALUE = (int, str, bool)  # compared by value, all else static by identity
 
@@ -36,7 +36,8 @@ class _UnknownKindError(Exception):
 class _Writer:
     def __init__(self, given: Arguments, results: tree.Structure, native: Callable[..., Any]):
         self.given, self.results = given, results
-        self.known: dict[str, Any] = {"native": native, "array": np.array, "ndarray": np.ndarray}
+        self.known: dict[str, Any] = {"native": native, "array": np.array}
+        self.known["new_tuple"] = tuple.__new__
         self.lines: list[str] = []
         self.numbers: list[str] = []
         self.leaf = self.names = 0
@@ -100,7 +101,7 @@ class _Writer:
         parts = [self.new("a") for _ in form.children]
         self.require(f"type({name}) is {self.constant(kind)}")
         if kind is dict:
-            self.require(f"tuple({name}) == {self.constant(form.meta)}")
+            self.same_keys(name, form.meta)
             source = f"{name}.values()"
         elif kind in (list, tuple) or _is_named_tuple(kind):
             self.require(f"len({name}) == {len(parts)}")
@@ -113,6 +114,13 @@ class _Writer:
             self.lines.append(f"{', '.join(parts)}, = {source}")
         for part, child in zip(parts, form.children, strict=True):
             self.take_apart(part, child)
+
+    def same_keys(self, name: str, keys: Any) -> None:
+        keys_are = f"tuple({name}) == {self.constant(keys)}"
+        if any(type(key) is not str for key in keys):  # 1, 1.0 and True are equal, and differ
+            function = self.constant(exactly)
+            keys_are = f"{function}(tuple({name})) == {self.constant(exactly(keys))}"
+        self.require(keys_are)
 
     def take_leaf(self, name: str) -> None:
         k, self.leaf = self.leaf, self.leaf + 1
@@ -145,7 +153,7 @@ class _Writer:
             pairs = [f"{key}: {part}" for key, part in zip(keys, parts, strict=True)]
             return "{" + ", ".join(pairs) + "}"
         if _is_named_tuple(kind):
-            return f"{self.constant(kind)}({joined})"
+            return f"new_tuple({self.constant(kind)}, ({joined}))"
         if _is_plain_dataclass(kind):
             build = self.constant(tree.Structure(kind, form.meta, (_LEAF,) * len(parts)).unflatten)
             return f"{build}(({joined}))"

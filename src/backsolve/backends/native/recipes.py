@@ -129,13 +129,15 @@ def key_of(program: Program, *settings: Any) -> str | None:
 
 
 @functools.cache
-def _is_known(run: Any) -> bool:
-    """Whether a primitive's function is this package's, Python's, NumPy's or SciPy's."""
+def _function(run: Any) -> str | None:
+    """The name of a primitive's function, if it is this package's, Python's, NumPy's or SciPy's."""
     if isinstance(run, np.ufunc):
         owners = [np, sys.modules.get("scipy.special")]
-        return any(getattr(owner, run.__name__, None) is run for owner in owners)
-    owner = getattr(run, "__module__", None) or ""
-    return owner.split(".")[0] in ("backsolve", "numpy", "_operator", "builtins")
+        known = any(getattr(owner, run.__name__, None) is run for owner in owners)
+        return run.__name__ if known else None
+    owner, name = getattr(run, "__module__", None) or "", getattr(run, "__qualname__", None)
+    known = owner.split(".")[0] in ("backsolve", "numpy", "_operator", "builtins")
+    return f"{owner}.{name}" if known and name else None
 
 
 class _Words:
@@ -154,9 +156,10 @@ class _Words:
             self.define("constant", [var])
             self.write(getattr(constant, "_v", constant))
         for e in program.equations:
-            if not _is_known(e.primitive.run):
-                raise _NoNameError  # a user's own, which folding calls
-            self.written.append(f"{e.primitive.name} at {e.where}")
+            function = _function(e.primitive.run)  # which folding calls
+            if function is None:
+                raise _NoNameError
+            self.written.append(f"{e.primitive.name} by {function} at {e.where}")
             self.write(e.inputs)
             self.write(e.params)
             self.define("makes", e.outputs)

@@ -99,3 +99,99 @@ def test_both_modes_and_second_order():
 def test_forward_through_compiled_numbers():
     value, derivative = bs.jvp(bs.jit(lambda x: x * x), (3.0,), (1.0,))
     assert (value, derivative) == (9.0, 6.0)
+
+
+def test_rows_of_an_array():
+    def f(x):
+        y = np.ones((3, 2))
+        for i in range(3):
+            y[i] += x[i]
+            y[i, 1:] *= x[i]
+        return np.sum(y)
+
+    np.testing.assert_allclose(bs.grad(f)(X), 2 + 2 * X)
+
+
+def test_variables_of_the_function_around():
+    def f(x):
+        y = np.zeros(3)
+
+        def put(i):
+            y[i] = x[i] ** 2
+
+            def again():
+                y[i] += x[i]
+
+            again()
+
+        for i in range(3):
+            put(i)
+        return np.sum(y)
+
+    np.testing.assert_allclose(bs.grad(f)(X), 2 * X + 1)
+    np.testing.assert_allclose(bs.jit(bs.grad(f))(X), 2 * X + 1)
+
+
+GLOBAL = np.zeros(3)
+
+
+def writes_a_global(x):
+    GLOBAL[0] = x[0]
+    return np.sum(GLOBAL)
+
+
+def updates_a_global(x):
+    GLOBAL[0] += x[0]
+    return np.sum(GLOBAL)
+
+
+def writes_a_variable_from_outside():
+    y = np.zeros(3)
+
+    def f(x):
+        y[0] = x[0]
+        return np.sum(y)
+
+    return f
+
+
+def writes_what_an_expression_gives(x):
+    y = np.zeros(3)
+    (y if len(x) else x)[0] = x[0]
+    return np.sum(y)
+
+
+def updates_an_attribute_with_another_name(x):
+    box = Model(np.zeros(3))
+    y = box.scale
+    box.scale += x
+    return np.sum(y)
+
+
+def updates_an_entry_that_is_a_slice(x):
+    y = np.zeros((2, 3))
+    rows = [y[0]]
+    rows[0] += x
+    return np.sum(y)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        writes_a_global,
+        updates_a_global,
+        writes_a_variable_from_outside(),
+        writes_what_an_expression_gives,
+        updates_an_attribute_with_another_name,
+        updates_an_entry_that_is_a_slice,
+    ],
+)
+def test_writes_that_others_would_not_see_are_refused(f):
+    with pytest.raises(errors.InPlaceError, match="other names"):
+        bs.grad(f)(X)
+
+
+@pytest.mark.parametrize("f", [writes_a_global, updates_a_global, writes_a_variable_from_outside()])
+def test_compiled_writes_outside_of_the_function_are_refused(f):
+    with pytest.raises(errors.InPlaceError, match="other names"):
+        bs.jit(f)(X)

@@ -82,7 +82,7 @@ def _rewrite(f: FunctionType) -> CodeType | str | None:
 
 def _compile(f: FunctionType, node: ast.FunctionDef | ast.Lambda) -> CodeType | None:
     code = f.__code__
-    statements = Statements(_PlainCalls(f).is_plain)
+    statements = Statements(_PlainCalls(f).is_plain, frozenset())
     if isinstance(node, ast.Lambda):
         result = ast.copy_location(ast.Return(node.body), node.body)
         definition = ast.FunctionDef("_bs_lambda", node.args, [result], [])

@@ -87,7 +87,7 @@ class Opened(Region):
         place: Place | None = variable
         if isinstance(value, np.ndarray) and is_number(value):
             del value  # so that other names can be counted
-            place = Array(name, tensor_in_cell(cell, name))
+            place = Array(name, tensor_in_cell(cell))
         elif isinstance(value, Tensor) and value.ndim:
             check_write(value)  # the regions around this one must hold it too
             place = Array(name, value)

@@ -53,8 +53,9 @@ def is_generator(node: ast.AST) -> bool:
 class Statements:
     """Rewrites one function; nested ones by another of these."""
 
-    def __init__(self, is_plain: Callable[[ast.expr], bool | None]):
+    def __init__(self, is_plain: Callable[[ast.expr], bool | None], around: frozenset[str]):
         self.is_plain = is_plain
+        self.around = around  # variables of the functions around this one that are rewritten, too
         self.count = 0
         self.changed = False
         self.in_try = False
@@ -113,7 +114,8 @@ class Statements:
         if is_generator(s):
             return [s]
         s.args = self.expressions.visit(s.args)
-        inner = Statements(self.is_plain)
+        around = (self.around | self.names.own) - self.names.global_names
+        inner = Statements(self.is_plain, frozenset(around))
         forget_uses(s)  # its own jumps are lowered now
         inner.function(s)
         self.changed |= inner.changed
@@ -248,7 +250,7 @@ class Statements:
     def run(self, name: str, *args: ast.expr, at: ast.stmt) -> ast.stmt:
         call = runtime(name, *args, at=at)
         if self.in_try:
-            call.keywords = [ast.copy_location(ast.keyword("in_try", constant(True, at)), at)]
+            call.keywords = [_keyword("in_try", constant(True, at))]
         return ast.copy_location(ast.Expr(call), at)
 
     # ---- assignment
@@ -283,8 +285,9 @@ class Statements:
 
     def path(
         self, target: ast.Subscript | ast.Attribute
-    ) -> tuple[ast.expr, list[ast.expr], str | None]:
-        """The root of x.a[i].b, the steps from it, and the root's name if it is to be bound again."""
+    ) -> tuple[ast.expr, list[ast.expr], list[ast.keyword], str | None]:
+        """The root of x.a[i].b, the steps from it, where the root stands if not in a variable of this function,
+        and the root's name if it is to be bound again."""
         steps: list[ast.expr] = []
         node: ast.expr = target
         while isinstance(node, ast.Subscript | ast.Attribute):
@@ -297,16 +300,23 @@ class Statements:
                 step = [constant(".", node), constant(node.attr, node)]
             steps.insert(0, ast.copy_location(ast.Tuple(step, ast.Load()), target))
             first, node = node, node.value
-        name = None
-        if isinstance(node, ast.Name) and isinstance(first, ast.Subscript):
-            name = node.id if node.id in self.names.own else None
-        return self.expressions.visit(node), steps, name
+        root = self.expressions.visit(node)
+        if isinstance(first, ast.Attribute):
+            return root, steps, [], None
+        if not isinstance(node, ast.Name) or node.id in self.names.global_names:
+            return root, steps, [_keyword("stays", constant(True, target))], None
+        if node.id in self.names.own:
+            return root, steps, [], node.id
+        if node.id in self.around:
+            return constant(None, target), steps, [_keyword("around", thunk(root))], None
+        return root, steps, [_keyword("stays", constant(True, target))], None
 
     def store(
         self, target: ast.Subscript | ast.Attribute, value: ast.expr, s: ast.stmt
     ) -> ast.stmt:
-        root, steps, name = self.path(target)
+        root, steps, where, name = self.path(target)
         call = runtime("store", value, root, *steps, at=s)
+        call.keywords = where
         return self.bind(name, call, s)
 
     def bind(self, name: str | None, call: ast.expr, s: ast.stmt) -> ast.stmt:
@@ -324,7 +334,12 @@ class Statements:
             return [self.bind(s.target.id, call, s)]
         stays = binds(s.value)
         value = self.expressions.visit(s.value)
-        root, steps, name = self.path(s.target)
+        root, steps, where, name = self.path(s.target)
         later = value if stays else thunk(value)
         call = runtime("update", op, later, constant(not stays, s), root, *steps, at=s)
+        call.keywords = where
         return [self.bind(name, call, s)]
+
+
+def _keyword(name: str, value: ast.expr) -> ast.keyword:
+    return ast.copy_location(ast.keyword(name, value), value)

@@ -26,23 +26,64 @@ slice = builtins.slice
 Step = tuple[str, Any]
 
 
-def store(value: Any, root: Any, *steps: Step) -> Any:
-    """root.a[i]… = value; the root, or what its name is to be bound to."""
-    shared = _is_shared(sys.getrefcount(root), root)  # counted before it is handed on
+def store(
+    value: Any,
+    root: Any,
+    *steps: Step,
+    stays: bool = False,
+    around: Callable[[], Any] | None = None,
+) -> Any:
+    """root.a[i]… = value; the root, or what its name is to be bound to.
+
+    If the root `stays`, it cannot be bound again: by no name of its own. The root may also be a variable
+    `around` the function, in whose cell the Tensor is put.
+    """
+    if around is not None:
+        return _store(_in_cell(around, steps, value), steps, value, True)
+    shared = stays or _is_shared(sys.getrefcount(root), root)  # counted before it is handed on
     return _store(root, steps, value, shared)
 
 
-def update(op: str, value: Any, is_thunk: bool, root: Any, *steps: Step) -> Any:
+def update(
+    op: str,
+    value: Any,
+    is_thunk: bool,
+    root: Any,
+    *steps: Step,
+    stays: bool = False,
+    around: Callable[[], Any] | None = None,
+) -> Any:
     """root.a[i]… op= value"""
-    place = root
+    new = _updated(op, value, is_thunk, root if around is None else around(), steps)
+    if around is not None:
+        return _store(_in_cell(around, steps, new), steps, new, True)
+    shared = stays or _is_shared(sys.getrefcount(root), root)
+    return _store(root, steps, new, shared)
+
+
+def _updated(op: str, value: Any, is_thunk: bool, root: Any, steps: tuple[Step, ...]) -> Any:
+    owner = place = root
     for step in steps:
-        place = _get(place, step)
+        owner, place = place, _get(place, step)
     value = value() if is_thunk else value
     if isinstance(place, np.ndarray) and (in_region() or isinstance(value, Tensor)):
         op = op.removeprefix("i")  # a slice of an array would be changed here and now
-    new = getattr(operator, op)(place, value)
-    shared = _is_shared(sys.getrefcount(root), root)
-    return _store(root, steps, new, shared)
+        if place.ndim and not isinstance(owner, np.ndarray):  # a new object takes its place
+            del place  # so that other names can be counted
+            shared = is_entry_shared(owner, steps[-1])
+            place = _get(owner, steps[-1])
+            _refuse_others(place, shared)
+    return getattr(operator, op)(place, value)
+
+
+def _in_cell(around: Callable[[], Any], steps: tuple[Step, ...], value: Any) -> Any:
+    """What a variable of a function around this one holds, ready to be given a value."""
+    is_array, (kind, key) = isinstance(around(), np.ndarray), steps[0]
+    (cell,) = around.__closure__ or ()
+    traced = holds_tensor(key) or holds_tensor(value)
+    if is_array and kind == "[" and len(steps) == 1 and traced and not in_region():
+        return tensor_in_cell(cell)
+    return cell.cell_contents
 
 
 def in_place(op: str, x: Any, value: Any) -> Any:
@@ -121,12 +162,16 @@ def traced_key() -> TracedValueError:
 
 def _promoted(a: np.ndarray[Any, Any], aliased: bool) -> Tensor:
     """A Tensor with the values of an array, to take the array's place."""
+    _refuse_others(a, aliased)
+    return wrap(a.copy(), None)
+
+
+def _refuse_others(a: np.ndarray[Any, Any], aliased: bool) -> None:
     if aliased or _has_shared_base(a):
         raise InPlaceError(
             "a traced value is written into a NumPy array that has other names too, or is a slice of "
             "another; they would not see the write. Make it a tensor where it is created: y = bs.tensor(y)"
         )
-    return wrap(a.copy(), None)
 
 
 def own_entries(container: Any) -> None:
@@ -156,7 +201,7 @@ def _has_shared_base(a: np.ndarray[Any, Any]) -> bool:
     return a.base is not None and sys.getrefcount(a.base) > _REFERENCES_OF_BASE
 
 
-def tensor_in_cell(cell: CellType, name: str) -> Tensor:
+def tensor_in_cell(cell: CellType) -> Tensor:
     """The array in a variable, as a Tensor that takes its place."""
     aliased = _references(cell) > REFERENCES_IN_CELL
     cell.cell_contents = tensor = _promoted(cell.cell_contents, aliased)

@@ -238,3 +238,25 @@ def power_iter(v, M):
         v = w / nrm
         lam = nrm
     return lam
+
+
+def shrinking(x, n):
+    if x < 0.01 or n > 12:
+        return x
+    return 0.5 * shrinking(x * 0.8, n + 1) + 0.1 * x * shrinking(x * 0.5, n + 5)
+
+
+@case(0.9)
+def tree_of_calls(x):
+    return shrinking(x, 0)
+
+
+def halving(x, n):
+    if x < 0.01:
+        return x
+    return 0.5 * halving(x * 0.8, n + 1) + 0.1 * x * halving(x * 0.5, n + 5)
+
+
+@case(0.9)
+def tree_of_unknown_depth(x):
+    return halving(x, 0)

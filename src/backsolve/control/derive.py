@@ -12,7 +12,7 @@ from ..regions import Branches, Callee, Empty, Extends, Layout
 from .boxes import boxed, derive_box, derive_unbox, unboxed
 from .derive_loop import chosen, derive_loop, pick
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
-from .packing import packed, unpacked
+from .packing import FEW, can_share, packed, unpacked
 from .reach import reach, reach_region
 
 Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]], tuple[Any, ...]]]
@@ -210,8 +210,13 @@ def _two_passes(
         slots = _slots([kept.stored])
         flags = chosen(joint.received, varying)
         extends = Extends(callee, tuple(range(n)), tuple(range(m)))
-        ahead = packed(kept.first(slots, slots.places[0]), m)
-        back = unpacked(kept.second(slots, slots.places[0], flags, flags), n, len(slots.types))
+        ahead = kept.first(slots, slots.places[0])
+        back = kept.second(slots, slots.places[0], flags, flags)
+        if sum(not can_share(t) for t in slots.types) > FEW:
+            layout = Layout()
+            ahead, back = boxed(ahead, m, layout), unboxed(back, n, layout)
+        else:
+            ahead, back = packed(ahead, m), unpacked(back, n, len(slots.types))
         kinds = [type_of(a) for a in ahead.outputs[m:]]
         first = Callee(f"{callee.name}+", [*callee.types, *kinds], ahead, extends=extends)
         types = [strong(v.type) for v in pick(program.inputs, flags)]

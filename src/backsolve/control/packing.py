@@ -13,11 +13,16 @@ from ..primitive import P
 FEW = 3  # values that are handed over one by one
 
 
+def can_share(t: Type) -> bool:
+    """Stacks and boxes are not of one length; an entry of an array is no Python number."""
+    return not (t.is_stack or t.weak)
+
+
 def _groups(variables: Sequence[Var]) -> list[list[Var]]:
-    """Those that share an array; stacks, and what is alone in its dtype, stay as they are."""
+    """Those that share an array; what cannot, and what is alone in its dtype, stays as it is."""
     found: dict[object, list[Var]] = {}
     for v in variables:
-        found.setdefault(v if v.type.is_stack else v.dtype, []).append(v)
+        found.setdefault(v.dtype if can_share(v.type) else v, []).append(v)
     return [
         g if len(g) > FEW else [v] for g in found.values() for v in (g[:1] if len(g) > FEW else g)
     ]

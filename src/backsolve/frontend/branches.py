@@ -204,13 +204,15 @@ def _logical(a: Any, b: Callable[[], Any], pure: bool, is_and: bool) -> Any:
         return choose(test, b, lambda: a) if is_and else choose(test, lambda: a, b)
     if pure:
         right = b()
+        if isinstance(right, bool | np.bool_):  # known: it decides, or the other one does
+            return a if bool(right) is is_and else bool(right)
         if _is_bool(right):
             return np.logical_and(a, right) if is_and else np.logical_or(a, right)
     return choose(test, b, lambda: False) if is_and else choose(test, lambda: True, b)
 
 
 def _is_bool(x: Any) -> bool:
-    return isinstance(x, bool | np.bool_) or (hasattr(x, "dtype") and x.dtype == np.bool_)
+    return hasattr(x, "dtype") and x.dtype == np.bool_
 
 
 def negated(x: Any) -> Any:

@@ -12,12 +12,15 @@ from ....ir import Equation, Program, Var, type_of
 from ....regions import Branches, Callee, Loop
 from .inside import in_memory
 
+# Callees that were asked about on the way; of those under way nothing is known yet.
+Asked = dict[Callee, dict[int, int]]
 UPDATES = ("scatter_set", "slice_update")
 PARTS = ("scatter_add", "unslice")
 
 
-def heirs(programs: Any, asked: tuple[Callee, ...] = ()) -> dict[int, int]:
+def heirs(programs: Any, asked: Asked | None = None) -> dict[int, int]:
     """Output -> input, as any of the programs of the same types has it; each input once."""
+    asked = {} if asked is None else asked
     found: dict[int, int] = {}
     for program in programs:
         for k, i in _heirs(program, asked).items():
@@ -27,11 +30,13 @@ def heirs(programs: Any, asked: tuple[Callee, ...] = ()) -> dict[int, int]:
     return found
 
 
-def _heirs(program: Program, asked: tuple[Callee, ...]) -> dict[int, int]:
+def _heirs(program: Program, asked: Asked) -> dict[int, int]:
     makers = {v: e for e in program.equations for v in e.outputs}
     inputs = {v: i for i, v in enumerate(program.inputs)}
     found: dict[int, int] = {}
     for k, a in enumerate(program.outputs):
+        if not type_of(a).shape or type_of(a).is_stack:
+            continue
         while type(a) is Var and a not in inputs:
             a = _ancestor(makers[a], a, makers, asked) if a in makers else None
         if type(a) is Var and a.shape and not a.type.is_stack:
@@ -39,7 +44,7 @@ def _heirs(program: Program, asked: tuple[Callee, ...]) -> dict[int, int]:
     return found
 
 
-def _ancestor(e: Equation, a: Var, makers: dict[Var, Equation], asked: tuple[Callee, ...]) -> Any:
+def _ancestor(e: Equation, a: Var, makers: dict[Var, Equation], asked: Asked) -> Any:
     """What `a` was before this equation wrote into it, or None."""
     region, name = e.params.get("region"), e.primitive.name
     k = e.outputs.index(a)
@@ -63,8 +68,12 @@ def _is_part(a: Any, makers: dict[Var, Equation]) -> bool:
     return type(a) is Var and a in makers and makers[a].primitive.name in PARTS
 
 
-def pairs_of(callee: Callee, asked: tuple[Callee, ...] = ()) -> dict[int, int]:
+def pairs_of(callee: Callee, asked: Asked | None = None) -> dict[int, int]:
     """The outputs of a callee that replace inputs. A call inside of itself tells nothing."""
-    if callee in asked or callee.program is None:
+    asked = {} if asked is None else asked
+    if callee.program is None:
         return {}
-    return heirs([callee.program], (*asked, callee))
+    if callee not in asked:
+        asked[callee] = {}
+        asked[callee] = heirs([callee.program], asked)
+    return asked[callee]

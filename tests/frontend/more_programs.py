@@ -260,3 +260,17 @@ def halving(x, n):
 @case(0.9)
 def tree_of_unknown_depth(x):
     return halving(x, 0)
+
+
+@case(rng.normal(size=8))
+def filtered(x):
+    positive = sum(v * v for v in x if v > 0 if v < 2)
+    largest = max(abs(v) for v in x)
+    if any(v > 0.5 for v in x if v < 1) and all(v < 3 for v in x if v > 0):
+        return positive + largest
+    return positive
+
+
+@case(rng.normal(size=40))
+def filtered_many(x):
+    return sum([np.exp(v) for v in x if v < 0.3]) * sum(1 for v in x if v > 0)

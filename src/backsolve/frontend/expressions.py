@@ -15,6 +15,7 @@ that cannot fail.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,9 @@ def pure(node: ast.expr) -> bool:
 def _is_fixed(node: ast.expr) -> bool:
     """Whether a key is the same each time: numbers and names of dict entries."""
     return all(not isinstance(n, ast.Name | ast.Call) for n in ast.walk(node))
+
+
+Comprehension = ast.ListComp | ast.GeneratorExp
 
 
 def _is_simple(node: ast.ListComp | ast.GeneratorExp) -> bool:
@@ -163,6 +167,8 @@ class Expressions(ast.NodeTransformer):
             node.args = [own, first]
             return node
         inner = node.args[0] if node.args else None
+        if len(node.args) == 1 and not node.keywords and isinstance(inner, Comprehension):
+            self._without_filter(callee, inner)
         if isinstance(inner, ast.ListComp | ast.GeneratorExp) and _is_simple(inner):
             return self._of_many(node, inner)
         plain = self.is_plain(callee)
@@ -174,6 +180,31 @@ class Expressions(ast.NodeTransformer):
         elif not plain:
             node.func = self._call("call", node.func, at=callee)
         return node
+
+    def _is_builtin(self, node: ast.expr, name: str) -> bool:
+        value = getattr(getattr(self.is_plain, "__self__", None), "value", None)
+        return value is not None and value(node) is getattr(builtins, name)
+
+    def _without_filter(self, callee: ast.expr, inner: Comprehension) -> None:
+        """sum(e for x in xs if c) as sum(e if c else 0 for x in xs), and so any and all."""
+        (first, *more) = inner.generators
+        if more or not first.ifs or binds(inner):
+            return
+        tests = first.ifs
+        test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
+        new: ast.expr
+        if self._is_builtin(callee, "sum"):
+            new = ast.IfExp(test, inner.elt, ast.Constant(0))
+        elif self._is_builtin(callee, "any"):
+            new = ast.BoolOp(ast.And(), [test, inner.elt])
+        elif self._is_builtin(callee, "all"):
+            new = ast.BoolOp(ast.Or(), [ast.UnaryOp(ast.Not(), test), inner.elt])
+        else:
+            return
+        inner.elt, first.ifs = ast.copy_location(new, inner.elt), []
+        for node in ast.walk(new):
+            if not hasattr(node, "lineno") and isinstance(node, ast.expr):
+                ast.copy_location(node, inner.elt)
 
     def iterated(self, node: ast.expr) -> ast.expr:
         """What a loop runs over: range, zip, enumerate and reversed of arrays stay indexable."""
@@ -193,8 +224,7 @@ class Expressions(ast.NodeTransformer):
     def _of_many(self, node: ast.Call, inner: ast.ListComp | ast.GeneratorExp) -> ast.expr:
         """f([e for t in xs]): a loop that makes an array, rather than a list of so many entries."""
         is_list = isinstance(inner, ast.ListComp)
-        sums = isinstance(node.func, ast.Name) and node.func.id == "sum" and not node.keywords
-        if sums and len(node.args) <= 2 and self.is_plain(node.func) is False:
+        if self._is_builtin(node.func, "sum") and not node.keywords and len(node.args) <= 2:
             rest = [self.visit(a) for a in node.args[1:]]
             return self._call("total", *self._apart(inner), *rest, at=node)
         function = self.visit(node.func)

@@ -195,3 +195,49 @@ def test_writes_that_others_would_not_see_are_refused(f):
 def test_compiled_writes_outside_of_the_function_are_refused(f):
     with pytest.raises(errors.InPlaceError, match="other names"):
         bs.jit(f)(X)
+
+
+def test_copies_of_slices():
+    def f(x):
+        y, z = x[:2].copy(), np.array(x[::-1])
+        y[0] += x[2]
+        z[:] *= x
+        return np.sum(y) + np.sum(z)
+
+    np.testing.assert_allclose(bs.grad(f)(X), [1 + 2 * X[2], 1 + 2 * X[1], 1 + 2 * X[0]])
+
+
+def table(x):
+    y = np.zeros((2, 3))
+    y[1] = x
+    return y
+
+
+def updates_rows_of_a_loop(x):
+    y = table(x)
+    for row in y:
+        row += x
+    return np.sum(y)
+
+
+def updates_rows_with_names(x):
+    y = table(x)
+    first, _ = y
+    first += x
+    return np.sum(y)
+
+
+def writes_into_the_real_part(x):
+    y = table(x)
+    z = np.real(y)
+    z[0] = x
+    return np.sum(y)
+
+
+@pytest.mark.parametrize(
+    "f", [updates_rows_of_a_loop, updates_rows_with_names, writes_into_the_real_part]
+)
+def test_views_that_are_written_into_spoil_the_array(f):
+    for g in (bs.grad(f), bs.jit(f)):
+        with pytest.raises(errors.InPlaceError, match=r"shares memory|slice of a tensor"):
+            g(X)

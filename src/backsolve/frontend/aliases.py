@@ -112,6 +112,7 @@ def viewing(f: Callable[..., Any]) -> Callable[..., Any]:
 VIEWS: tuple[Any, ...] = (np.reshape, np.ravel, np.transpose, np.squeeze, np.swapaxes, np.moveaxis)
 VIEWS += (np.expand_dims, np.broadcast_to, np.flip, np.fliplr, np.flipud, np.diagonal, np.split)
 VIEWS += (np.array_split, np.hsplit, np.vsplit, np.atleast_1d, np.atleast_2d, np.rot90, np.rollaxis)
+VIEWS += (np.atleast_3d, np.real, np.imag)
 METHODS = frozenset({"reshape", "ravel", "transpose", "squeeze", "swapaxes", "diagonal", "view"})
 ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
 METHODS |= {"astype", *ATTRIBUTES}

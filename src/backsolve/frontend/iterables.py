@@ -73,6 +73,11 @@ class Rows(Indexable):
         return seen((wrapped(self.array) if is_traced(k) else self.array)[k], self.array)
 
 
+def unpacked(x: Any) -> Any:
+    """What is taken apart into several variables: the rows of a tensor are seen as such."""
+    return list(Rows(x)) if isinstance(x, Tensor) and x.ndim > 1 else x
+
+
 def wrapped(a: Any) -> Any:
     """An array that can be read at a traced index."""
     if isinstance(a, Tensor):

@@ -110,7 +110,8 @@ def for_(
         if found is not None and is_traced(found.length):
             refuse_try(in_try, "`for`")
         met, _nest.rounds = _nest.rounds, 0
-        _run(iter(sequence), body, flags, sequence, (state, held, scratch, in_try))
+        rows = found if isinstance(sequence, Tensor) and found is not None else sequence
+        _run(iter(rows), body, flags, sequence, (state, held, scratch, in_try))
         known = 1 if found is None or is_traced(found.length) else found.length
         _nest.rounds = met + max(_nest.rounds, known)
         return

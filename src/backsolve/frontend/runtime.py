@@ -19,6 +19,7 @@ from .comprehensions import rows as rows
 from .comprehensions import total as total
 from .iterables import indexable as indexable
 from .iterables import item as item
+from .iterables import unpacked as unpacked
 from .loops import for_ as for_
 from .loops import while_ as while_
 from .scope import made as made

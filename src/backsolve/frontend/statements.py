@@ -266,6 +266,9 @@ class Statements:
         if len(s.targets) == 1 and isinstance(s.targets[0], ast.Subscript | ast.Attribute):
             return [self.store(s.targets[0], value, s)]
         targets = [self.without_places(t, stores, s) for t in s.targets]
+        takes_apart = [isinstance(t, ast.Tuple | ast.List) for t in targets]
+        if all(takes_apart) and not isinstance(s.value, ast.Tuple | ast.List | ast.Constant):
+            value = runtime("unpacked", value, at=s.value)
         return [ast.copy_location(ast.Assign(targets, value), s), *stores]
 
     def without_places(self, target: Any, stores: list[ast.stmt], s: ast.stmt) -> ast.expr:

@@ -11,7 +11,7 @@ from ..primitive import FUNCTIONS, P
 from ..tensor import Tensor
 from ._register import array as as_array
 from ._register import dtype_of, function, ndim_of, one_axis, shape_of
-from .elementwise import astype
+from .elementwise import astype, copy
 
 OWN: dict[str, Callable[..., Any]] = {}  # replace NumPy's in this namespace
 
@@ -38,7 +38,7 @@ def array(object: Any, dtype: Any = None, **options: Any) -> Any:
     if not _has_tensor(object):
         return np.array(object, dtype, **options)
     joined = _joined(object)
-    return P.alias(joined) if dtype is None else astype(joined, dtype)
+    return copy(joined) if dtype is None else astype(joined, dtype)
 
 
 @_own

@@ -81,7 +81,14 @@ UFUNCS[np.positive] = positive
 
 @function
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return P.alias(a) if isinstance(a, Tensor) else np.array(a)
+    if not isinstance(a, Tensor):
+        return np.array(a)
+    y = P.alias(a)
+    if (
+        type(y._v) is np.ndarray and y._v.base is not None
+    ):  # the numbers of a slice, apart from the whole
+        y._v = y._v.copy()
+    return y
 
 
 @function

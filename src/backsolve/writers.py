@@ -18,8 +18,9 @@ LIBRARIES = frozenset({"backsolve", "numpy", "scipy", *sys.stdlib_module_names})
 _JOINS = frozenset({"array", "asarray"})  # np.array([t, u])
 _MAKES = frozenset({"zeros", "ones", "empty", "full", "eye", "identity", "arange", "copy"})
 
-# By the ids of a function's code and of that of the functions in its variables from outside; kept alive here.
-_known: dict[tuple[int, ...], tuple[list[CodeType], bool]] = {}
+# By the id of a function's code, which is kept alive: whether it writes itself, and the names in it (None:
+# it is a library's). What they stand for is looked up each time: in a notebook functions are written anew.
+_known: dict[int, tuple[CodeType, bool, frozenset[str] | None]] = {}
 
 
 def is_users(f: FunctionType) -> bool:
@@ -36,31 +37,28 @@ def writes_arrays(f: Callable[..., Any]) -> bool:
         f = type(f).__call__
     if not isinstance(f, FunctionType):
         return False
-    codes = [f.__code__]
-    for cell in f.__closure__ or ():
-        inner = _content(cell)
-        if type(inner) is FunctionType:
-            codes.append(inner.__code__)
-    key = tuple([id(code) for code in codes])
-    found = _known.get(key)
-    if found is None:
-        found = _known[key] = codes, _search(f)
-    return found[1]
-
-
-def _search(f: FunctionType) -> bool:
-    seen: set[int] = set()
+    seen = {id(f.__code__)}
     waiting = [f]
-    while waiting:
-        g = waiting.pop()
-        if id(g.__code__) in seen or not is_users(g):
-            continue
-        seen.add(id(g.__code__))
-        codes = list(_codes(g.__code__))
-        if any(_writes(code) for code in codes):
+    for g in waiting:
+        found = _known.get(id(g.__code__))
+        if found is None:
+            found = _known[id(g.__code__)] = _look(g)
+        _, writes, names = found
+        if writes:
             return True
-        waiting.extend(_named(g, codes))
+        for reached in _named(g, names) if names is not None else ():
+            if id(reached.__code__) not in seen:
+                seen.add(id(reached.__code__))
+                waiting.append(reached)
     return False
+
+
+def _look(f: FunctionType) -> tuple[CodeType, bool, frozenset[str] | None]:
+    if not is_users(f):
+        return f.__code__, False, None
+    codes = list(_codes(f.__code__))
+    names = frozenset([name for code in codes for name in code.co_names])
+    return f.__code__, any(_writes(code) for code in codes), names
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -80,20 +78,20 @@ def _writes(code: CodeType) -> bool:
     )
 
 
-def _named(f: FunctionType, codes: list[CodeType]) -> Iterator[FunctionType]:
+def _named(f: FunctionType, names: frozenset[str]) -> list[FunctionType]:
     """The functions that a function reaches by a name, an attribute of a module or a variable from outside."""
-    names = {name for code in codes for name in code.co_names}
-    owners: list[Any] = [f.__globals__.get(name) for name in names]
-    for cell in f.__closure__ or ():
-        owners.append(_content(cell))
+    found = []
+    owners = [*map(f.__globals__.get, names), *map(_content, f.__closure__ or ())]
     for x in owners:
-        if isinstance(x, MethodType):
-            x = x.__func__
-        if isinstance(x, FunctionType):
-            yield x
+        kind = type(x)
+        if kind is FunctionType:
+            found.append(x)
+        elif kind is MethodType and isinstance(x.__func__, FunctionType):
+            found.append(x.__func__)
         elif isinstance(x, ModuleType) and x.__name__.partition(".")[0] not in LIBRARIES:
             inside = [vars(x).get(name) for name in names]
-            yield from [y for y in inside if isinstance(y, FunctionType)]
+            found += [y for y in inside if isinstance(y, FunctionType)]
+    return found
 
 
 def _content(cell: CellType) -> Any:

@@ -56,6 +56,17 @@ def test_found_through_a_variable_from_outside():
     assert writes_arrays(outer(calls_it))
 
 
+def test_functions_that_are_written_anew(monkeypatch):
+    def inner(x):
+        return x * 2
+
+    monkeypatch.setitem(globals(), "redefined", inner)
+    f = lambda x: np.sum(redefined(x))  # noqa: F821
+    np.testing.assert_array_equal(bs.grad(f)(X), [2.0, 2.0, 2.0])
+    monkeypatch.setitem(globals(), "redefined", squares)
+    np.testing.assert_array_equal(bs.grad(f)(X), 2 * X)
+
+
 def test_values_that_do_not_vary_stay_arrays():
     seen = []
 

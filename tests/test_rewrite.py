@@ -486,3 +486,8 @@ def test_masks_that_keep_infinite_derivatives_out_stay():
 
     x = np.array([1.0, 0.0, -1.0, 4.0])
     np.testing.assert_array_equal(bs.jit(bs.grad(f))(x), [0.0, 0.0, 0.0, 0.25])
+
+
+def test_nothing_fails_where_nothing_is_computed():
+    f = bs.jit(lambda x: np.broadcast_to(x, (0, 3)) // np.broadcast_to(x, (0, 3)))
+    assert f(np.array([0, 1, 2])).shape == (0, 3)

@@ -490,3 +490,13 @@ class TestCompiled:
         )
         assert f(1.0, Settings(2)) == 2.0
         assert f(1.0, Settings(2.0)) == 2.5
+
+
+def test_the_angle_of_integers_and_booleans():
+    """Whose squares overflow, or which have no negative."""
+    for a in (np.array([100, -128, 0], np.int8), np.array([True, False, True])):
+        x = np.array([0.5, -1.0, 2.0])
+        wanted = -a.astype(float) / (a.astype(float) ** 2 + x**2)
+        np.testing.assert_allclose(bs.grad(lambda x, a=a: np.arctan2(a, x).sum())(x), wanted)
+        wanted = a.astype(float) / (a.astype(float) ** 2 + x**2)
+        np.testing.assert_allclose(bs.grad(lambda x, a=a: np.arctan2(x, a).sum())(x), wanted)

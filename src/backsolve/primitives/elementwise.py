@@ -227,10 +227,18 @@ tan = unary("tan", lambda y: Diagonal(1 + y * y))
 arcsin = unary("arcsin", lambda a: Diagonal(1 / np.sqrt(1 - a * a)))
 arccos = unary("arccos", lambda a: Diagonal(-1 / np.sqrt(1 - a * a)))
 arctan = unary("arctan", lambda a: Diagonal(np.divide(1, 1 + a * a)))
+
+
+def _radius_squared(a: Any, b: Any) -> Any:
+    """a² + b², where small integers might overflow as real numbers."""
+    a, b = (x * 1.0 if getattr(x, "dtype", np.dtype(float)).kind in "biu" else x for x in (a, b))
+    return a * a + b * b
+
+
 arctan2 = binary(
     "arctan2",
-    lambda a, b: Diagonal(np.divide(b, a * a + b * b)),
-    lambda a, b: Diagonal(np.divide(-a, a * a + b * b)),
+    lambda a, b: Diagonal(np.divide(b, _radius_squared(a, b))),
+    lambda a, b: Diagonal(-np.divide(a, _radius_squared(a, b))),
 )
 sinh = unary("sinh", lambda a: Diagonal(cosh_(a)))
 cosh = unary("cosh", lambda a: Diagonal(sinh_(a)))

@@ -277,3 +277,8 @@ def test_a_piece_outlives_updates_of_what_it_is_made_of():
 def test_a_repeated_entry_is_a_broadcast():
     program = for_machines(lambda a: np.repeat(a[:, None], 5, axis=1) * 2.0, A)
     assert "gather" not in [e.primitive.name for e in program.equations]
+
+
+def test_sums_over_nothing():
+    f = bs.jit(lambda x, y: (np.einsum("i,mn->i", y, x) * 0.25)[:, None, None] + x)
+    assert f(np.zeros((1, 0)), np.ones(2000)).shape == (2000, 1, 0)

@@ -354,3 +354,27 @@ def test_a_round_gives_back_what_it_stores(f):
     finally:
         tracemalloc.stop()
     assert 1e4 < peak < 3e6
+
+
+def test_known_numpy_numbers_that_differ_at_each_level():
+    def f(u, x, depth):
+        if depth <= 0:
+            return x
+        return 0.5 * np.tanh(f(np.sin(u), x, depth - 1)) + u
+
+    compiled = bs.jit(lambda x, depth: f(1.2, x, depth))
+    for depth in (0, 3, 30):
+        assert compiled(0.4, depth) == pytest.approx(f(1.2, 0.4, depth), rel=1e-12)
+
+
+def test_recursion_in_a_comprehension_to_second_order():
+    def scaled(x, depth):
+        return x if depth <= 0 else scaled(x * 0.5, depth - 1)
+
+    def f(x, k):
+        y = np.array([scaled(x[1:], k % 4) + x[0] for _ in range(20)])
+        return np.sum(y**3)
+
+    x, v = np.array([0.3, 0.5, -0.2]), np.ones(3)
+    got = bs.jit(lambda x, k: bs.grad(lambda z: bs.grad(f)(z, k) @ v)(x))(x, 6)
+    np.testing.assert_allclose(got, bs.hvp(lambda z: f(z, 6))(x, v), rtol=1e-10)

@@ -121,8 +121,12 @@ def _changing(f: Any, key: Any, form: Form, staged: list[int]) -> list[int]:
     if any(len(leaves) != len(form.leaves) for leaves in recent):
         return []
     columns = [[leaves[k] for leaves in recent] for k in range(len(form.leaves))]
-    plain = [k for k, c in enumerate(columns) if all(type(x) in (int, float) for x in c)]
+    plain = [k for k, c in enumerate(columns) if all(_is_known_number(x) for x in c)]
     return [k for k in plain if len(set(columns[k])) == DEEP]
+
+
+def _is_known_number(x: Any) -> bool:
+    return type(x) in (int, float) or isinstance(x, np.floating | np.integer)
 
 
 def _closes_over_staged(f: Any) -> bool:

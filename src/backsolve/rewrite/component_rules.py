@@ -336,7 +336,7 @@ def _contract_fits(e: Equation, lead: Shape, most: int) -> bool:
             return False
     plain = len(set(output)) == len(output) and set(output) <= set("".join(labels))
     work = prod(_lengths(labels, e).values()) // max(prod(lead), 1)
-    return plain and work <= MOST_PRODUCTS
+    return plain and 0 < work <= MOST_PRODUCTS
 
 
 def _lengths(labels: list[str], e: Equation) -> dict[str, int]:

@@ -94,6 +94,8 @@ def _apart(loop: Loop, is_derived: bool) -> Program | None:
     plain = without_branches(loop) if is_derived else None
     for form in (loop,) if plain is None else (plain, loop):
         work = _Work(form, is_derived)
+        if work.repeats_a_stack():
+            return None
         work.find_reads()
         work.find_writes()
         work.find_products()

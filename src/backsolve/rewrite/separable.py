@@ -79,6 +79,11 @@ class Separable:
                 found.update(e.outputs)
         return found
 
+    def repeats_a_stack(self) -> bool:
+        """Whether each round makes the same stack or box anew: there is no array of those."""
+        made = [a for a in self.outputs[self.loop.carried :] if type(a) is Var]
+        return any(v.type.is_stack and v not in self.moving for v in made)
+
     # ---- what can be read as a sequence
 
     def _affine(self, a: Any) -> tuple[int, int] | None:

@@ -22,6 +22,7 @@ from ..errors import (
     ControlFlowError,
     DroppedDerivativeError,
     InPlaceError,
+    RecursionDepthError,
     UndefinedNameError,
 )
 from ..primitive import hooks
@@ -34,7 +35,8 @@ EXACT, NUMERIC = (
     2e-5,
 )  # what rounding may do, and what differences do, relative to the largest number
 VARYING = (0, 1, 2)  # a, b and x; k and idx are whole numbers
-REFUSALS = (ControlFlowError, InPlaceError, UndefinedNameError)  # clear ones, if they name the line
+# Clear ones, if they name the line.
+REFUSALS = (ControlFlowError, InPlaceError, RecursionDepthError, UndefinedNameError)
 
 
 class RefusedError(Exception):

@@ -2,7 +2,7 @@
 
 A program that works on large arrays has many small steps around few long ones. How often each instruction
 runs can be told from the emitted code: loops end in a comparison with a number, or with an argument whose
-number stands in a call. Functions that hold less than a few thousandths of all that runs are left alone,
+number stands in a call. Functions that hold less than a thousandth of all that runs are left alone,
 and what many places call is not copied into them if calls do not matter.
 """
 
@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from .functions import keep_apart
 
-COLD = 5e-3  # of all instructions that run, in all functions together that are not optimised
+COLD = 1e-3  # of all instructions that run, in all functions together that are not optimised
 CALLS = 3e-2  # the same, in calls of all functions together that are not copied into their callers
 MANY = 4  # callers from which on copies take long
 CALL = 50  # instructions that a call costs

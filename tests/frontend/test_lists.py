@@ -40,3 +40,8 @@ def test_writing_is_refused():
 
     with pytest.raises(errors.TracedValueError, match=r"make it an array(.|\n)*test_lists\.py"):
         bs.jit(f)(1.0, 1)
+
+
+def test_a_dict_has_no_traced_key():
+    with pytest.raises(errors.TracedValueError, match=r"key of a dict(.|\n)*test_lists\.py"):
+        bs.jit(lambda k: {1: 2.0}[k])(1)

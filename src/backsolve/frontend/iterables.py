@@ -13,6 +13,7 @@ from ..numpy.creation import OWN
 from ..tensor import Tensor
 from .aliases import seen
 from .places import holds_traced, is_number, is_traced, shape_of
+from .writes import traced_key
 
 
 class Indexable:
@@ -93,6 +94,8 @@ def item(x: Any, key: Any) -> Any:
         return wrapped(x)[key]
     if isinstance(x, list | tuple) and is_traced(key):
         return _joined(x)[key]
+    if isinstance(x, dict) and is_traced(key):
+        raise traced_key()
     return seen(x[key], x) if isinstance(x, Tensor) and _is_basic(key) else x[key]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ControlFlowError, InPlaceError
+from ..errors import ControlFlowError, InPlaceError, location
 from ..tensor import Tensor
 from .aliases import restore, spoil
 from .containers import Container
@@ -178,7 +178,8 @@ class Opened(Region):
         return list(keys.items())
 
     def why_lost(self, key: str) -> str:
-        return f"`{key}` is assigned in only some ways through {self.what}; assign it before"
+        what = f"{self.what} ({location()})"
+        return f"`{key}` is assigned in only some ways through {what}; assign it before"
 
     def fill(self, key: str, like: Any) -> None:
         """Let a variable that has no value yet start as zeros of the type it gets."""

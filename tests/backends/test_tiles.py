@@ -217,3 +217,11 @@ def test_layers_pass_rows_on_in_slices(machine: Any) -> None:
     x, w, v = normal(1030, 40), normal(40, 64) / 6, normal(64, 36) / 8
     f = lambda x, w, v: np.tanh(np.tanh(x @ w) @ v).sum(axis=0)
     np.testing.assert_allclose(bs.jit(f)(x, w, v), f(x, w, v), rtol=1e-11, atol=1e-11)
+
+
+def test_rows_that_lie_across_lines_stay_whole() -> None:
+    """A weight gradient: its slices could not go through tiles, and BLAS would copy B for each."""
+    x, d, w = normal(64, 800), normal(64, 200), normal(800, 200)
+    f = bs.jit(lambda x, d, w: w - np.tanh(x.T @ d))
+    assert "\n" not in steps(f, x, d, w).split("product (800, 64)")[0]
+    np.testing.assert_allclose(f(x, d, w), w - np.tanh(x.T @ d), rtol=1e-12, atol=1e-12)

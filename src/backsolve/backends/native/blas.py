@@ -62,7 +62,9 @@ class Product(Step):
         if m == k:
             return []
         if min(m, n) > THIN:
-            return [(m,)] if m >= TALL and fits_panels(self.c.dtype, k, n) else []
+            # Slices of rows that lie in lines go through tiles; BLAS would copy B again for each slice.
+            in_tiles = self.a.strides[-1] == 1 and fits_panels(self.c.dtype, k, n)
+            return [(m,)] if m >= TALL and in_tiles else []
         thin: list[Shape] = [(m,)] if n <= THIN else []
         return [*thin, (k,)] if m * n <= SUMMED else thin
 

@@ -54,3 +54,23 @@ def test_products_need_only_the_part_of_scipy_that_exports_them() -> None:
         "print(np.allclose(y, scipy.linalg.solve(a @ a + np.eye(40), a)))",
     ]
     assert run("\n".join(lines)).split() == ["False", "True", "True"]
+
+
+def test_threads_that_load_the_part_of_scipy_at_once() -> None:
+    lines = [
+        "import threading, time",
+        "from backsolve.backends.native import blas",
+        "make = blas.module_from_spec",
+        "def slowly(spec):",
+        "    module = make(spec)",
+        "    time.sleep(0.2)",
+        "    return module",
+        "blas.module_from_spec = slowly",
+        "found = []",
+        "look = lambda: found.append(blas.pointer('dgemm'))",
+        "threads = [threading.Thread(target=look) for _ in range(4)]",
+        "[t.start() for t in threads]",
+        "[t.join() for t in threads]",
+        "print(len(found), len(set(found)))",
+    ]
+    assert run("\n".join(lines)) == "4 1\n"

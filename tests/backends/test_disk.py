@@ -109,6 +109,14 @@ def test_a_file_under_another_name_or_secret_is_not_loaded(folder):
     assert compile_once(2.0) == "built"
 
 
+@pytest.mark.parametrize("left", [b"", b"x" * 16])
+def test_a_damaged_secret_is_replaced(folder, left):
+    compile_once()
+    (folder / "secret").write_bytes(left)
+    disk._open.clear()
+    assert [compile_once(), compile_once()] == ["built", "disk"]
+
+
 @posix
 def test_modes(folder):
     compile_once()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -106,12 +107,20 @@ def pointer(name: str) -> int:
     raise LookupError(f"SciPy exports no {name}")
 
 
+_loading = threading.Lock()  # an extension module that two threads begin to load fails in one of them
+
+
 @cache
 def _part_of_scipy(part: str) -> Any:
     """An extension module of scipy.linalg, which exports functions.
 
     It is loaded by itself where that works: the package around it takes ten times as long.
     """
+    with _loading:
+        return _load(part)
+
+
+def _load(part: str) -> Any:
     name = f"scipy.linalg.{part}"
     if "scipy.linalg" not in sys.modules:
         import scipy  # sets up the search for its libraries
@@ -123,7 +132,7 @@ def _part_of_scipy(part: str) -> Any:
                 spec.loader.exec_module(module)
                 if hasattr(module, "__pyx_capi__"):
                     return module
-            except ImportError:
+            except (ImportError, RuntimeError):  # the latter: somebody imports the package just now
                 pass
             finally:  # a later import of the package finds it by itself, and makes it known there
                 sys.modules.pop(name, None)

@@ -55,11 +55,10 @@ class Disk:
         path = self.path / "secret"
         if not path.exists():
             self._write(path, secrets.token_bytes(_HASH), replace=False)
-        with path.open("rb") as file:
-            _refuse_unless_ours(os.fstat(file.fileno()), 0o077, path)
-            found = file.read()
-        if len(found) != _HASH:
-            raise OSError(f"{path} is damaged")
+        found = _read_ours(path)
+        if len(found) != _HASH:  # damaged: with a new one, all files are built again
+            self._write(path, secrets.token_bytes(_HASH))
+            found = _read_ours(path)
         return found
 
     def read(self, key: str, suffix: str = CODE) -> bytes | None:
@@ -122,6 +121,12 @@ def _link(name: str, path: Path) -> None:
         return
     except OSError:  # a file system without links
         os.replace(name, path)
+
+
+def _read_ours(path: Path) -> bytes:
+    with path.open("rb") as file:
+        _refuse_unless_ours(os.fstat(file.fileno()), 0o077, path)
+        return file.read()
 
 
 def _refuse_unless_ours(status: os.stat_result, forbidden: int, path: Path) -> None:

@@ -336,9 +336,11 @@ def test_without_end(f):
     assert len(found) == 2
 
 
-@pytest.mark.parametrize("f", [chain, large_state], ids=lambda f: f.__name__)
-def test_a_round_gives_back_what_it_stores(f):
-    """A loop of gradients, each of which needs its tape for one round."""
+@pytest.mark.parametrize(
+    ("f", "many"), [(chain, 30_000), (large_state, 600)], ids=["chain", "large_state"]
+)
+def test_a_round_gives_back_what_it_stores(f, many):
+    """A loop of gradients, each of which needs its tape for one round; all of them, more than is ever kept."""
 
     def descend(x, n, rounds):
         for _ in range(rounds):
@@ -349,11 +351,11 @@ def test_a_round_gives_back_what_it_stores(f):
     assert compiled(0.7, N(3), N(2)) == pytest.approx(descend(0.7, 3, 2), rel=1e-12)
     tracemalloc.start()
     try:
-        compiled(0.7, N(300), N(100))
+        compiled(0.7, N(300), N(many))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert 1e4 < peak < 3e6
+    assert peak < 3e6
 
 
 def test_known_numpy_numbers_that_differ_at_each_level():

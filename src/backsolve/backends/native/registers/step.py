@@ -72,14 +72,15 @@ class Region(Step):
         kinds += [x.type for x in extra]
         function = ir.Function(site.module, ir.FunctionType(CODE, kinds), site.name)
         function.linkage = "internal"
+        table = function.args[len(buffers)] if uses_table else None
         for argument in function.args:
-            argument.add_attribute("noalias")
             argument.add_attribute("nonnull")
+            if not (argument is table and has_calls):  # what is called changes the table, too
+                argument.add_attribute("noalias")
         pointers = dict(zip(buffers, function.args, strict=False))
         b = builder_in(site.module, function.append_basic_block("entry"))
         entry, body = b.block, function.append_basic_block("body")
         b.position_at_end(body)
-        table = function.args[len(buffers)] if uses_table else None
         em = Emitter(b, self.fail, _Places(self, pointers, table), self.callees.planner)
         if has_calls:
             em.callees, em.context = self.callees, function.args[-1]

@@ -1,8 +1,8 @@
 """Boxes: what calls of recursive functions store, as records on a heap of one call of `run`.
 
 A box is three words, as stacks are: the address of its record, 0, and 1; an empty one has a length of 0. The
-heap is a chain of chunks, each twice as large as the one before, so that records stay where they are. A chunk
-begins with
+heap is a chain of chunks, so that records stay where they are; each is twice as large as the one before, up to
+what is kept for other calls (kept.py). A chunk begins with
 
     the address of the chunk before it
     where its free part begins
@@ -20,10 +20,12 @@ from llvmlite import ir
 
 from ...ir import Equation, Type
 from ...regions import Box, Callee
-from .stacks import HEAP, INT, POINTER, WIDTH, WORDS, foreign, once, set_word, word
+from . import kept
+from .interpreter import INT, POINTER, WORDS, is_null, once
+from .stacks import HEAP, WIDTH, set_word, word
 
 _BEFORE, _FREE, _END = range(3)
-_HEADER, LEAST, _MOST = 32, 1 << 16, 1 << 28  # bytes
+_HEADER = 32  # bytes
 _ALIGNMENT = 8
 NO_MEMORY = (MemoryError, "no memory for what a recursive function stores")
 
@@ -79,17 +81,18 @@ def _take(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
     before = b.block
     with b.if_then(is_there):
         doubled = b.shl(b.sub(word(b, chunk, _END), known), INT(1))
-        doubled = b.select(b.icmp_unsigned(">", doubled, INT(_MOST)), INT(_MOST), doubled)
+        doubled = b.select(b.icmp_unsigned(">", doubled, INT(kept.MOST)), INT(kept.MOST), doubled)
         there = b.block
     wanted = b.phi(INT)
-    wanted.add_incoming(INT(LEAST), before)
+    wanted.add_incoming(INT(kept.LEAST), before)
     wanted.add_incoming(doubled, there)
     needed = b.add(size, INT(_HEADER))
-    capacity = b.select(b.icmp_unsigned(">", needed, wanted), needed, wanted)
-    fresh = foreign(b, "PyMem_RawMalloc", POINTER, [capacity])
-    with b.if_then(b.icmp_unsigned("==", fresh, ir.Constant(POINTER, None)), likely=False):
-        b.ret(ir.Constant(POINTER, None))
+    wanted = b.select(b.icmp_unsigned(">", needed, wanted), needed, wanted)
+    fresh = kept.take(b, wanted)
+    with b.if_then(is_null(b, fresh), likely=False):
+        b.ret(fresh)
     address, words = b.ptrtoint(fresh, INT), b.bitcast(fresh, WORDS)
+    capacity = word(b, words, 0)
     place = b.add(address, INT(_HEADER))
     for k, x in ((_BEFORE, known), (_FREE, b.add(place, size)), (_END, b.add(address, capacity))):
         set_word(b, words, k, x)
@@ -129,7 +132,7 @@ def _release(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
     b.position_at_end(newer)
     words = b.inttoptr(known, WORDS)
     set_word(b, table, HEAP, word(b, words, _BEFORE))
-    foreign(b, "PyMem_RawFree", ir.VoidType(), [b.bitcast(words, POINTER)])
+    kept.give_back(b, b.bitcast(words, POINTER), b.sub(word(b, words, _END), known))
     b.branch(head)
     b.position_at_end(done)
     with b.if_then(b.icmp_unsigned("!=", chunk, INT(0))):

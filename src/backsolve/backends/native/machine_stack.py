@@ -13,7 +13,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-from .stacks import INT, POINTER, once
+from .interpreter import INT, POINTER, once
 
 _USUAL = 1 << 20  # bytes, where the system does not tell
 _RESERVE = 128 << 10  # bytes left to what recursive functions call

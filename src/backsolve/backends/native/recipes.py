@@ -21,7 +21,7 @@ from llvmlite import ir
 
 from ...ir import STACK, Program, Type, Var, without_repeats
 from ...regions import Callee, Layout
-from . import blas, build, library, machine_stack, special, stacks, threads
+from . import blas, build, interpreter, library, machine_stack, special, threads
 from .disk import disk
 from .entry import Frame
 from .failure import Failures
@@ -101,7 +101,7 @@ def _provide(symbol: str, key: str | None) -> None:
     elif symbol in machine_stack.SYMBOLS:
         machine_stack.provide()
     elif name.startswith("Py"):
-        stacks.provide(name)
+        interpreter.provide(name)
     elif name.startswith("special_"):
         special.provide(symbol)
     else:

@@ -4,7 +4,7 @@ A stack is three words: the address of a *descriptor*, a start and a length. Its
 descriptor's data, start + k entries on; an entry that is itself a stack is its three words. A descriptor is
 three words too:
 
-    data        from PyMem_RawRealloc, or null
+    data        from PyMem_RawRealloc, or null; large ones are kept for other calls (kept.py)
     capacity    in bytes
     length      in entries: where the next stack begins
 
@@ -20,14 +20,13 @@ Pointers.stacks finds it.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 
-INT, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
-WORDS = INT.as_pointer()
+from . import kept
+from .interpreter import INT, POINTER, WORDS, foreign, is_null, once
+
 DATA, CAPACITY, LENGTH, NEXT = range(4)  # words of a descriptor, and of a node
 WIDTH = 3  # words of a stack, and of a descriptor
 _FIRST, _LAST, HEAP = range(3)  # words of the table
@@ -70,13 +69,27 @@ def reserve(b: ir.IRBuilder, described: ir.Value, size: ir.Value) -> ir.Value:
         doubled = b.shl(old, INT(1))
         wanted = b.select(b.icmp_signed(">", doubled, size), doubled, size)
         wanted = b.select(b.icmp_signed(">", wanted, INT(LEAST)), wanted, INT(LEAST))
-        data = b.inttoptr(word(b, described, DATA), POINTER)
+        data, least = b.inttoptr(word(b, described, DATA), POINTER), INT(kept.LEAST)
+
+        def leave(found: ir.Value, capacity: ir.Value) -> None:
+            set_word(b, described, DATA, b.ptrtoint(found, INT))
+            set_word(b, described, CAPACITY, capacity)
+            b.ret(ir.IntType(1)(0))
+
+        becomes_large = b.and_(b.icmp_signed("<", old, least), b.icmp_signed(">=", wanted, least))
+        with b.if_then(becomes_large):
+            block = kept.take(b, wanted)
+            with b.if_then(is_null(b, block), likely=False):
+                b.ret(ir.IntType(1)(1))
+            capacity = word(b, b.bitcast(block, WORDS), 0)
+            memcpy = b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, INT])
+            b.call(memcpy, [block, data, old, ir.IntType(1)(0)])
+            foreign(b, "PyMem_RawFree", ir.VoidType(), [data])
+            leave(block, capacity)
         found = foreign(b, "PyMem_RawRealloc", POINTER, [data, wanted])
-        with b.if_then(_is_null(b, found), likely=False):
+        with b.if_then(is_null(b, found), likely=False):
             b.ret(ir.IntType(1)(1))
-        set_word(b, described, DATA, b.ptrtoint(found, INT))
-        set_word(b, described, CAPACITY, wanted)
-        b.ret(ir.IntType(1)(0))
+        leave(found, wanted)
 
     function = once(b, "stack_reserve", ir.IntType(1), [WORDS, INT], body)
     function.attributes.add("noinline")
@@ -101,7 +114,7 @@ def take_node(b: ir.IRBuilder, table: ir.Value) -> ir.Value:
             b.ret(node)
         fresh = foreign(b, "PyMem_RawMalloc", POINTER, [INT(8 * (NEXT + 1))])
         node = b.bitcast(fresh, WORDS)
-        with b.if_then(_is_null(b, fresh), likely=False):
+        with b.if_then(is_null(b, fresh), likely=False):
             b.ret(node)
         for k in (DATA, CAPACITY, LENGTH, NEXT):
             set_word(b, node, k, INT(0))
@@ -157,7 +170,7 @@ def _fill(b: ir.IRBuilder, target: ir.Value, source: ir.Value | None, words: int
 
 def _free(b: ir.IRBuilder, described: ir.Value) -> None:
     data = b.inttoptr(word(b, described, DATA), POINTER)
-    foreign(b, "PyMem_RawFree", ir.VoidType(), [data])
+    kept.give_back(b, data, word(b, described, CAPACITY))
 
 
 def _free_nodes(b: ir.IRBuilder, args: Sequence[ir.Value]) -> None:
@@ -193,34 +206,3 @@ def _count(b: ir.IRBuilder, stop: ir.Value, body: Callable[[ir.IRBuilder, ir.Val
     done = b.append_basic_block("all")
     b.cbranch(b.icmp_signed("<", following, stop), head, done)
     b.position_at_end(done)
-
-
-def _is_null(b: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
-    return b.icmp_unsigned("==", pointer, ir.Constant(pointer.type, None))
-
-
-def provide(name: str) -> str:
-    """Have code find a function of the interpreter; its symbol there."""
-    symbol = f"backsolve_{name}"
-    address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-    binding.add_symbol(symbol, address)
-    return symbol
-
-
-def foreign(b: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
-    """Call a function of the interpreter that needs no GIL."""
-    symbol = provide(name)
-    function = b.module.globals.get(symbol)
-    if function is None:
-        kind = ir.FunctionType(result, [a.type for a in args])
-        function = ir.Function(b.module, kind, symbol)
-    return b.call(function, args)
-
-
-def once(b: ir.IRBuilder, name: str, result: ir.Type, kinds: Sequence[ir.Type], body: Any) -> Any:
-    """A function of the module that is emitted when it is first called."""
-    if name not in b.module.globals:
-        function = ir.Function(b.module, ir.FunctionType(result, kinds), name)
-        function.linkage = "internal"
-        body(ir.IRBuilder(function.append_basic_block("entry")), function.args)
-    return b.module.globals[name]

@@ -19,6 +19,7 @@ from .. import boxes, stacks
 from ..emission import FUNCTION, emit_function, places
 from ..entry import ALIGNMENT
 from ..failure import call_step, fail_if
+from ..interpreter import foreign
 from ..machine_stack import here
 from ..steps import INT, POINTER, Pointers, Site, Step
 from ..views import Buffer, View
@@ -81,11 +82,11 @@ class Called:
             clean()
             b.ret(code)
             return
-        memory = stacks.foreign(b, "PyMem_RawMalloc", POINTER, [INT(size + ALIGNMENT)])
+        memory = foreign(b, "PyMem_RawMalloc", POINTER, [INT(size + ALIGNMENT)])
         none = b.icmp_unsigned("==", memory, ir.Constant(POINTER, None))
         fail_if(b, none, self.no_memory)
         code = b.call(body, [table, _aligned(b, memory)])
-        stacks.foreign(b, "PyMem_RawFree", ir.VoidType(), [memory])
+        foreign(b, "PyMem_RawFree", ir.VoidType(), [memory])
         clean()
         b.ret(code)
 

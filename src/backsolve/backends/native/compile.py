@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...ir import Program, type_of
-from . import build, recipes
+from . import build, library, recipes
 from .arena import lay_out
 from .blas import Product
 from .donation import donate
@@ -55,6 +55,7 @@ def compile_program(
     started = time.perf_counter()
     emitted = _emit_program(program, donated, fastmath, unsafe)
     schedule, frame, text = emitted.schedule, emitted.frame, str(emitted.module)
+    library.build_wanted()
     engine, origin = build.load(text)
     stats = {
         "kernels": sum(isinstance(s, Kernel) for s in flat(schedule.steps)),

@@ -36,25 +36,28 @@ class _Emitter:
             function.args
         )
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        whole, rest = b.udiv(columns, INT(self.width)), b.urem(columns, INT(self.width))
-        loop_between(b, INT(0), whole, self._panel)
-        with b.if_then(b.icmp_signed(">", rest, INT(0))):
-            start = self._place(b, whole, INT(0), INT(0))
-            zero = ir.Constant(self.real, 0.0)
-            size = b.mul(self.terms, INT(self.width))
-            loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
-            self._one_by_one(b, whole, INT(0), rest)
+        panels = b.udiv(b.add(columns, INT(self.width - 1)), INT(self.width))
+        self.columns = columns
+        loop_between(b, INT(0), panels, self._panel)
         b.ret_void()
 
     def _panel(self, b: ir.IRBuilder, j: ir.Value) -> None:
-        with b.if_else(b.icmp_signed("==", self.column_step, INT(1))) as (in_lines, otherwise):
+        left = b.sub(self.columns, b.mul(j, INT(self.width)))
+        is_full = b.icmp_signed(">=", left, INT(self.width))
+        with b.if_then(b.not_(is_full)):
+            start, zero = self._place(b, j, INT(0), INT(0)), ir.Constant(self.real, 0.0)
+            size = b.mul(self.terms, INT(self.width))
+            loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
+        steps = (self.column_step, self.term_step)
+        lines, turned = (b.and_(is_full, b.icmp_signed("==", x, INT(1))) for x in steps)
+        with b.if_else(lines) as (in_lines, otherwise):
             with in_lines:
                 loop_between(b, INT(0), self.terms, lambda b, term: self._copy_line(b, j, term))
             with otherwise:
-                in_columns = b.icmp_signed("==", self.term_step, INT(1))
-                blocks = b.select(in_columns, b.udiv(self.terms, INT(self.lanes)), INT(0))
+                blocks = b.select(turned, b.udiv(self.terms, INT(self.lanes)), INT(0))
                 loop_between(b, INT(0), blocks, lambda b, i: self._turn(b, j, i))
-                self._one_by_one(b, j, b.mul(blocks, INT(self.lanes)), INT(self.width))
+                columns = b.select(is_full, INT(self.width), left)
+                self._one_by_one(b, j, b.mul(blocks, INT(self.lanes)), columns)
 
     def _copy_line(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value) -> None:
         """A line of a panel that lies in one piece."""
@@ -64,13 +67,17 @@ class _Emitter:
     def _turn(self, b: ir.IRBuilder, j: ir.Value, block: ir.Value) -> None:
         """As many terms as a vector has entries, from columns that lie in one piece."""
         first = b.mul(block, INT(self.lanes))
-        for start in range(0, self.width, self.lanes):
-            columns = [INT(start + k) for k in range(self.lanes)]
-            vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
-            for k, line in enumerate(_turned(b, vectors)):
-                self._store(b, line, self._place(b, j, b.add(first, INT(k)), INT(start)))
 
-    def _one_by_one(self, b: ir.IRBuilder, j: ir.Value, first: ir.Value, columns: Any) -> None:
+        def square(b: ir.IRBuilder, k: ir.Value) -> None:
+            start = b.mul(k, INT(self.lanes))
+            columns = [b.add(start, INT(c)) for c in range(self.lanes)]
+            vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
+            for r, line in enumerate(_turned(b, vectors)):
+                self._store(b, line, self._place(b, j, b.add(first, INT(r)), start))
+
+        loop_between(b, INT(0), INT(self.width // self.lanes), square)
+
+    def _one_by_one(self, b: ir.IRBuilder, j: ir.Value, first: ir.Value, columns: ir.Value) -> None:
         """All terms from `first` on."""
 
         def column(b: ir.IRBuilder, c: ir.Value) -> None:

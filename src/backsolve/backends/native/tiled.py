@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,60 +38,68 @@ def product_function(module: ir.Module, dtype: np.dtype[Any], found: Registers) 
 
 
 class _Emitter:
+    """One loop over groups, panels and tiles for all of them: little code to translate at the first product."""
+
     def __init__(self, dtype: np.dtype[Any], found: Registers):
-        self.height, self.width = found.rows, found.columns(dtype)
+        self.height, self.width, self.lanes = found.rows, found.columns(dtype), found.lanes(dtype)
 
     def emit(self, function: ir.Function) -> None:
         self.a, self.b, self.c, *words = function.args
         n = len(WORDS)
         self.word = dict(zip(WORDS, words[:n], strict=True))
-        first, last, *panels = words[n : n + 4]
-        self.whole, self.narrow, self.lower, self.corner = words[n + 4 :]
+        first, last, low, high = words[n : n + 4]
+        self.tiles = words[n + 4 :]
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        loop_between(b, first, last, lambda b, g: self._group(b, g, *panels))
+        # Where columns do not fill their vectors, a tile goes here first.
+        self.room = b.alloca(self.c.type.pointee, size=self.height * self.width)
+        all_tiles = b.udiv(b.add(self.word["m"], INT(self.height - 1)), INT(self.height))
+
+        def group(b: ir.IRBuilder, g: ir.Value) -> None:
+            start = b.mul(g, self.word["group"])
+            end = _smaller(b, b.add(start, self.word["group"]), all_tiles)
+            loop_between(b, low, high, lambda b, j: self._panel(b, j, start, end))
+
+        loop_between(b, first, last, group)
         b.ret_void()
 
-    def _group(self, b: ir.IRBuilder, g: ir.Value, low: ir.Value, high: ir.Value) -> None:
-        first = b.mul(g, self.word["group"])
-        last = b.add(first, self.word["group"])
+    def _panel(self, b: ir.IRBuilder, j: ir.Value, start: ir.Value, end: ir.Value) -> None:
+        """Tiles `start` to `end` of rows meet panel j."""
+        column = b.mul(j, INT(self.width))
+        columns = _smaller(b, b.sub(self.word["n"], column), INT(self.width))
+        is_narrow = b.icmp_signed("<", columns, INT(self.width))
+        whole, narrow, lower, corner = self.tiles
+        high_tile = b.select(is_narrow, narrow, whole)
+        low_tile = b.select(is_narrow, corner, lower)
+        panel = b.gep(self.b, [b.mul(j, self.word["panel_step"])])
+        target = b.gep(self.c, [column])
+        is_partial = b.icmp_signed("!=", b.urem(columns, INT(self.lanes)), INT(0))
+        step = b.select(is_partial, INT(self.width), self.word["n"])
 
-        def panel(tile: Any, lower: Any) -> Callable[[ir.IRBuilder, ir.Value, ir.Value], None]:
-            def rows(b: ir.IRBuilder, j: ir.Value, columns: ir.Value) -> None:
-                def single(function: Any) -> Callable[[ir.IRBuilder, ir.Value, ir.Value], None]:
-                    return lambda b, i, _: self._tile(b, function, i, j, columns)
+        def tile(b: ir.IRBuilder, i: ir.Value) -> None:
+            row = b.mul(i, INT(self.height))
+            rows = b.sub(self.word["m"], row)
+            is_low = b.icmp_signed("<", rows, INT(self.height))
+            function = b.select(is_low, low_tile, high_tile)
+            a = b.gep(self.a, [b.mul(row, self.word["row_step"])])
+            c = b.gep(target, [b.mul(row, self.word["n"])])
+            place = b.select(is_partial, self.room, c)
+            steps = self.word["row_step"], self.word["term_step"]
+            words = [panel, self.word["b_step"], place, step, self.word["terms"]]
+            b.call(function, [a, *steps, *words])
+            with b.if_then(is_partial):
+                self._copy(b, c, _smaller(b, rows, INT(self.height)), columns)
 
-                _up_to(b, first, last, self.word["m"], self.height, single(tile), single(lower))
+        loop_between(b, start, end, tile)
 
-            return rows
+    def _copy(self, b: ir.IRBuilder, c: ir.Value, rows: ir.Value, columns: ir.Value) -> None:
+        def line(b: ir.IRBuilder, r: ir.Value) -> None:
+            source = b.gep(self.room, [b.mul(r, INT(self.width))])
+            target = b.gep(c, [b.mul(r, self.word["n"])])
+            copy = lambda b, k: b.store(b.load(b.gep(source, [k])), b.gep(target, [k]))
+            loop_between(b, INT(0), columns, copy)
 
-        whole, narrow = panel(self.whole, self.lower), panel(self.narrow, self.corner)
-        _up_to(b, low, high, self.word["n"], self.width, whole, narrow)
-
-    def _tile(
-        self, b: ir.IRBuilder, tile: Any, i: ir.Value, j: ir.Value, columns: ir.Value
-    ) -> None:
-        word = self.word
-        row = b.mul(i, INT(self.height))
-        a = b.gep(self.a, [b.mul(row, word["row_step"])])
-        x = b.gep(self.b, [b.mul(j, word["panel_step"])])
-        c = b.gep(self.c, [b.add(b.mul(row, word["n"]), b.mul(j, INT(self.width)))])
-        steps = word["row_step"], word["term_step"]
-        b.call(tile, [a, *steps, x, word["b_step"], c, word["n"], word["terms"], columns])
+        loop_between(b, INT(0), rows, line)
 
 
-def _up_to(
-    b: ir.IRBuilder,
-    low: ir.Value,
-    high: ir.Value,
-    size: ir.Value,
-    step: int,
-    body: Callable[[ir.IRBuilder, ir.Value, ir.Value], None],
-    shorter: Callable[[ir.IRBuilder, ir.Value, ir.Value], None],
-) -> None:
-    """body(i, step) for the whole steps among i = low … high − 1, shorter(i, rest) for a last one."""
-    whole, rest = b.udiv(size, INT(step)), b.urem(size, INT(step))
-    end = b.select(b.icmp_signed("<", high, whole), high, whole)
-    loop_between(b, low, end, lambda b, i: body(b, i, INT(step)))
-    is_last = b.and_(b.icmp_signed(">", high, whole), b.icmp_signed(">", rest, INT(0)))
-    with b.if_then(is_last):
-        shorter(b, whole, rest)
+def _smaller(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.select(b.icmp_signed("<", x, y), x, y)

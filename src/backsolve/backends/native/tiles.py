@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import binding, ir
 
 from .library import shared
-from .loops import loop_between, range_loop
+from .loops import range_loop
 from .numbers.registers import memory_type
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
@@ -63,9 +63,9 @@ def fits_panels(dtype: np.dtype[Any], terms: int, columns: int, most: int = PANE
 
 
 def kind_of_tile(dtype: np.dtype[Any]) -> ir.FunctionType:
-    """f(A, its steps along rows and terms, B, its step along terms, C, its step along rows, terms, columns)."""
+    """f(A, its steps along rows and terms, B, its step along terms, C, its step along rows, terms)."""
     pointer = memory_type(dtype).as_pointer()
-    steps = [pointer, INT, INT, pointer, INT, pointer, INT, INT, INT]
+    steps = [pointer, INT, INT, pointer, INT, pointer, INT, INT]
     return ir.FunctionType(ir.VoidType(), steps)
 
 
@@ -97,22 +97,16 @@ class _Emitter:
 
     def emit(self, function: ir.Function) -> None:
         self.a, self.row_step, self.term_step, self.b, self.b_step, *rest = function.args
-        c, c_step, terms, columns = rest
+        c, c_step, terms = rest
         b = ir.IRBuilder(function.append_basic_block("entry"))
         sums = [ir.Constant(self.vector, None)] * (self.rows * self.vectors)
         blocks = b.udiv(terms, INT(self.unrolled))
         sums = range_loop(b, INT(0), blocks, self._block, sums)
         done = b.mul(blocks, INT(self.unrolled))
         sums = range_loop(b, done, terms, self._single, sums)
-        lines = [sums[k : k + self.vectors] for k in range(0, len(sums), self.vectors)]
-        starts = [b.gep(c, [b.mul(c_step, INT(r))]) for r in range(self.rows)]
-        is_full = b.icmp_signed("==", columns, INT(self.vectors * self.lanes))
-        with b.if_else(is_full, likely=True) as (full, partial):
-            with full:
-                for line, start in zip(lines, starts, strict=True):
-                    self._store(b, line, start)
-            with partial:
-                self._store_part(b, lines, starts, columns)
+        for r in range(self.rows):
+            line = sums[r * self.vectors : (r + 1) * self.vectors]
+            self._store(b, line, b.gep(c, [b.mul(c_step, INT(r))]))
         b.ret_void()
 
     def _block(self, b: ir.IRBuilder, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
@@ -139,11 +133,9 @@ class _Emitter:
     def _add(
         self, b: ir.IRBuilder, factors: Sequence[ir.Value], term: ir.Value, sums: list[ir.Value]
     ) -> list[ir.Value]:
-        start = b.mul(term, self.b_step)
-        line = [
-            self._load(b, b.gep(self.b, [b.add(start, INT(j * self.lanes))]))
-            for j in range(self.vectors)
-        ]
+        start = b.gep(self.b, [b.mul(term, self.b_step)])
+        places = self._vectors(b, start)
+        line = [b.load(place, align=self.dtype.itemsize) for place in places]
         multiply_add = self._multiply_add(b.module)
         pairs = [(f, v) for f in factors for v in line]
         return [b.call(multiply_add, [v, f, s]) for (f, v), s in zip(pairs, sums, strict=True)]
@@ -167,23 +159,13 @@ class _Emitter:
         return b.load(b.bitcast(place, self.vector.as_pointer()), align=self.dtype.itemsize)
 
     def _store(self, b: ir.IRBuilder, line: Sequence[ir.Value], start: ir.Value) -> None:
-        for j, v in enumerate(line):
-            place = b.bitcast(b.gep(start, [INT(j * self.lanes)]), self.vector.as_pointer())
+        for v, place in zip(line, self._vectors(b, start), strict=True):
             b.store(v, place, align=self.dtype.itemsize)
 
-    def _store_part(
-        self, b: ir.IRBuilder, lines: Any, starts: Sequence[ir.Value], columns: ir.Value
-    ) -> None:
-        """Fewer columns than the vectors have."""
-        with b.goto_entry_block():
-            room = b.alloca(self.real, size=self.vectors * self.lanes)
-        for line, start in zip(lines, starts, strict=True):
-            self._store(b, line, room)
-
-            def copy(b: ir.IRBuilder, j: ir.Value, start: ir.Value = start) -> None:
-                b.store(b.load(b.gep(room, [j])), b.gep(start, [j]))
-
-            loop_between(b, INT(0), columns, copy)
+    def _vectors(self, b: ir.IRBuilder, start: ir.Value) -> list[ir.Value]:
+        """Where the vectors of a line lie."""
+        first = b.bitcast(start, self.vector.as_pointer())
+        return [b.gep(first, [INT(j)]) if j else first for j in range(self.vectors)]
 
     def _multiply_add(self, module: ir.Module) -> ir.Function:
         name = f"llvm.fmuladd.v{self.lanes}f{8 * self.dtype.itemsize}"

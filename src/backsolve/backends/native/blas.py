@@ -107,7 +107,9 @@ def pointer(name: str) -> int:
     raise LookupError(f"SciPy exports no {name}")
 
 
-_loading = threading.Lock()  # an extension module that two threads begin to load fails in one of them
+_loading = (
+    threading.Lock()
+)  # an extension module that two threads begin to load fails in one of them
 
 
 @cache

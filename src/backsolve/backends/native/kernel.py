@@ -13,6 +13,7 @@ from .failure import call_step
 from .indexing import Place, Write
 from .sharing import kernel_function
 from .steps import FUNCTION_FLOPS, Site, Step
+from .totals import wide_dtype
 from .views import Buffer, View
 
 if TYPE_CHECKING:
@@ -80,7 +81,10 @@ class Kernel(Step):
             self.made,
             {a: part(v, "read") for a, v in self.loads.items()},
             [(a, part(v, "write")) for a, v in self.stores],
-            [(how, a, part(v, how if summed else "write")) for how, a, v in self.reductions],
+            [
+                (how, a, part(v, _role(how, v) if summed else "write"))
+                for how, a, v in self.reductions
+            ],
             axes,
             adds=summed,
         )
@@ -97,3 +101,9 @@ class Kernel(Step):
             + "".join(f" → {w.how} at indices" for w in self.writes)
             + f"   ({len(self.loads)} loads, {len(self.stores)} stores)"
         )
+
+
+def _role(how: str, total: View) -> str:
+    """How slices are put together; a single number in double precision."""
+    is_wider = total.buffer.size == 1 and wide_dtype(how, total.dtype) != total.dtype
+    return "total" if is_wider else how

@@ -21,7 +21,7 @@ from .failure import CODE, FINE, fail_if
 from .fastmath import builder_in
 from .functions import keep_apart
 from .guard import condition_of_sums
-from .narrowing import Narrow, loop_in_blocks, narrow_dtypes
+from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
 from .numbers.integer import OUTGROWS, REFUSED, while_
 from .numbers.registers import (
     BOOL,
@@ -33,6 +33,8 @@ from .numbers.registers import (
     store,
 )
 from .repeat import loop_with
+from .totals import BLOCK as TOTAL
+from .totals import ROWS, Totals, entry_dtype, wide_dtype
 from .views import Buffer, View
 
 if TYPE_CHECKING:
@@ -100,6 +102,9 @@ class Emitter:
         self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
         self.count = count  # of the only loop, if it is not known
         self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
+        self.aside: dict[
+            int, tuple[int, ir.Value]
+        ] = {}  # by reduction: from which loop on, and where
 
     def run(self, b: ir.IRBuilder, views: Sequence[View]) -> None:
         kernel = self.kernel
@@ -118,13 +123,37 @@ class Emitter:
             for k, (_, _, v) in enumerate(kernel.reductions)
             if not domain or self.strides[id(v)][inner] == 0
         ]
+        for k in self.in_register:
+            self._keep_aside(b, domain, k)
         self._nest(b, domain, 0, [])
+
+    def _keep_aside(self, b: ir.IRBuilder, domain: Shape, k: int) -> None:
+        """A total of many rows is added up in double precision, and then to what memory holds."""
+        how, _, view = self.kernel.reductions[k]
+        strides = self.strides[id(view)]
+        first = max([axis + 1 for axis, s in enumerate(strides) if s], default=0)
+        wide = wide_dtype(how, view.dtype)
+        if wide != view.dtype and prod(domain[first:-1]) >= ROWS:
+            self.aside[k] = first, b.alloca(memory_type(wide))
 
     def _initialise(self, b: ir.IRBuilder, how: str, view: View) -> None:
         """Set the whole output of a reduction to what it starts from."""
         fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
 
     def _nest(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
+        begun = [k for k, (first, _) in self.aside.items() if first == axis]
+        for k in begun:
+            how, _, view = self.kernel.reductions[k]
+            wide = wide_dtype(how, view.dtype)
+            store(b, start_of(how, wide), self.aside[k][1], wide)
+        self._loops(b, domain, axis, index)
+        for k in begun:
+            how, _, view = self.kernel.reductions[k]
+            wide = wide_dtype(how, view.dtype)
+            last = [*index, *[INT(0)] * (len(domain) - axis)]
+            self._combine_in_memory(b, how, view, last, load(b, self.aside[k][1], wide), wide)
+
+    def _loops(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
         if axis >= len(domain) - 1:
             with self._if_anything_is_added(b, domain, index):
                 self._innermost(b, domain, [index])
@@ -183,7 +212,9 @@ class Emitter:
             for r in range(1 if domain[1:] and self._strides(k)[-2] == 0 else len(rows))
         ]
         carried = [kernel.reductions[k] for k, _ in slots]
-        starts = [start_of(how, v.dtype) for how, _, v in carried]
+        dtypes = [_dtype_of_entries(how, a, v) for how, a, v in carried]
+        hows = [how for how, _, _ in carried]
+        starts = [start_of(how, t) for how, t in zip(hows, dtypes, strict=True)]
 
         def body(
             b: ir.IRBuilder,
@@ -201,12 +232,13 @@ class Emitter:
                 for write in kernel.writes:
                     self._write(b, write, values, place)
                 for k, (how, a, view) in enumerate(kernel.reductions):
-                    v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
+                    dtype = _dtype_of_entries(how, a, view)
+                    v = convert(b, *self.value(b, a, values, dtype), dtype)
                     if k in self.in_register:
                         slot = (k, r) if (k, r) in new else (k, 0)
-                        new[slot] = combine(b, how, new[slot], v, view.dtype)
+                        new[slot] = combine(b, how, new[slot], v, dtype)
                     else:
-                        self._combine_in_memory(b, how, view, place, v)
+                        self._combine_in_memory(b, how, view, place, v, dtype)
             return list(new.values())
 
         # A transcendental function is one long chain of operations, and so is a running total: keep
@@ -218,25 +250,39 @@ class Emitter:
         if len(rows) > 1 or len(kernel.statements) > BUSY:
             side_by_side = 1
         narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []
+        in_blocks = Totals(hows, dtypes)
+        size = BLOCK if narrow else TOTAL
         if not domain:
             totals = body(b, None, starts)
         elif self.count is not None:
             totals = loop_with(b, self.count, starts, body, side_by_side)
-        elif narrow:
-            totals = loop_in_blocks(b, domain[-1], starts, body, side_by_side, narrow)
+        elif narrow or (in_blocks.are_wider and domain[-1] >= 2 * size and len(rows) == 1):
+            count, dtypes = domain[-1], in_blocks.dtypes
+            totals = loop_in_blocks(b, count, size, in_blocks, body, side_by_side, narrow)
         else:
             totals = loop_with(b, domain[-1], starts, body, side_by_side)
-        for (_, r), (how, _, view), total in zip(slots, carried, totals, strict=True):
+        for (k, r), dtype, total in zip(slots, dtypes, totals, strict=True):
+            how, _, view = kernel.reductions[k]
+            if k in self.aside:
+                address, wide = self.aside[k][1], wide_dtype(how, view.dtype)
+                v = combine(b, how, load(b, address, wide), convert(b, total, dtype, wide), wide)
+                store(b, v, address, wide)
+                continue
             last = [*rows[r], INT(0)] if domain else rows[r]
-            self._combine_in_memory(b, how, view, last, total)
+            self._combine_in_memory(b, how, view, last, total, dtype)
 
     def _strides(self, k: int) -> tuple[int, ...]:
         return self.strides[id(self.kernel.reductions[k][2])]
 
-    def _combine_in_memory(self, b: ir.IRBuilder, how: str, view: View, place: Any, v: Any) -> None:
+    def _combine_in_memory(
+        self, b: ir.IRBuilder, how: str, view: View, place: Any, v: Any, dtype: np.dtype[Any]
+    ) -> None:
+        """Of what stands there and v, in the wider of their dtypes."""
         address = self._address(b, view, place)
-        old = load(b, address, view.dtype)
-        store(b, combine(b, how, old, v, view.dtype), address, view.dtype)
+        wider = max(dtype, view.dtype, key=lambda t: t.itemsize)
+        old = convert(b, load(b, address, view.dtype), view.dtype, wider)
+        new = combine(b, how, old, convert(b, v, dtype, wider), wider)
+        store(b, convert(b, new, wider, view.dtype), address, view.dtype)
 
     def _statements(
         self, b: ir.IRBuilder, place: list[ir.Value], narrow: Narrow | None
@@ -316,6 +362,11 @@ class Emitter:
 
     def offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
         return offset(b, view.offset, self.strides[id(view)], place)
+
+
+def _dtype_of_entries(how: str, a: Any, view: View) -> np.dtype[Any]:
+    """What entries are combined in on their way to a total that stands in `view`."""
+    return entry_dtype(how, a.dtype if type(a) is Var else None, view.dtype)
 
 
 def offset(b: ir.IRBuilder, start: int, strides: Sequence[int], place: Sequence[Any]) -> ir.Value:

@@ -20,6 +20,7 @@ from .mathematics import NARROW, RANGE_LIMIT
 from .numbers.registers import convert, each, number
 from .repeat import INT, arrive, loop_with
 from .support import compute_dtype
+from .totals import Totals
 
 if TYPE_CHECKING:
     from .kernel import Kernel
@@ -73,17 +74,21 @@ def beyond_range(b: ir.IRBuilder, largest: dict[np.dtype[Any], ir.Value]) -> ir.
 def loop_in_blocks(
     b: ir.IRBuilder,
     count: int,
-    starts: list[ir.Value],
+    size: int,
+    totals: Totals,
     body: Any,
     side_by_side: int,
     dtypes: Sequence[np.dtype[Any]],
 ) -> list[ir.Value]:
-    """As loop_with, of a body that takes narrow forms: a block by these, and if need be again without."""
+    """As loop_with, in blocks of `size` entries, whose totals are put together.
+
+    A body that takes narrow forms, of `dtypes`, is done by these first, and if need be again without."""
 
     def block(b: ir.IRBuilder, k: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
-        first = b.mul(k, INT(BLOCK), flags=("nsw",))
+        first = b.mul(k, INT(size), flags=("nsw",))
         left = b.sub(INT(count), first)
-        length = b.select(b.icmp_signed("<", left, INT(BLOCK)), left, INT(BLOCK))
+        length = b.select(b.icmp_signed("<", left, INT(size)), left, INT(size))
+        starts = totals.before(state)
 
         def at(b: ir.IRBuilder, i: ir.Value) -> ir.Value:
             return b.add(first, i, flags=("nsw",))
@@ -96,16 +101,18 @@ def loop_in_blocks(
             new = body(b, at(b, i), now[: len(state)], narrow)
             return [*new, *narrow.largest.values()]
 
+        if not dtypes:
+            return totals.after(b, state, loop_with(b, length, starts, wide, side_by_side))
         zeros = [number(0.0, t) for t in dtypes]
-        done = loop_with(b, length, [*state, *zeros], quick, side_by_side)
+        done = loop_with(b, length, [*starts, *zeros], quick, side_by_side)
         largest = dict(zip(dtypes, done[len(state) :], strict=True))
         before = b.block
         with b.if_then(beyond_range(b, largest), likely=False):
-            again = loop_with(b, length, state, wide, side_by_side)
+            again = loop_with(b, length, starts, wide, side_by_side)
             behind = b.block
-        result = [each(lambda x: b.phi(x.type), v) for v in state]
+        result = [each(lambda x: b.phi(x.type), v) for v in starts]
         arrive(result, done[: len(state)], before)
         arrive(result, again, behind)
-        return result
+        return totals.after(b, state, result)
 
-    return loop_with(b, -(-count // BLOCK), starts, block)
+    return loop_with(b, -(-count // size), totals.starts(), block)

@@ -26,8 +26,9 @@ from .failure import CODE, FINE, call_step
 from .functions import keep_apart
 from .kernel import Kernel
 from .loops import fill, load, loop, loop_between, store
-from .numbers.registers import memory_type
+from .numbers.registers import Register, convert, memory_type
 from .steps import INT, POINTER, Pointers, Site, Step
+from .totals import wide_dtype
 from .views import Buffer, View
 
 MOST = 64
@@ -117,7 +118,10 @@ class Sweep(Step):
         for _, own, known in self.sums:
             if known is whole:
                 return own
-        own = Buffer("local", whole.size, whole.dtype)
+        dtype = whole.dtype
+        if how == "total":
+            how, dtype = "add", wide_dtype("add", dtype)
+        own = Buffer("local", whole.size, dtype)
         self.sums.append((how, own, whole))
         return own
 
@@ -169,17 +173,20 @@ class Sweep(Step):
 
         def own_of(b: ir.IRBuilder, worker: ir.Value) -> ir.Value:
             at = b.add(b.mul(worker, INT(self.local_bytes)), INT(self.room.offset + own.offset))
-            return b.bitcast(b.gep(site.pointers.arena, [at]), memory_type(dtype).as_pointer())
+            return b.bitcast(b.gep(site.pointers.arena, [at]), memory_type(own.dtype).as_pointer())
+
+        def entry_of(b: ir.IRBuilder, source: ir.Value, i: ir.Value) -> Register:
+            return convert(b, load(b, b.gep(source, [i]), own.dtype), own.dtype, dtype)
 
         def copy(b: ir.IRBuilder, i: ir.Value) -> None:
-            store(b, load(b, b.gep(own_of(b, INT(0)), [i]), dtype), b.gep(target, [i]), dtype)
+            store(b, entry_of(b, own_of(b, INT(0)), i), b.gep(target, [i]), dtype)
 
         def add(b: ir.IRBuilder, worker: ir.Value) -> None:
             source = own_of(b, worker)
 
             def entry(b: ir.IRBuilder, i: ir.Value) -> None:
                 old = load(b, b.gep(target, [i]), dtype)
-                new = load(b, b.gep(source, [i]), dtype)
+                new = entry_of(b, source, i)
                 store(b, combine(b, how, old, new, dtype), b.gep(target, [i]), dtype)
 
             loop(b, whole.size, entry)

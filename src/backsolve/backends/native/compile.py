@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +42,19 @@ class Native:
     stages: dict[str, Callable[[], str]]  # texts, made on request
 
 
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """All that is emitted lives until it is text: to go through it, and all else there is, would be in vain."""
+    runs = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if runs:
+            gc.enable()
+
+
+@without_collections()
 def compile_program(
     program: Program,
     donated: Sequence[int] = (),

@@ -177,3 +177,21 @@ def test_a_count_that_is_traced():
     assert bs.jit(lambda x, n: sum(x * k for k in range(n)))(0.5, 7) == pytest.approx(0.5 * 21)
     with pytest.raises(errors.ControlFlowError, match="traced length"):
         bs.jit(lambda x, n: np.array([x * k for k in range(n)]))(0.5, 7)
+
+
+def test_what_is_assigned_and_captured_in_a_loop_that_may_not_run():
+    def f(x, end):
+        t = 0.0
+        while t < end:
+            slopes = []
+            slopes.append(2 * x)
+            slopes.append(x + t)
+            x = x + 0.1 * sum(s * s for s in slopes)
+            last = x
+            t = t + (lambda: last)() * 0.1
+        return x
+
+    assert bs.jit(f)(1.0, 0.5) == pytest.approx(f(1.0, 0.5))
+    assert bs.jit(f)(1.0, -0.5) == 1.0
+    slope = (f(1.0 + 1e-6, 0.5) - f(1.0 - 1e-6, 0.5)) / 2e-6
+    assert bs.jit(bs.grad(f))(1.0, 0.5) == pytest.approx(slope)

@@ -60,6 +60,11 @@ class Undefined:
     def __repr__(self) -> str:
         return "undefined"
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # to ask what kind of thing this is is no use of it
+            raise AttributeError(name)
+        raise UndefinedNameError(self._bs_why)
+
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise UndefinedNameError(self._bs_why)
@@ -84,7 +89,7 @@ _USES = (
         "setitem",
         "len",
     ),
-    *("iter", "contains", "call", "bool", "float", "int", "index", "complex", "array", "getattr"),
+    *("iter", "contains", "call", "bool", "float", "int", "index", "complex", "array"),
     *("array_ufunc", "array_function", "enter", "exit", "format"),
 )
 for _use in _USES:

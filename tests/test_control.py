@@ -312,3 +312,33 @@ def test_a_loop_without_rounds_leaves_everything_as_it_came():
         return bs.fori_loop(0, 0, square, x * x, goes_on=lambda s: s > 0)
 
     assert bs.jit(bs.grad(f))(1.5) == 3.0
+
+
+def test_what_a_batch_stores_keeps_its_type():
+    def relax(w):  # examples may leave at different rounds; the tape holds booleans
+        near = np.full(4, 5.0)
+        near[0] = 0.0
+        for k in range(12):
+            if w[k % 4, k % 4] < 0.2:
+                break
+            for v in range(4):
+                if near[k % 4] + w[k % 4, v] < near[v]:
+                    near[v] = near[k % 4] + w[k % 4, v]
+        return np.sum(near * np.arange(4.0))
+
+    w = np.abs(np.random.default_rng(0).normal(size=(5, 4, 4))) + 0.1
+    expected = np.stack([bs.jit(bs.grad(relax))(x) for x in w])
+    assert np.any(expected)
+    np.testing.assert_allclose(bs.jit(bs.vmap(bs.grad(relax)))(w), expected)
+
+
+def test_complex_numbers_in_calls():
+    def transform(z):
+        if len(z) == 1:
+            return z
+        a, b = transform(z[::2]), transform(z[1::2])
+        b = np.exp(-2j * np.pi * np.arange(len(b)) / len(z)) * b
+        return np.concatenate([a + b, a - b])
+
+    x = np.arange(8.0)
+    np.testing.assert_allclose(bs.jit(lambda x: transform(x + 0j))(x), np.fft.fft(x), atol=1e-12)

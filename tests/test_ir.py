@@ -66,6 +66,18 @@ def test_verify_finds_what_is_wrong():
         Program((x,), (), (Equation((Var(x.type),), P.sin, ("text",), {}),), ()).verify()
 
 
+def test_verify_looks_at_what_regions_are_given():
+    def run(x):
+        return bs.fori_loop(0, 12, lambda k, s: bs.cond(s > 1, lambda: s, lambda: s * x), x)
+
+    program, _ = stage(run, [Type((), FLOAT)])
+    loop = program.verify().equations[-1]
+    single = Var(Type((), np.dtype(np.float32)))
+    given = dataclasses.replace(loop, inputs=tuple([single for _ in loop.inputs]))
+    with pytest.raises(ProgramError, match=r"given a float32\[\] where it reads a float64"):
+        dataclasses.replace(program, inputs=(single,), equations=(given,)).verify()
+
+
 def test_weak_scalars_stay_weak():
     program, y = stage(lambda x: x * 2.0 + 1, [Type((2,), np.dtype(np.float32))])
     assert y.dtype == np.float32

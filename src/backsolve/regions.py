@@ -40,6 +40,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from .errors import ProgramError
 from .ir import STACK, Program, Type, type_of
 
 INDEX = Type((), np.dtype(np.int64), weak=True)
@@ -80,6 +81,17 @@ class Loop:
         a, b = self.carried, self.carried + self.fixed
         return count, inputs[:a], inputs[a:b], inputs[b:]
 
+    def check_inputs(self, types: Sequence[Type]) -> None:
+        _, *parts = self.split(types)
+        inside = [v.type for v in self.body.inputs[1:]]
+        outside = [*parts[0], *parts[1], *[Type(t.shape[1:], t.dtype) for t in parts[2]]]
+        _check_types("a loop", outside, inside)
+        _check_types(
+            "a loop",
+            [type_of(a) for a in self.body.outputs[: self.carried]],
+            inside[: self.carried],
+        )
+
     def outputs(self) -> list[Type]:
         made = [type_of(a) for a in self.body.outputs]
         return [*made[: self.carried], *map(self.sequence, made[self.carried :]), INDEX]
@@ -97,6 +109,12 @@ class Loop:
         return Type((self.count if known else STACK, *entry.shape), entry.dtype)  # type: ignore[arg-type]
 
 
+def _check_types(what: str, given: Sequence[Type], expected: Sequence[Type]) -> None:
+    for a, b in zip(given, expected, strict=True):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            raise ProgramError(f"{what} is given a {a} where it reads a {b}", at="")
+
+
 def no_branch(n: int, where: str = "") -> str:
     return f"there are {n} branches, and no such one" + (f", at {where}" if where else "")
 
@@ -105,6 +123,11 @@ def no_branch(n: int, where: str = "") -> str:
 class Branches:
     branches: tuple[Program, ...]  # of the same types; 0 is False, 1 is True
     extends: Extends | None = field(default=None, repr=False)  # it would be shown level upon level
+
+    def check_inputs(self, types: Sequence[Type]) -> None:
+        for p in self.branches:
+            _check_types("a branch", types[1:], [v.type for v in p.inputs])
+            _check_types("a branch", [type_of(a) for a in p.outputs], self.outputs())
 
     def outputs(self) -> list[Type]:
         return [type_of(a) for a in self.branches[0].outputs]

@@ -145,7 +145,7 @@ def _batch_loop(size: int, args: list[Any], flags: list[bool], loop: Loop) -> Re
             return results
         go = going(k, state, constant, limit)
         new = [_select(go, y, x) for y, x in zip(results[:c], state, strict=True)]
-        ys = [y if s else _select(go, y, 0) for y, s in zip(results[c:], stacks, strict=True)]
+        ys = [y if s else _or_zero(go, y) for y, s in zip(results[c:], stacks, strict=True)]
         return [*new, rounds[0] + go, *ys]
 
     ins = loop.body.inputs
@@ -215,6 +215,10 @@ def _turned_out(x: Any) -> Any:
 def _select(go: Any, new: Any, old: Any) -> Any:
     mask = np.reshape(go, (*np.shape(go), *[1] * (np.ndim(new) - 1)))
     return np.where(mask, new, old)
+
+
+def _or_zero(go: Any, y: Any) -> Any:
+    return _select(go, y, type_of(y).dtype.type(0))  # a bare 0 would make integers of booleans
 
 
 def _batch_branch(size: int, args: list[Any], flags: list[bool], region: Branches) -> Results:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import RecursionDepthError
-from ..ir import Equation, Program, Type, Var
+from ..ir import Equation, Program, Type, Var, type_of
 from ..joint import record_joint
 from ..operators import Custom
 from ..primitive import coerce, wrap
@@ -134,7 +134,8 @@ def record(prim: RegionPrimitive, args: Sequence[Any], region: Any, to: Recorder
 
     args = [_staged(a, to) for a in args]
     atoms = tuple(to.atom(a) for a in args)
-    variables = tuple(Var(t, to) for t in region.outputs())
+    types = prim.infer([type_of(a) for a in atoms], {"region": region})
+    variables = tuple(Var(t, to) for t in types)
     to.equations.append(Equation(variables, prim, atoms, {"region": region}, where(3)))
     places = [k for k, a in enumerate(args) if isinstance(a, Tensor) and a.row is not None]
     varies = reach_region(prim.name, region, [k in places for k in range(len(args))])

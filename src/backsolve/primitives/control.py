@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir import Type
 from ..primitive import Primitive
+from ..regions import Branches, Loop
 
 
 class RegionPrimitive(Primitive):
@@ -22,7 +23,10 @@ class RegionPrimitive(Primitive):
         return RegionPrimitive.bind(self, args, params["region"])
 
     def infer(self, types: Sequence[Type], params: dict[str, Any]) -> list[Type]:
-        return list(params["region"].outputs())
+        region = params["region"]
+        if isinstance(region, Loop | Branches):
+            region.check_inputs(types)
+        return list(region.outputs())
 
 
 LOOP = RegionPrimitive("loop")

@@ -313,7 +313,8 @@ class Schedule:
         """Bounds of what an atom may hold, as far as they are known."""
         if type(a) is not Var or a in self.numbers:
             value = self.numbers[a] if type(a) is Var else a
-            return float(value), float(value)
+            if not np.iscomplexobj(value):
+                return float(value), float(value)
         return self.ranges.get(a, (-np.inf, np.inf))
 
     def in_memory(self, a: Any) -> View:

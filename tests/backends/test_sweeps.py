@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native import cutting, sweep
+from backsolve.backends.native import cutting, share_out, sweep
 from backsolve.testing import fuzz
 from backsolve.testing.backends import check_compiled
 from backsolve.testing.fuzz_sketch import sketch
@@ -18,6 +18,8 @@ rng = np.random.default_rng(0)
 def _small_things_too(monkeypatch, request):
     """Sweep whatever can be swept, however little it saves, and share it out however short it is."""
     monkeypatch.setattr(sweep, "LONG", 0.0)
+    for name in ("ROUNDS", "BLOCK", "TOGETHER"):
+        monkeypatch.setattr(share_out, name, 1)
     before = bs.get_threads()
     bs.set_threads(request.param)
     monkeypatch.setattr(cutting, "LARGE", 1)

@@ -24,7 +24,7 @@ from .kernel import Kernel
 from .objects import Table, knows_layout, make_builtin
 from .schedule import Schedule
 from .slow_entry import slow_entry
-from .sweep import Sweep, flat, with_sweeps
+from .sweep import Sweep, flat, rooms, with_sweeps
 from .tiling import with_tiles
 
 LONG = 10e-6  # seconds from which a run lets other threads have the GIL
@@ -76,6 +76,7 @@ def compile_program(
         "kernels": sum(isinstance(s, Kernel) for s in flat(schedule.steps)),
         "products": sum(isinstance(s, Product) for s in flat(schedule.steps)),
         "sweeps": sum(isinstance(s, Sweep) for s in schedule.steps),
+        "shared": sum(s.is_shared for s in schedule.steps),
         "flops": sum(s.flops for s in schedule.steps),
         "bytes": sum(x.nbytes for s in schedule.steps for x in s.buffers()),
         "arena_bytes": frame.arena_bytes,
@@ -146,8 +147,7 @@ def _emit_program(
     donors = donate(schedule, donated)
     schedule.steps = with_sweeps(schedule.steps)
     with_tiles(schedule)
-    rooms = [x.room for x in schedule.steps if isinstance(x, Sweep)]
-    temporary = [x for x in (*schedule.arena, *rooms) if x.kind == "arena"]
+    temporary = [x for x in (*schedule.arena, *rooms(schedule.steps)) if x.kind == "arena"]
     frame = Frame(
         inputs=[v.type for v in program.inputs],
         outputs=[type_of(a) for a in program.outputs],

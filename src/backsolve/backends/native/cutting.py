@@ -209,15 +209,6 @@ def near(wanted: int, lead: Shape) -> int:
     return divisor if 2 * divisor >= wanted or len(lead) > 1 else wanted
 
 
-def share_out(step: Any, workers: int) -> Plan | None:
-    """One long step, cut so that several workers can share it."""
-    for lead in leads_of(step)[:1]:
-        plan = Plan([step], lead, {*step.buffers()})
-        if plan.is_possible(near(max(1, lead[-1] // (4 * workers)), lead)):
-            return plan
-    return None
-
-
 def one_by_one(step: Any, outside: set[Buffer]) -> Plan | None:
     """One step, slice by slice, so that what it needs for a while is needed for one slice only."""
     for lead in leads_of(step):

@@ -8,7 +8,8 @@ and what many places call is not copied into them if calls do not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 
 from llvmlite import ir
 
@@ -19,6 +20,11 @@ CALLS = 3e-2  # the same, in calls of all functions together that are not copied
 MANY = 4  # callers from which on copies take long
 CALL = 50  # instructions that a call costs
 LONG, VECTOR = 64, 4  # rounds from which on so many are done at once
+COUNTING: dict[str, Callable[[float, float], float]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+}
 GUESS = 32  # rounds of a loop, and activations of a recursive function, that nothing tells of
 
 
@@ -128,6 +134,10 @@ class Heat:
             return value.constant if type(value.constant) is int else 0
         if isinstance(value, ir.Argument) and self.runs.get(value.parent):
             return self.numbers.get(value, 0) / self.runs[value.parent]
+        if isinstance(value, ir.instructions.SelectInstr):  # the smaller of two: the end of a range
+            return max(map(self._number, value.operands[1:]))
+        if isinstance(value, ir.Instruction) and value.opname in COUNTING:
+            return COUNTING[value.opname](*map(self._number, value.operands))
         return 0
 
 

@@ -17,12 +17,9 @@ from llvmlite import ir
 
 from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, combine, emit, start_of
-from .failure import CODE, FINE, fail_if
-from .fastmath import builder_in
-from .functions import keep_apart
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
-from .numbers.integer import OUTGROWS, REFUSED, while_
+from .numbers.integer import OUTGROWS, REFUSED
 from .numbers.registers import (
     BOOL,
     convert,
@@ -32,7 +29,7 @@ from .numbers.registers import (
     register_type,
     store,
 )
-from .repeat import loop_with
+from .repeat import loop_between, loop_with
 from .totals import BLOCK as TOTAL
 from .totals import ROWS, Totals, entry_dtype, wide_dtype
 from .views import Buffer, View
@@ -48,49 +45,6 @@ BUSY = 48  # statements that keep all units busy by themselves: one vector at a 
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
 
-def emit_kernel(
-    module: ir.Module,
-    name: str,
-    kernel: Kernel,
-    numbers: dict[Var, Any],
-    starts: dict[Buffer, int],
-    counted: bool,
-) -> ir.Function:
-    """The function of a kernel, of the pointers to its buffers, to entry `starts` of each.
-
-    With `counted`, its one loop is as long as a last argument says.
-    """
-    views, buffers = kernel.views(), kernel.buffers()
-    result = CODE if kernel.can_fail else ir.VoidType()
-    pointers = [memory_type(x.dtype).as_pointer() for x in buffers]
-    kind = ir.FunctionType(result, [*pointers, INT] if counted else pointers)
-    function = ir.Function(module, kind, name)
-    function.linkage = "internal"
-    if prod(kernel.domain) >= LONG_LOOP:
-        keep_apart(function)
-    for argument in function.args[: len(buffers)]:
-        argument.add_attribute("noalias")
-        argument.add_attribute("nonnull")
-    builder = builder_in(module, function.append_basic_block("entry"))
-    places = {
-        x: shifted(builder, argument, -starts.get(x, 0))
-        for x, argument in zip(buffers, function.args, strict=False)
-    }
-    emitter = Emitter(kernel, numbers, places, function.args[-1] if counted else None)
-    emitter.run(builder, views)
-    for code, flag in emitter.flags.items():
-        fail_if(builder, builder.load(flag), code)
-    if kernel.can_fail:
-        builder.ret(FINE)
-    else:
-        builder.ret_void()
-    return function
-
-
-def shifted(b: ir.IRBuilder, pointer: ir.Value, entries: int) -> ir.Value:
-    return b.gep(pointer, [INT(entries)]) if entries else pointer
-
-
 class Emitter:
     def __init__(
         self,
@@ -98,23 +52,23 @@ class Emitter:
         numbers: dict[Var, Any],
         pointers: dict[Buffer, Any],
         count: ir.Value | None = None,
+        first: ir.Value | None = None,
     ):
         self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
-        self.count = count  # of the only loop, if it is not known
+        self.count = count  # of the outermost loop, if it is not known
+        self.first = first  # its first round, if it is a part of all
         self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
         self.aside: dict[
             int, tuple[int, ir.Value]
         ] = {}  # by reduction: from which loop on, and where
 
-    def run(self, b: ir.IRBuilder, views: Sequence[View]) -> None:
+    def run(self, b: ir.IRBuilder) -> None:
         kernel = self.kernel
+        views = kernel.views()
         domain, strides = merge_axes(kernel.domain, [v.strides for v in views])
         self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
-        for how, _, view in () if kernel.adds else kernel.reductions:
-            self._initialise(b, how, view)
-        for write in kernel.writes:
-            if write.fresh:
-                self._initialise(b, write.how, write.place.view)
+        for how, view in starting(kernel) if self.first is None else ():
+            fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
         if 0 in domain:
             return
         inner = len(domain) - 1
@@ -136,10 +90,6 @@ class Emitter:
         if wide != view.dtype and prod(domain[first:-1]) >= ROWS:
             self.aside[k] = first, b.alloca(memory_type(wide))
 
-    def _initialise(self, b: ir.IRBuilder, how: str, view: View) -> None:
-        """Set the whole output of a reduction to what it starts from."""
-        fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
-
     def _nest(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
         begun = [k for k, (first, _) in self.aside.items() if first == axis]
         for k in begun:
@@ -158,23 +108,32 @@ class Emitter:
             with self._if_anything_is_added(b, domain, index):
                 self._innermost(b, domain, [index])
             return
-        count, together = domain[axis], 1
         guarded = self._guard(domain) is not None
-        if axis == len(domain) - 2 and not guarded and self._shares_loads(domain):
-            together = TOGETHER
+        several = axis == len(domain) - 2 and not guarded and self._shares_loads(domain)
+        together = TOGETHER if several else 1
+        first, count = (self.first, self.count) if axis == 0 else (None, None)
 
-            def several(b: ir.IRBuilder, i: ir.Value) -> None:
-                first = b.mul(i, INT(together), flags=("nsw",))
-                rows = [b.add(first, INT(k), flags=("nsw",)) for k in range(together)]
-                self._innermost(b, domain, [[*index, row] for row in rows])
-
-            loop(b, count // together, several)
-        done = count - count % together if together > 1 else 0
+        def group(b: ir.IRBuilder, i: ir.Value) -> None:
+            row = b.mul(i, INT(together), flags=("nsw",))
+            row = row if first is None else b.add(first, row, flags=("nsw",))
+            rows = [b.add(row, INT(k), flags=("nsw",)) for k in range(together)]
+            self._innermost(b, domain, [[*index, row] for row in rows])
 
         def single(b: ir.IRBuilder, i: ir.Value) -> None:
-            self._nest(b, domain, axis + 1, [*index, b.add(i, INT(done)) if done else i])
+            self._nest(b, domain, axis + 1, [*index, i])
 
-        loop(b, count - done, single)
+        if first is None:
+            done = domain[axis] - domain[axis] % together if several else 0
+            if several:
+                loop(b, done // together, group)
+            loop(b, domain[axis] - done, lambda b, i: single(b, b.add(i, INT(done)) if done else i))
+            return
+        low = first
+        if several:
+            groups = b.udiv(count, INT(together))
+            loop_between(b, INT(0), groups, group)
+            low = b.add(first, b.mul(groups, INT(together)))
+        loop_between(b, low, b.add(first, count), single)
 
     def _shares_loads(self, domain: Shape) -> bool:
         """Whether the last loop but one reads or sums up the same entries again and again.
@@ -192,7 +151,7 @@ class Emitter:
         )
 
     def _guard(self, domain: Shape) -> View | None:
-        if not domain or self.count is not None:
+        if not domain or (self.count is not None and len(domain) == 1):
             return None
         return condition_of_sums(self.kernel, domain[-1], lambda v: self.strides[id(v)][-1])
 
@@ -252,15 +211,16 @@ class Emitter:
         narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []
         in_blocks = Totals(hows, dtypes)
         size = BLOCK if narrow else TOTAL
+        first, count = (self.first, self.count) if len(domain) == 1 else (None, None)
+        rounds = domain[-1] if domain and count is None else count
+        step = body if first is None else from_(first, body)
         if not domain:
             totals = body(b, None, starts)
-        elif self.count is not None:
-            totals = loop_with(b, self.count, starts, body, side_by_side)
         elif narrow or (in_blocks.are_wider and domain[-1] >= 2 * size and len(rows) == 1):
-            count, dtypes = domain[-1], in_blocks.dtypes
-            totals = loop_in_blocks(b, count, size, in_blocks, body, side_by_side, narrow)
+            dtypes = in_blocks.dtypes
+            totals = loop_in_blocks(b, rounds, size, in_blocks, step, side_by_side, narrow)
         else:
-            totals = loop_with(b, domain[-1], starts, body, side_by_side)
+            totals = loop_with(b, rounds, starts, step, side_by_side)
         for (k, r), dtype, total in zip(slots, dtypes, totals, strict=True):
             how, _, view = kernel.reductions[k]
             if k in self.aside:
@@ -392,6 +352,17 @@ def nest(
     inner(b, [])
 
 
+def starting(kernel: Kernel) -> list[tuple[str, View]]:
+    """What a kernel sums up or adds to, and how: it begins with what that starts from."""
+    sums = [] if kernel.adds else [(how, view) for how, _, view in kernel.reductions]
+    return sums + [(w.how, w.place.view) for w in kernel.writes if w.fresh]
+
+
+def from_(first: ir.Value, body: Any) -> Any:
+    """The body of a loop that begins with round `first`."""
+    return lambda b, i, *state: body(b, b.add(first, i, flags=("nsw",)), *state)
+
+
 def fill(b: ir.IRBuilder, pointer: ir.Value, buffer: Buffer, value: ir.Value) -> None:
     """The same number into every entry."""
     loop(b, buffer.size, lambda b, i: store(b, value, b.gep(pointer, [i]), buffer.dtype))
@@ -403,38 +374,6 @@ def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], N
         return []
 
     loop_with(b, count, [], without_state)
-
-
-def range_loop(
-    b: ir.IRBuilder, start: ir.Value, stop: ir.Value, body: Any, state: Sequence[Any] = ()
-) -> list[ir.Value]:
-    """for i in range(start, stop), of lengths that are not known before: body(b, i, state) if there is one."""
-
-    def step(b: ir.IRBuilder, i: ir.Value, *now: ir.Value) -> list[ir.Value]:
-        new = body(b, i, list(now)) if state else body(b, i) or []
-        return [b.add(i, INT(1), flags=("nsw", "nuw")), *new]
-
-    return while_(b, [start, *state], lambda b, i, *_: b.icmp_signed("<", i, stop), step)[1:]
-
-
-def loop_between(
-    b: ir.IRBuilder,
-    low: ir.Value,
-    high: ir.Value,
-    body: Callable[[ir.IRBuilder, ir.Value], None],
-) -> None:
-    """for i in range(low, high), both known only when it runs."""
-    before = b.block
-    head, done = b.append_basic_block("slices"), b.append_basic_block("swept")
-    b.cbranch(b.icmp_signed("<", low, high), head, done)
-    b.position_at_end(head)
-    i = b.phi(INT)
-    i.add_incoming(low, before)
-    body(b, i)
-    following = b.add(i, INT(1), flags=("nsw",))
-    i.add_incoming(following, b.block)
-    b.cbranch(b.icmp_signed("<", following, high), head, done)
-    b.position_at_end(done)
 
 
 def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:

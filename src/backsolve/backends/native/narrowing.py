@@ -73,7 +73,7 @@ def beyond_range(b: ir.IRBuilder, largest: dict[np.dtype[Any], ir.Value]) -> ir.
 
 def loop_in_blocks(
     b: ir.IRBuilder,
-    count: int,
+    count: int | ir.Value,
     size: int,
     totals: Totals,
     body: Any,
@@ -86,7 +86,7 @@ def loop_in_blocks(
 
     def block(b: ir.IRBuilder, k: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
         first = b.mul(k, INT(size), flags=("nsw",))
-        left = b.sub(INT(count), first)
+        left = b.sub(stop, first)
         length = b.select(b.icmp_signed("<", left, INT(size)), left, INT(size))
         starts = totals.before(state)
 
@@ -115,4 +115,8 @@ def loop_in_blocks(
         arrive(result, again, behind)
         return totals.after(b, state, result)
 
-    return loop_with(b, -(-count // size), totals.starts(), block)
+    stop = INT(count) if isinstance(count, int) else count
+    if isinstance(count, int):
+        return loop_with(b, -(-count // size), totals.starts(), block)
+    blocks = b.udiv(b.add(count, INT(size - 1)), INT(size))
+    return loop_with(b, blocks, totals.starts(), block)

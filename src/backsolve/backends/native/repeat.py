@@ -1,12 +1,14 @@
-"""A counted loop with state, as LLVM has it: one block that ends in a branch to itself."""
+"""Loops as LLVM has them: one block that ends in a branch to itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from .mathematics.kernels import interleaved
+from .numbers.integer import while_
 from .numbers.registers import Register, each, parts
 
 INT = ir.IntType(64)
@@ -52,3 +54,35 @@ def arrive(phis: list[Register], values: list[Register], block: Any) -> None:
     for phi, value in zip(phis, values, strict=True):
         for x, v in zip(parts(phi), parts(value), strict=True):
             x.add_incoming(v, block)
+
+
+def range_loop(
+    b: ir.IRBuilder, start: ir.Value, stop: ir.Value, body: Any, state: Sequence[Any] = ()
+) -> list[ir.Value]:
+    """for i in range(start, stop), of lengths that are not known before: body(b, i, state) if there is one."""
+
+    def step(b: ir.IRBuilder, i: ir.Value, *now: ir.Value) -> list[ir.Value]:
+        new = body(b, i, list(now)) if state else body(b, i) or []
+        return [b.add(i, INT(1), flags=("nsw", "nuw")), *new]
+
+    return while_(b, [start, *state], lambda b, i, *_: b.icmp_signed("<", i, stop), step)[1:]
+
+
+def loop_between(
+    b: ir.IRBuilder,
+    low: ir.Value,
+    high: ir.Value,
+    body: Callable[[ir.IRBuilder, ir.Value], None],
+) -> None:
+    """for i in range(low, high), both known only when it runs."""
+    before = b.block
+    head, done = b.append_basic_block("slices"), b.append_basic_block("swept")
+    b.cbranch(b.icmp_signed("<", low, high), head, done)
+    b.position_at_end(head)
+    i = b.phi(INT)
+    i.add_incoming(low, before)
+    body(b, i)
+    following = b.add(i, INT(1), flags=("nsw",))
+    i.add_incoming(following, b.block)
+    b.cbranch(b.icmp_signed("<", following, high), head, done)
+    b.position_at_end(done)

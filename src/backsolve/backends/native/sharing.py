@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
 from ...ir import Var, type_of
-from .loops import INT, LONG_LOOP, emit_kernel, merge_axes, shifted
+from .failure import CODE, FINE, fail_if
+from .fastmath import builder_in
+from .functions import keep_apart
+from .loops import INT, LONG_LOOP, Emitter, merge_axes
 from .narrowing import narrow_dtypes
+from .numbers.registers import memory_type
 from .steps import Site
 from .views import Buffer
 
 if TYPE_CHECKING:
     from .kernel import Kernel
 
+BYTE = ir.IntType(8)
 # All that a kernel holds: with something new in it, a kernel is shared once its key knows of it.
 KEYED = {"domain", "statements", "made", "loads", "stores", "reductions", "axes", "adds"}
 UNSHARED = {"reads", "writes", "refusals"}  # a kernel with any of these is its own
@@ -40,6 +46,20 @@ def kernel_function(kernel: Kernel, site: Site) -> tuple[Any, list[ir.Value]]:
         function = emit_kernel(site.module, name, kernel, site.numbers, starts, counted)
     pointers = [shifted(site.b, site.base(x), starts.get(x, 0)) for x in kernel.buffers()]
     return function, pointers if count is None else [*pointers, INT(count)]
+
+
+def part_function(kernel: Kernel, site: Site) -> tuple[Any, list[int], list[ir.Value]]:
+    """The function of some rounds of a kernel, the failures it tells of, and its first arguments."""
+    key, _ = key_of(kernel, site.numbers)
+    name = (
+        f"{site.name}_part" if key is None else f"part_{hashlib.sha256(key.encode()).hexdigest()}"
+    )
+    starts = starts_of(kernel) if key is not None else {}
+    function, codes = site.module.globals.get(name), list[int]()
+    if function is None:
+        function, codes = emit_part_of_kernel(site.module, name, kernel, site.numbers, starts)
+    pointers = [shifted(site.b, site.base(x), starts.get(x, 0)) for x in kernel.buffers()]
+    return function, codes, pointers
 
 
 def starts_of(kernel: Kernel) -> dict[Buffer, int]:
@@ -91,3 +111,84 @@ def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | N
     loops = domain if count is None else ("any", count >= LONG_LOOP)
     parts = (loops, walks, len(kernel.loads), statements, stores, sums, kernel.adds)
     return repr(parts), count
+
+
+def emit_kernel(
+    module: ir.Module,
+    name: str,
+    kernel: Kernel,
+    numbers: dict[Var, Any],
+    starts: dict[Buffer, int],
+    counted: bool,
+) -> ir.Function:
+    """The function of a kernel, of the pointers to its buffers, to entry `starts` of each.
+
+    With `counted`, its one loop is as long as a last argument says.
+    """
+    result = CODE if kernel.can_fail else ir.VoidType()
+    function, builder, places = _begin(
+        module, name, kernel, starts, [INT] if counted else [], result
+    )
+    emitter = Emitter(kernel, numbers, places, function.args[-1] if counted else None)
+    emitter.run(builder)
+    for code, flag in emitter.flags.items():
+        fail_if(builder, builder.load(flag), code)
+    if kernel.can_fail:
+        builder.ret(FINE)
+    else:
+        builder.ret_void()
+    return function
+
+
+def emit_part_of_kernel(
+    module: ir.Module,
+    name: str,
+    kernel: Kernel,
+    numbers: dict[Var, Any],
+    starts: dict[Buffer, int],
+) -> tuple[ir.Function, list[int]]:
+    """The function of some rounds of a kernel's outermost loop, from one number to another: its last arguments.
+
+    What it sums up or adds to has been set up before. It does not fail, but notes which failures (also
+    returned, the first one first) there are, in bytes that a last pointer leads to.
+    """
+    more = [INT, INT, BYTE.as_pointer()] if kernel.can_fail else [INT, INT]
+    function, b, places = _begin(module, name, kernel, starts, more, ir.VoidType())
+    low, high = function.args[len(places) : len(places) + 2]
+    emitter = Emitter(kernel, numbers, places, b.sub(high, low, flags=("nsw",)), low)
+    emitter.run(b)
+    for k, flag in enumerate(emitter.flags.values()):
+        with b.if_then(b.load(flag), likely=False):
+            b.store_atomic(BYTE(1), b.gep(function.args[-1], [INT(k)]), "monotonic", 1)
+    b.ret_void()
+    return function, list(emitter.flags)
+
+
+def _begin(
+    module: ir.Module,
+    name: str,
+    kernel: Kernel,
+    starts: dict[Buffer, int],
+    more: list[ir.Type],
+    result: ir.Type,
+) -> tuple[ir.Function, ir.IRBuilder, dict[Buffer, ir.Value]]:
+    """A function of the pointers to a kernel's buffers and of some more, and where the buffers lie."""
+    buffers = kernel.buffers()
+    pointers = [memory_type(x.dtype).as_pointer() for x in buffers]
+    function = ir.Function(module, ir.FunctionType(result, [*pointers, *more]), name)
+    function.linkage = "internal"
+    if prod(kernel.domain) >= LONG_LOOP:
+        keep_apart(function)
+    for argument in function.args[: len(buffers)]:
+        argument.add_attribute("noalias")
+        argument.add_attribute("nonnull")
+    builder = builder_in(module, function.append_basic_block("entry"))
+    places = {
+        x: shifted(builder, argument, -starts.get(x, 0))
+        for x, argument in zip(buffers, function.args, strict=False)
+    }
+    return function, builder, places
+
+
+def shifted(b: ir.IRBuilder, pointer: ir.Value, entries: int) -> ir.Value:
+    return b.gep(pointer, [INT(entries)]) if entries else pointer

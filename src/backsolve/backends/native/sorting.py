@@ -15,8 +15,9 @@ from llvmlite import ir
 
 from ...ir import Equation, type_of
 from .indexing import Axis
-from .loops import load, loop, loop_with, nest, offset, range_loop
+from .loops import load, loop, loop_with, nest, offset
 from .numbers.registers import convert
+from .repeat import range_loop
 from .steps import Site, Step
 from .views import Buffer, View
 

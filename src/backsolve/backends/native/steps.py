@@ -114,6 +114,11 @@ class Site:
 
 class Step(ABC):
     @property
+    def is_shared(self) -> bool:
+        """Whether threads share its rounds."""
+        return False
+
+    @property
     def flops(self) -> int:
         """About how many; a transcendental function counts as FUNCTION_FLOPS."""
         return 0

@@ -7,7 +7,6 @@ over the slices are gathered there, and put together in the order of the workers
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
@@ -19,7 +18,7 @@ from llvmlite import ir
 from . import cutting, threads
 from .arena import lay_out
 from .attention import Attention
-from .cutting import Plan, Put, find_plan, one_by_one, share_out
+from .cutting import Plan, Put, find_plan, one_by_one
 from .elementwise import combine, start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
@@ -27,11 +26,11 @@ from .functions import keep_apart
 from .kernel import Kernel
 from .loops import fill, load, loop, loop_between, store
 from .numbers.registers import Register, convert, memory_type
+from .share_out import Shared, most_workers, share_out
 from .steps import INT, POINTER, Pointers, Site, Step
 from .totals import wide_dtype
 from .views import Buffer, View
 
-MOST = 64
 LONG = 200e-6  # seconds, by a careful estimate, from which several workers share a sweep
 
 
@@ -46,18 +45,22 @@ def with_sweeps(steps: Sequence[Step]) -> list[Step]:
     at = 0
     while at < len(steps):
         plan = find_plan(steps, at, users) if sum(traffic[at:]) >= cutting.LARGE else None
-        if plan is None and isinstance(steps[at], Kernel) and steps[at].seconds > LONG:
-            plan = share_out(steps[at], most_workers())
         if plan is None and isinstance(steps[at], Attention):
             plan = one_by_one(steps[at], {x for x in users if users[x] != [at]})
-        out.append(Sweep(plan) if plan is not None else steps[at])
-        at += len(plan.steps) if plan is not None else 1
+        if plan is not None:
+            out.append(Sweep(plan))
+            at += len(plan.steps)
+            continue
+        step, at = steps[at], at + 1
+        shared = share_out(step) if isinstance(step, Kernel) and step.seconds > LONG else None
+        out.append(shared or step)
     return out
 
 
-def most_workers() -> int:
-    """How many workers a sweep has memory for: at least as many as there are now."""
-    return min(max(threads.get_threads(), os.cpu_count() or 1), MOST)
+def rooms(steps: Sequence[Step]) -> list[Buffer]:
+    """The memory that workers have to themselves."""
+    found = [x.room for x in steps if isinstance(x, Sweep | Shared)]
+    return [x for x in found if x is not None]
 
 
 def flat(steps: Sequence[Step]) -> Iterator[Step]:

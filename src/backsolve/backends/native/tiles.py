@@ -11,8 +11,8 @@ import numpy as np
 from llvmlite import binding, ir
 
 from .library import shared
-from .loops import range_loop
 from .numbers.registers import memory_type
+from .repeat import range_loop
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
 # Measured against OpenBLAS: beyond these it is faster.

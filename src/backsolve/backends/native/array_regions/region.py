@@ -20,7 +20,7 @@ from ..arena import lay_out
 from ..emission import emit_function, places
 from ..failure import call_step
 from ..steps import INT, POINTER, Site, Step
-from ..sweep import Sweep, with_sweeps
+from ..sweep import rooms, with_sweeps
 from ..tiling import with_tiles
 from ..views import Buffer, View
 from .inside import Inside
@@ -38,8 +38,7 @@ class Region:
         put_in_place(schedule, inside.pairs)
         schedule.steps = with_sweeps(schedule.steps)
         with_tiles(schedule)
-        rooms = [x.room for x in schedule.steps if isinstance(x, Sweep)]
-        temporary = [x for x in (*schedule.arena, *rooms) if x.kind == "arena"]
+        temporary = [x for x in (*schedule.arena, *rooms(schedule.steps)) if x.kind == "arena"]
         self.arena_bytes = lay_out(schedule.steps, temporary)
 
     @property

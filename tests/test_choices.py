@@ -84,7 +84,51 @@ def recurrence(x):
     return s
 
 
-CASES = [both_sides_write, stencil, edges, other_places, sums, nested, recurrence]
+def one_side_writes(x):
+    y = np.zeros(len(x))
+    for i in range(len(x)):
+        if x[i] > 0:
+            y[i] = np.exp(-x[i]) * x[i]
+    return np.sum(y**2)
+
+
+def clipped(x):
+    x = x.copy()
+    for i in range(len(x)):
+        if x[i] < 0:
+            x[i] = 0.1 * x[i]
+    return np.sum(x * np.arange(len(x)))
+
+
+def one_side_adds(x):
+    h = np.ones(20)
+    for i in range(len(x)):
+        if x[i] > 0.2:
+            h[i % 20] += np.exp(x[i])
+    return np.sum(h**2)
+
+
+def one_side_sums(x):
+    s = 1.0
+    for v in x:
+        if v > 0:
+            s += np.sqrt(v) / (1 + v)
+    return s * s
+
+
+def rare_and_long(x):
+    y = np.zeros(len(x))
+    for i in range(len(x)):
+        if x[i] > 2:
+            y[i] = np.sin(x[i]) * np.exp(x[i])
+    return np.sum(y)
+
+
+ONE_SIDE = [one_side_writes, clipped, one_side_adds, one_side_sums]
+CASES = [
+    *(both_sides_write, stencil, edges, other_places, sums, nested, recurrence),
+    *(*ONE_SIDE, rare_and_long),
+]
 
 
 @pytest.mark.parametrize("f", CASES)
@@ -98,14 +142,37 @@ def test_values_and_derivatives(f):
     np.testing.assert_allclose(hvp, bs.hvp(f)(X, v), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("f", [both_sides_write, stencil, nested])
+@pytest.mark.parametrize("f", [both_sides_write, stencil, nested, one_side_writes, one_side_adds])
 def test_no_loop_is_left(f):
     for g in (bs.jit(f), bs.jit(bs.grad(f))):
         assert "loop in" not in g.lower(X).stages["steps"]
 
 
-def test_a_recurrence_stays_a_loop():
-    assert "loop in" in bs.jit(recurrence).lower(X).stages["steps"]
+@pytest.mark.parametrize("f", [clipped, one_side_sums])
+def test_no_loop_is_left_of_the_value(f):
+    assert "loop in" not in bs.jit(f).lower(X).stages["steps"]
+
+
+@pytest.mark.parametrize("f", [recurrence, rare_and_long])
+def test_what_stays_a_loop(f):
+    """Rounds that need each other; and a long side that may seldom be taken."""
+    assert "loop in" in bs.jit(f).lower(X).stages["steps"]
+
+
+def test_an_index_outside_on_the_only_side():
+    def f(x, at):
+        h = np.zeros(5)
+        for i in range(len(x)):
+            if x[i] > 0:
+                h[at[i]] += x[i]
+        return h
+
+    outside = np.where(X > 0, 3, 1000)
+    compiled = bs.jit(f)
+    assert "loop in" not in compiled.lower(X, outside).stages["steps"]
+    np.testing.assert_allclose(compiled(X, outside), f(X, outside), rtol=1e-13)
+    with pytest.raises(IndexError, match="size 5"):
+        compiled(X, np.full(100, 5))
 
 
 def test_a_division_on_a_side_that_is_not_taken():

@@ -218,3 +218,10 @@ class TestRamps:
 
     def test_numbering_of_places(self):
         assert check_compiled(staged(written), [np.zeros((100, 100)), MATRIX, 1.0])
+
+
+def test_functions_are_not_computed_where_indices_write():
+    """A loop that adds at indices is none of vectors; what it adds is computed before."""
+    f = bs.jit(lambda x, i: bs.grad(lambda h: np.sum(h[i] * np.exp(x)))(np.zeros(7)))
+    steps = f.lower(np.ones(100), np.arange(100) % 7).stages["steps"].split("\n")
+    assert not any("exp" in line and "at indices" in line for line in steps)

@@ -28,6 +28,7 @@ from .separable import affine
 FEWEST = 64  # rounds
 SMALL = 16  # entries
 MOST = 400  # equations
+FEW = 1  # functions, which vectors compute in every round as fast as jumps in some
 FAILING = ("floor_divide", "remainder", "power", "left_shift", "right_shift")  # of integers
 INDICES = {"gather": 1, "scatter_set": 2, "scatter_add": 1}  # where they begin among the inputs
 WRITES = ("scatter_set", "scatter_add")
@@ -47,6 +48,7 @@ CHEAP = (
     *("logical_and", "logical_or", "logical_not", "where", "gather"),
     *("alias", "cast", "cast_discrete", "reshape", "broadcast_to"),
 )
+QUICK = ("divide", "sqrt", "reciprocal", "floor", "ceil", "isnan", "remainder", "floor_divide")
 PLAIN = ("alias", "cast", "cast_discrete", "reshape", "broadcast_to")
 
 
@@ -62,14 +64,15 @@ def without_branches(loop: Loop) -> Loop | None:
 
 def _pays(loop: Loop) -> bool:
     """Choices between numbers LLVM does without jumps by itself. In arrays they are worth it if they write into
-    memory or compute functions; unless one side is empty, and the other as a rule a rare case."""
+    memory or compute functions; unless one side is empty, and the other long: it may be a rare case."""
     regions = [e.params["region"] for e in loop.body.equations if e.primitive is BRANCH]
     if not regions or (loop.count or 0) < FEWEST:
         return False
     useful = False
     for region in regions:
         names = [[e.primitive.name for e in _all(side)] for side in region.branches]
-        if not all(names):
+        functions = sum(name not in (*CHEAP, *WRITES, *QUICK) for side in names for name in side)
+        if functions > FEW and not all(names):
             return False
         useful |= any(name in WRITES or name not in CHEAP for side in names for name in side)
     return useful

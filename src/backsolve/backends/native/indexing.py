@@ -11,6 +11,7 @@ The loops run over (i…, r…). A negative index counts from the end; one out o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from llvmlite import ir
 
 from ...ir import Equation, Shape, Type, Var, type_of
 from ...operators.gather import gathered_shape
+from .elementwise import FUNCTIONS
 from .steps import Zero
 from .views import View
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 INT = ir.IntType(64)
+LONG = 64  # entries from which on vectors matter
 
 
 @dataclass(eq=False)
@@ -133,13 +136,21 @@ def _scatter(
             schedule.ready[target.buffer] = len(schedule.steps) - 1
         return
     atoms = _spread(schedule, indices, domain, target.shape)
-    after = max(after, atoms.ready(schedule))
+    after = max(after, atoms.ready(schedule), _last_functions(schedule, [v, *atoms.variables]))
     at = schedule.join(domain, [v, *atoms.variables], after=after)
     kernel = schedule.kernel(at)
     kernel.loads.update(atoms.loads)
     place = _place(schedule, target, atoms.all, indices, domain, where)
     kernel.writes.append(Write(how, v, place, fresh))
     schedule.ready[target.buffer] = at
+
+
+def _last_functions(schedule: Schedule, atoms: Any) -> int:
+    """The last kernel that computes functions for a write: loops that write at indices are none of vectors."""
+    homes = [schedule.home[a] for a in atoms if type(a) is Var and a in schedule.home]
+    kernels = [(at, schedule.kernel(at)) for at in homes]
+    is_slow = lambda k: any(e.primitive.name in FUNCTIONS for e in k.statements)
+    return max([at for at, k in kernels if prod(k.domain) >= LONG and is_slow(k)], default=-1)
 
 
 def _nothing_pointed_at(indices: Any) -> None:

@@ -124,12 +124,14 @@ class _Rounds:
         self._look_at_lengths()
         n = loop.count
         plain = not loop.counted and self.goes_on is None
-        self.is_unrolled = n is not None and plain and n * size_of(self.body) <= UNROLLED
+        is_short = n is not None and plain and n * size_of(self.body) <= UNROLLED
+        self.is_unrolled = is_short and em.shared is not e
         for reader in () if self.is_unrolled else self.sequences:
             if not isinstance(reader.value, Stack):
                 reader.in_memory()
         self.made = [self._writer(o) for o in range(loop.carried, len(e.outputs) - 1)]
         self.resting = Resting(em, plan, e, self.body)
+        self.part = em.part if em.shared is e else None  # rounds from one to another
 
     def _number_of_rounds(self, count: Small) -> ir.Value:
         """As given, but no less than none, and no more than a known limit."""
@@ -179,8 +181,9 @@ class _Rounds:
         head = b.append_basic_block("head")
         b.branch(head)
         b.position_at_end(head)
+        first, stop = (INT(0), self.count) if self.part is None else self.part
         r = b.phi(INT)
-        r.add_incoming(INT(0), before)
+        r.add_incoming(first, before)
         state, phis = self._phis(self.carried, before)
         for w in self.made:
             w.state = self._phis_of(w.state, before)
@@ -190,7 +193,7 @@ class _Rounds:
         em.ranges.note(r, (0, max(high - 1, 0)))
         if self.count is not None:
             allowed = b.append_basic_block("allowed") if self.goes_on is not None else body
-            b.cbranch(b.icmp_signed("<", r, self.count), allowed, done)
+            b.cbranch(b.icmp_signed("<", r, stop), allowed, done)
             b.position_at_end(allowed)
         k = r
         if loop.reverse:
@@ -214,7 +217,7 @@ class _Rounds:
             back.set_metadata("llvm.loop", entry_by_entry(b.module))
         b.position_at_end(done)
         em.ranges.note(r, (0, high))
-        return self._results(last, r)
+        return self._results(last, r if self.part is None else INT(loop.count or 0))
 
     def _phis(self, values: Sequence[Value], before: Any) -> tuple[list[Value], list[ir.Value]]:
         found, phis = [], []

@@ -49,6 +49,8 @@ class Emitter:
     """The code of one LLVM function. `places` finds memory: of constants, and what plans ask for."""
 
     in_recursion = False  # the function may be at work several times at once
+    shared: Equation | None = None  # a loop of which the function does a part
+    part: tuple[ir.Value, ir.Value]  # the first round of it, and the one behind the last
     context: ir.Value  # for callees
     callees: Any
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
-from ....ir import Equation, Program, Var, type_of
-from ....regions import INDEX
-from .. import stacks
+from ....ir import Equation, Program, Type, Var, type_of
+from ....regions import INDEX, Loop
+from .. import stacks, sweep
+from ..blas import spread
+from ..cutting import GATHERED
 from ..failure import CODE, FINE, call_step
 from ..fastmath import builder_in
+from ..functions import keep_apart
 from ..numbers.registers import memory_type, number
-from ..steps import FUNCTION_FLOPS, Site, Step
+from ..share_out import most_workers
+from ..steps import FUNCTION_FLOPS, INT, Site, Step
 from ..views import Buffer, View
 from . import arrays, boxes, calls, control, indices  # noqa: F401 - their rules
 from .calls import Callees, large_constants
 from .emitter import Emitter
+from .free import rounds_are_free
 from .order import NotSmall
-from .plan import Home, Plan, Planner
+from .plan import Home, Plan, Planner, key
 from .plan import calls as calls_any
 from .sequences import entry_type, read_stack, write_stack
 from .values import Memory, Small, Stack, Value, constant, is_large, read, small, write
@@ -46,6 +52,7 @@ class Region(Step):
     fail: Any = None
     has_stacks: Callable[[], bool] = lambda: False  # the program, once all of it is lowered
     ranges: list[Any] = field(default_factory=list)  # of the inputs
+    workers: int = 1  # that may share the rounds of a loop
 
     def buffers(self) -> list[Buffer]:
         views = [v for v in self.inputs if isinstance(v, View)]
@@ -56,8 +63,14 @@ class Region(Step):
     def flops(self) -> int:
         return _flops(self.plan)
 
+    @property
+    def is_shared(self) -> bool:
+        return self.workers > 1
+
     def describe(self) -> str:
-        return f"{self.equation.primitive.name} in registers: {_size(self.plan)} equations"
+        kind = f"{self.equation.primitive.name} in registers"
+        shared = ", shared among threads" if self.is_shared else ""
+        return f"{kind}{shared}: {_size(self.plan)} equations"
 
     def emit(self, site: Site) -> None:
         buffers = self.buffers()
@@ -70,10 +83,11 @@ class Region(Step):
         if has_calls:
             extra.append(self.callees.context(site, self.has_stacks()))
         kinds += [x.type for x in extra]
+        kinds += [INT, INT, INT] if self.is_shared else []  # from, to, by which worker
         function = ir.Function(site.module, ir.FunctionType(CODE, kinds), site.name)
         function.linkage = "internal"
         table = function.args[len(buffers)] if uses_table else None
-        for argument in function.args:
+        for argument in function.args[: len(buffers) + len(extra)]:
             argument.add_attribute("nonnull")
             if not (argument is table and has_calls):  # what is called changes the table, too
                 argument.add_attribute("noalias")
@@ -81,9 +95,13 @@ class Region(Step):
         b = builder_in(site.module, function.append_basic_block("entry"))
         entry, body = b.block, function.append_basic_block("body")
         b.position_at_end(body)
-        em = Emitter(b, self.fail, _Places(self, pointers, table), self.callees.planner)
+        worker = function.args[-1] if self.is_shared else None
+        places = _Places(self, b, pointers, table, worker)
+        em = Emitter(b, self.fail, places, self.callees.planner)
         if has_calls:
             em.callees, em.context = self.callees, function.args[-1]
+        if self.is_shared:
+            em.shared, em.part = self.plan.order[0], tuple(function.args[-3:-1])
         values = [
             self._input(em, pointers, x, v.type, interval)
             for x, v, interval in zip(
@@ -91,15 +109,28 @@ class Region(Step):
             )
         ]
         results = em.run(self.plan, values)
+        is_first = b.icmp_signed("==", em.part[0], INT(0)) if self.is_shared else None
+        with b.if_then(is_first) if is_first is not None else nullcontext():
+            self._write_results(b, results, pointers)
+        b.ret(FINE)
+        b.position_at_end(entry)
+        b.branch(body)
+        given = [*[site.base(x) for x in buffers], *extra]
+        if self.is_shared:
+            keep_apart(function)
+            rounds, name = self.equation.params["region"].count, f"{site.name}_rounds"
+            by = lambda b: b.function.args[-1]
+            some = lambda b, given, low, high: call_step(b, function, [*given, low, high, by(b)])
+            spread(site.b, name, given, some, rounds, self.workers)
+        else:
+            call_step(site.b, function, given)
+
+    def _write_results(self, b: ir.IRBuilder, results: list[Value], pointers: Any) -> None:
         for v, view in zip(results, self.outputs, strict=True):
             if isinstance(v, Small):
                 write(b, v, Memory(pointers[view.buffer], view))
             elif isinstance(v, Stack):
                 write_stack(b, v, pointers[view.buffer])
-        b.ret(FINE)
-        b.position_at_end(entry)
-        b.branch(body)
-        call_step(site.b, function, [*[site.base(x) for x in buffers], *extra])
 
     def _input(self, em: Emitter, pointers: Any, x: Any, t: Any, interval: Any) -> Value:
         if isinstance(x, np.ndarray) and x.ndim:
@@ -120,8 +151,10 @@ class Region(Step):
 @dataclass(eq=False)
 class _Places:
     region: Region
+    b: ir.IRBuilder
     pointers: dict[Buffer, Any]
     table: ir.Value | None  # of stacks
+    worker: ir.Value | None  # who has a part of all scratch memory but the results'
 
     @property
     def sites(self) -> dict[Home, int]:
@@ -132,7 +165,13 @@ class _Places:
         return Memory(self.pointers[view.buffer], view)
 
     def scratch(self, home: Home) -> ir.Value:
-        return self.pointers[self.region.scratch[home].buffer]
+        view = self.region.scratch[home]
+        pointer = self.pointers[view.buffer]
+        if self.worker is None or home in _results(self.region.plan):
+            return pointer
+        b, size = self.b, INT(view.buffer.size // self.region.workers)
+        with b.goto_entry_block():
+            return b.gep(pointer, [b.mul(self.worker, size)])
 
 
 def fits(e: Equation) -> str:
@@ -186,9 +225,12 @@ def lower(schedule: Schedule, e: Equation) -> bool:
     for p in plan.all_plans():
         step.sites.update({home: schedule.stacks.new_site() for home in p.stacks()})
         step.constants.update(large_constants(schedule, p))
-    for p in plan.all_plans():
-        for home, t in p.scratch.items():
-            step.scratch[home] = schedule.new_buffer(t.shape, t.dtype)
+    scratch = {home: t for p in plan.all_plans() for home, t in p.scratch.items()}
+    step.workers = _workers(step, scratch)
+    results = _results(plan)
+    for home, t in scratch.items():
+        several = (step.workers,) if step.is_shared and home not in results else ()
+        step.scratch[home] = schedule.new_buffer((*several, *t.shape), t.dtype)
     for v in e.outputs:
         if is_large(v.type):
             home = plan.homes[v]
@@ -206,6 +248,26 @@ def lower(schedule: Schedule, e: Equation) -> bool:
         if home[0] != "input" or home[1] in plan.wants:
             schedule.ready[view.buffer] = at
     return True
+
+
+def _results(plan: Plan) -> set[Home]:
+    """The memory of a region's results."""
+    (e,) = plan.order
+    return {key(e, "out", o) for o in range(len(e.outputs))}
+
+
+def _workers(step: Region, scratch: dict[Home, Type]) -> int:
+    """How many workers may share a long loop: one that works in registers and little memory, and writes entries
+    that are each round's own."""
+    (e,), region = step.plan.order, step.equation.params["region"]
+    if not isinstance(region, Loop) or step.seconds <= sweep.LONG or not rounds_are_free(region):
+        return 1
+    needs = step.callees.planner.uses_table(step.plan) or calls_any(step.plan)
+    small = any(not is_large(v.type) for v in e.outputs[:-1])
+    inner = [t for home, t in scratch.items() if home not in _results(step.plan)]
+    at_first = any(home[0] == id(e) and home[1] != "out" for home in scratch)  # before all rounds
+    much = sum(t.size * t.dtype.itemsize for t in inner) > GATHERED
+    return 1 if needs or small or at_first or much else most_workers()
 
 
 def _size(plan: Plan) -> int:

@@ -30,6 +30,16 @@ def location(depth: int = 1) -> str:
     return "an unknown place"
 
 
+def location_of(error: BaseException) -> str:
+    """The innermost line of the user's that an exception came through."""
+    found, step = "an unknown place", error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        found = describe_line(name, step.tb_lineno) if _is_users(name) else found
+        step = step.tb_next
+    return found
+
+
 @functools.cache
 def _is_users(filename: str) -> bool:
     return not filename.startswith(_PACKAGE) and not _LIBRARIES.search(filename)

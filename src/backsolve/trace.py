@@ -216,15 +216,15 @@ class standing_for:  # noqa: N801 - used as a function
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         _active.where = self.outside
-        if kind is IndexError:
+        if kind in (IndexError, np.linalg.LinAlgError):
             raise _placed(error, self.where) from error
 
 
-def _placed(error: IndexError, where: str) -> IndexError:
-    """NumPy's complaint about an index, with the user's line."""
-    if type(error) is not IndexError or not where or ", at " in str(error):
+def _placed(error: Exception, where: str) -> Exception:
+    """NumPy's complaint about an index or a matrix, with the user's line."""
+    if not where or ", at " in str(error):
         return error
-    return IndexError(f"{error}, at {where}")
+    return type(error)(f"{error}, at {where}")
 
 
 def evaluate(program: Program, args: Sequence[Any]) -> list[Any]:

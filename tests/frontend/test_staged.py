@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 
 import cases
 import numpy as np
@@ -267,14 +268,33 @@ def test_arrays_made_in_a_loop_are_its_own():
 
 
 def test_random_numbers_are_drawn_in_python():
-    def f(x, rng):
+    def f(x, seed):
         s = 0.0
+        rng = np.random.default_rng(seed)
         for _ in range(12):
             s = s + x * rng.normal()
         return s
 
-    got = bs.jit(f, static_argnums=1)(2.0, np.random.default_rng(0))
-    assert got == pytest.approx(f(2.0, np.random.default_rng(0)))
+    assert bs.jit(f, static_argnums=1)(2.0, 7) == pytest.approx(f(2.0, 7))
+
+
+numbers = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: np.random.normal(),
+        lambda: random.random(),
+        lambda: np.random.default_rng().normal(),
+        lambda: numbers.normal(),
+    ],
+)
+def test_random_numbers_that_would_be_the_same_at_every_call(draw):
+    with pytest.raises(errors.ControlFlowError, match="every call would get the same"):
+        bs.jit(lambda x: x + draw())(1.0)
+    bs.grad(lambda x: x + draw())(1.0)
+    bs.vmap(lambda x: x + draw())(np.ones(2))
 
 
 def test_members_and_keys():

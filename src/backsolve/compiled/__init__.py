@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..errors import BacksolveError, TracedValueError, location_of
 from ..frontend import rewritten
 from ..primitive import hooks, wrap
 from ..tensor import Staged, Tensor
-from .arguments import Arguments, raw
+from .arguments import Arguments, names_of, raw
 from .derivative import run_differentiable
 from .entrance import entrance
 from .specialise import Specialised, specialise
@@ -34,6 +37,13 @@ class Jitted:
         fastmath: bool = False,
         unsafe: bool = False,
     ):
+        if not callable(f):
+            raise TypeError(f"`jit` compiles a function, got {f!r}")
+        if inspect.iscoroutinefunction(f) or inspect.isgeneratorfunction(f):
+            raise TypeError(
+                f"`jit` compiles functions that return numbers and arrays; `{f.__name__}` is a generator or a "
+                "coroutine: compile what it computes, as a function that it calls"
+            )
         functools.update_wrapper(self, f)
         self._f = f
         self._static = _places("static_argnums", static_argnums)
@@ -42,6 +52,7 @@ class Jitted:
             raise ValueError(
                 f"an argument is static or donated, not both: {sorted(self._static & self._donate)}"
             )
+        self._static_names = names_of(f, self._static)
         self._backend, self._freedoms = backend, (fastmath, unsafe)
         self._known: dict[Any, Specialised | None] = {}
         self._lock = threading.Lock()
@@ -64,7 +75,7 @@ class Jitted:
 
     def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Without compiling, but on Tensors: NumPy's own arrays nobody could watch."""
-        given = Arguments(args, kwargs, self._static)
+        given = self._arguments(args, kwargs)
         tensors = any(isinstance(x, Tensor) for x in given.numbers)
         staged = [x if isinstance(x, Tensor) else wrap(x, None) for x in given.numbers]
         varied, named = given.rebuild(staged)
@@ -72,10 +83,24 @@ class Jitted:
         return result if tensors else tree.map(raw, result)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else Bound(self, instance)
+
+    def __reduce__(self) -> Any:
+        """What a module knows by name is found there again; else it is compiled anew."""
+        module, name = getattr(self, "__module__", ""), getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name
+        places = tuple(self._static), tuple(self._donate)
+        return Jitted, (self._f, places[0], self._backend, places[1], *self._freedoms)
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        return Arguments(args, kwargs, self._static, self._static_names)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = Arguments(args, kwargs, self._static)
+        given = self._arguments(args, kwargs)
         leaves = given.numbers
         tensors = any(isinstance(x, Tensor) for x in leaves)
         if tensors and any(isinstance(x, Staged) for x in leaves):
@@ -120,9 +145,18 @@ class Jitted:
             self._hits += 1
             return found  # type: ignore[return-value]
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
-        donated = given.donated(self._donate)
+        donated = given.donated(self._donate, names_of(self._f, self._donate))
         f = self._rewritten()
-        made = specialise(f, given.rebuild, given.types, self._backend, donated, self._freedoms)
+        try:
+            made = specialise(f, given.rebuild, given.types, self._backend, donated, self._freedoms)
+        except TypeError as error:
+            if isinstance(error, BacksolveError) or "Tensor(staged" not in str(error):
+                raise
+            raise TracedValueError(
+                f"a function that is not staged got a value of which only the type is known: {error}. Declare "
+                "an argument that is a length, a shape or a flag static: bs.jit(f, static_argnums=…)",
+                at=location_of(error),
+            ) from error
         if made is not None:
             with self._lock:
                 made = self._known.setdefault(given.key, made)
@@ -130,11 +164,11 @@ class Jitted:
 
     def _rewritten(self) -> Callable[..., Any]:
         unsafe = self._freedoms[1]
-        return rewritten(self._f, asserts=not unsafe)
+        return rewritten(self._f, asserts=not unsafe, compiles=True)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of compilation for these arguments."""
-        special = self._specialise(Arguments(args, kwargs, self._static))
+        special = self._specialise(self._arguments(args, kwargs))
         if special is None:
             raise TypeError(
                 "this function closes over a value that an enclosing transformation varies"
@@ -163,6 +197,18 @@ class Jitted:
                 s.native is not None and s.native.stats["code"] == "disk" for s in made
             ),
         }
+
+
+class Bound(functools.partial[Any]):
+    """A compiled method of one object."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        jitted: Any = self.func
+        return jitted.lower(*self.args, *args, **kwargs)
+
+    def stats(self) -> dict[str, Any]:
+        jitted: Any = self.func
+        return jitted.stats()
 
 
 class Stages(Mapping[str, str]):

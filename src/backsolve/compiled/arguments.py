@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,19 @@ _PYTHON = (float, int, bool, complex)
 
 
 class Arguments:
-    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], static_argnums: set[int]):
+    def __init__(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        static_argnums: set[int],
+        static_names: Container[str] = (),
+    ):
         count = len(args)
         self.static = {k % count: args[k] for k in static_argnums if -count <= k < count}
+        self.static_named = {name: x for name, x in kwargs.items() if name in static_names}
         dynamic = [a for k, a in enumerate(args) if k not in self.static]
-        self.leaves, self.structure = tree.flatten((dynamic, kwargs))
+        named = {name: x for name, x in kwargs.items() if name not in self.static_named}
+        self.leaves, self.structure = tree.flatten((dynamic, named))
         self.fixed = {k: x for k, x in enumerate(self.leaves) if not _is_number(x)}
         for x in self.fixed.values():
             if not (tree.is_immutable(x) or type(x) is int):
@@ -47,7 +56,7 @@ class Arguments:
     @functools.cached_property
     def key(self) -> Any:
         """What a specialisation is found by."""
-        values = [*self.static.items(), *self.fixed.items()]
+        values = [*self.static.items(), *self.static_named.items(), *self.fixed.items()]
         names = tuple(map(exactly, _metas(self.structure)))
         exact = tuple([(k, exactly(v)) for k, v in values])
         key = (self.structure, names, self.types, exact)
@@ -67,18 +76,37 @@ class Arguments:
         inner, named = self.structure.unflatten(full)
         given = iter(inner)
         total = len(inner) + len(self.static)
-        return [self.static[k] if k in self.static else next(given) for k in range(total)], named
+        positional = [self.static[k] if k in self.static else next(given) for k in range(total)]
+        return positional, {**named, **self.static_named}
 
-    def donated(self, places: set[int]) -> tuple[int, ...]:
-        """Which of the numbers belong to the arguments at `places`."""
-        children = self.structure.children[0].children
+    def donated(self, places: set[int], names: Container[str] = ()) -> tuple[int, ...]:
+        """Which of the numbers belong to the arguments at `places`, or are given by one of `names`."""
+        children, named = (part.children for part in self.structure.children)
         count = len(children) + len(self.static)
         given = {k % count for k in places if -count <= k < count}
         owners = [k for k in range(count) if k not in self.static]
         sizes = [child.size for child in children]
-        owner = [k for k, n in zip(owners, sizes, strict=True) for _ in range(n)]
+        gives = [k in given for k, n in zip(owners, sizes, strict=True) for _ in range(n)]
+        keys: Any = self.structure.children[1].meta
+        gives += [
+            name in names
+            for name, child in zip(keys, named, strict=True)
+            for _ in range(child.size)
+        ]
         kept = [k for k in range(len(self.leaves)) if k not in self.fixed]
-        return tuple(at for at, k in enumerate(kept) if k < len(owner) and owner[k] in given)
+        return tuple(at for at, k in enumerate(kept) if gives[k])
+
+
+def names_of(f: Callable[..., Any], places: set[int]) -> frozenset[str]:
+    """What the arguments at these places are called, where they may be given by name."""
+    try:
+        parameters = inspect.signature(f).parameters.values() if places else ()
+    except (TypeError, ValueError):  # a built-in function that does not tell
+        return frozenset()
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    positional = [p for p in parameters if p.kind in kinds]
+    found = [positional[k] for k in places if -len(positional) <= k < len(positional)]
+    return frozenset([p.name for p in found if p.kind is kinds[1]])
 
 
 def _is_number(x: Any) -> bool:

@@ -43,6 +43,8 @@ class _Writer:
         self.leaf = self.names = 0
 
     def compiled(self) -> Callable[..., Any]:
+        if self.given.static_named:
+            raise _UnknownKindError
         positional, named = self.given.structure.children
         static = self.given.static
         count = len(positional.children) + len(static)

@@ -73,7 +73,7 @@ class Specialised:
             if result is not NotImplemented:
                 return [result] if len(self.outputs) == 1 else list(result)
         raw = [y._v if isinstance(y, Tensor) else y for y in evaluate(self.program, leaves)]
-        return [y[()] if isinstance(y, np.ndarray) else y for y in raw]
+        return _own([*leaves, *[c for _, c in self.program.constants]], raw)
 
     def run_on_copies(self, leaves: Sequence[Any]) -> list[Any]:
         """The same for a caller who goes on using donated leaves."""
@@ -82,6 +82,21 @@ class Specialised:
             for k, x in enumerate(leaves)
         ]
         return self.run(own)
+
+
+def _own(others: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """Results that share no memory with arguments, constants or each other, as those of native code."""
+    taken = {id(x._v if isinstance(x, Tensor) else x) for x in others}
+    own: list[Any] = []
+    for y in results:
+        if isinstance(y, np.ndarray) and y.ndim == 0:
+            y = y[()]
+        elif isinstance(y, np.ndarray):
+            if y.base is not None or id(y) in taken:
+                y = y.copy()
+            taken.add(id(y))
+        own.append(y)
+    return own
 
 
 def specialise(

@@ -19,11 +19,13 @@ from .scope import Called, Staging, is_staging
 __all__ = ["rewritten", "users"]
 
 
-def rewritten(f: Callable[..., Any], asserts: bool | None = None) -> Callable[..., Any]:
+def rewritten(
+    f: Callable[..., Any], asserts: bool | None = None, compiles: bool = False
+) -> Callable[..., Any]:
     """`f` as it is to be called while a Program is staged; `asserts`: None is as around it."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        with Staging(), asserting(asserts):
+        with Staging(compiles), asserting(asserts):
             return call(f)(*args, **kwargs)
 
     return run

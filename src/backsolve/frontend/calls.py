@@ -22,7 +22,7 @@ from .convert import convert_function
 from .iterables import _REPLACED
 from .jumps import RUNTIME
 from .places import is_traced
-from .scope import check_write, in_region, made
+from .scope import at_end, check_write, in_region, is_compiling, made
 from .writes import filled, fresh, joined, traced_key
 
 
@@ -87,20 +87,48 @@ def _by_key(f: Any) -> Callable[..., Any]:
     return run
 
 
-def _is_impure(f: Any, owner: Any) -> bool:
+def is_impure(f: Any) -> bool:
     """Random numbers: a staged loop would draw once for all its rounds."""
+    owner = getattr(f, "__self__", None)
     if isinstance(owner, np.random.Generator | np.random.RandomState | random.Random):
         return True
     return (getattr(f, "__module__", None) or "").startswith(("numpy.random", "random"))
 
 
-def _builtin(f: Any) -> Any:
-    owner = getattr(f, "__self__", None)
-    if in_region() and _is_impure(f, owner):
+_seeded: dict[int, Any] = {}  # generators made in the function being staged, by id
+at_end.append(_seeded.clear)
+
+
+def _seeding(make: Any) -> Callable[..., Any]:
+    """A generator with a seed, made in the function itself, draws the same at every call."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        generator = make(*args, **kwargs)
+        if is_compiling() and (args or kwargs):
+            _seeded[id(generator)] = generator
+        return generator
+
+    return run
+
+
+def _check_draw(f: Any, owner: Any) -> None:
+    if in_region():
         raise ControlFlowError(
             f"`{f.__name__}` draws random numbers in a staged branch or loop, which would draw only once; draw "
             "all of them before, as an array"
         )
+    if is_compiling() and id(owner) not in _seeded:
+        raise ControlFlowError(
+            f"`{f.__name__}` draws random numbers while the function is compiled: every call would get the "
+            "same. Draw them outside, and pass them as an argument; or from np.random.default_rng(seed), "
+            "made in the function, if they shall be the same"
+        )
+
+
+def _builtin(f: Any) -> Any:
+    owner = getattr(f, "__self__", None)
+    if is_impure(f) and not is_special(f):
+        _check_draw(f, owner)
     if isinstance(owner, dict | set) and f.__name__ in _LOOKS_UP:
         if f.__name__ in _GROWING:
             check_certain(owner)
@@ -222,6 +250,9 @@ CREATING += (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
 _SPECIAL.update({create: fresh(create) for create in CREATING})
 FILLING: tuple[Any, ...] = (np.full, np.full_like)  # which a traced number may be given to
 _SPECIAL.update({create: filled(create) for create in FILLING})
+
+SEEDED = (np.random.default_rng, np.random.Generator, np.random.RandomState, random.Random)
+_SPECIAL.update({make: _seeding(make) for make in SEEDED})
 
 JOINING = (np.array, np.asarray, np.asanyarray)  # whose lists may have tensors in them
 _SPECIAL.update({join: joined(OWN[join.__name__]) for join in JOINING})

@@ -165,14 +165,14 @@ class _PlainCalls:
         self.hidden = {*f.__code__.co_varnames, *f.__code__.co_freevars, *f.__code__.co_cellvars}
 
     def is_plain(self, node: ast.expr) -> bool | None:
-        from .calls import FILLING, UNNOTICED, is_special
+        from .calls import FILLING, UNNOTICED, is_impure, is_special
 
         found = self.value(node)
         if found is None:
             return isinstance(node, ast.Attribute) and node.attr in _METHODS
         if is_special(found):
             return None if found in UNNOTICED and found not in FILLING else False
-        return self.is_librarys(found)
+        return not is_impure(found) and self.is_librarys(found)
 
     def value(self, node: ast.expr) -> Any:
         """What a dotted name of modules stands for, or None."""
@@ -186,8 +186,6 @@ class _PlainCalls:
         return None
 
     def is_librarys(self, x: Any) -> bool:
-        if (getattr(x, "__module__", None) or "").startswith(("numpy.random", "random")):
-            return False
         if isinstance(x, FunctionType):
             return not is_users(x)
         if isinstance(x, type):

@@ -97,14 +97,18 @@ at_end: list[Callable[[], None]] = []  # called when the outermost staging is ov
 
 
 class Staging:
-    """While a function is run to be recorded, as `jit` does."""
+    """While a function is run to be recorded, as `jit` does; what it `compiles` is run without it later."""
+
+    def __init__(self, compiles: bool = False):
+        self.compiles = compiles
 
     def __enter__(self) -> None:
-        self.before = is_staging()
+        self.before, self.compiled = is_staging(), is_compiling()
         _local.staging = True
+        _local.compiling = self.compiled or self.compiles
 
     def __exit__(self, *error: Any) -> None:
-        _local.staging = self.before
+        _local.staging, _local.compiling = self.before, self.compiled
         if not self.before:
             for forget in at_end:
                 forget()
@@ -112,6 +116,10 @@ class Staging:
 
 def is_staging() -> bool:
     return getattr(_local, "staging", False)
+
+
+def is_compiling() -> bool:
+    return getattr(_local, "compiling", False)
 
 
 def in_region() -> bool:

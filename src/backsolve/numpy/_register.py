@@ -83,7 +83,7 @@ def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     try:
-        return normalize_axis_tuple(axis, ndim)
+        return normalize_axis_tuple(integers(axis), ndim)
     except ValueError as error:  # NumPy's AxisError is one, too
         raise AxisError(f"`{_caller()}` got axis={axis!r}, rank {ndim}: {error}") from None
 

@@ -126,6 +126,11 @@ def _plain(x: Any) -> Any:
 def _fallback(name: str, run: Any, inputs: tuple[Any, ...]) -> Any:
     """NumPy itself, on the values, if nothing in them varies; else an error, never a lost derivative."""
     leaves, structure = tree.flatten(list(inputs))
+    if any(isinstance(x, Staged) for x in leaves):
+        raise UnsupportedError(
+            f"`{name}` can neither be compiled nor differentiated here yet. Compose it from supported "
+            "functions; or call it outside of the function that is compiled, and pass its result as an argument"
+        )
     if any(_varies(x) for x in leaves):
         raise UnsupportedError(
             f"`{name}` has no derivative here yet. Compose it from supported functions, write it as a "

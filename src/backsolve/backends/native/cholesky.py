@@ -29,7 +29,7 @@ from ...ir import Equation
 from . import threads
 from .blas import by_address, fortran, pointer, spread
 from .failure import CODE, FINE, call_step, fail_if
-from .lapack import INDEFINITE, append, as_stack, counting, lowering, slot, stack_of
+from .lapack import INDEFINITE, append, as_stack, counting, lowering, refuse, slot, stack_of
 from .steps import Site, Step
 from .views import Buffer, View
 
@@ -170,7 +170,7 @@ def lower_cholesky(schedule: Schedule, e: Equation) -> View:
     stack = as_stack(view)
     if not stack.imaginary.size:
         return view
-    code = schedule.fail(*INDEFINITE)
+    code = refuse(schedule, INDEFINITE, e)
 
     def body(grid: Grid) -> None:
         if n < SHARED:

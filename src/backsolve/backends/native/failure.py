@@ -33,6 +33,11 @@ class Failures:
         return kind(message)
 
 
+def placed(message: str, where: str) -> str:
+    """A message with the user's line, where that is known."""
+    return f"{message}, at {where}" if where else message
+
+
 def fail_if(b: ir.IRBuilder, condition: ir.Value, code: int) -> None:
     """Leave the function with `code` where `condition` holds; `b` goes on where it does not."""
     with b.if_then(condition, likely=False):

@@ -20,6 +20,7 @@ from llvmlite import ir
 from ...ir import Equation, Shape, Type, Var, type_of
 from ...operators.gather import gathered_shape
 from .elementwise import FUNCTIONS
+from .failure import placed
 from .steps import Zero
 from .views import View
 
@@ -209,7 +210,7 @@ def _place(
         low, high = schedule.range_of(i)
         inside = -size <= low and high < size
         message = f"an index is out of bounds for axis {k} with size {size}"
-        message += f", at {where}" if where else ""
+        message = placed(message, where)
         code = None if inside else schedule.fail(IndexError, message, may_go=True) or None
         axes.append(Axis(atom, size, view.strides[k], low < 0, code))
     return Place(first.broadcast(domain), axes)

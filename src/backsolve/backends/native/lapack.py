@@ -19,7 +19,7 @@ from ...ir import Equation, Var, type_of
 from . import threads
 from .blas import LINES, SHARE, by_address, fortran, layout, pointer, share_lines
 from .contraction import has_unit_stride, same_dtype
-from .failure import CODE, FINE, call_step, fail_if
+from .failure import CODE, FINE, call_step, fail_if, placed
 from .steps import Site, Step
 from .views import Buffer, View
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 INT, CINT, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
-SINGULAR = (np.linalg.LinAlgError, "Singular matrix")
-INDEFINITE = (np.linalg.LinAlgError, "Matrix is not positive definite")
+SINGULAR, INDEFINITE = "Singular matrix", "Matrix is not positive definite"
 
 
 @dataclass(eq=False)
@@ -127,6 +126,11 @@ def counting(
 # ---- lowering
 
 
+def refuse(schedule: Schedule, message: str, e: Equation) -> int:
+    """The code of a matrix that has no factor or inverse."""
+    return schedule.fail(np.linalg.LinAlgError, placed(message, e.where))
+
+
 def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
     out = e.outputs[0]
     lower, unit = e.params["lower"], e.params["unit"]
@@ -139,7 +143,7 @@ def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
     n, k = out.shape[-2:]
     by_columns, leading = layout(T)
     triangle = "L" if lower == by_columns else "U"
-    code = schedule.fail(np.linalg.LinAlgError, "singular matrix: a zero on the diagonal")
+    code = refuse(schedule, "singular matrix: a zero on the diagonal", e)
     step = sum(T.strides[-2:])
     diagonal = "U" if unit else "N"
 
@@ -174,7 +178,7 @@ def lower_solve(schedule: Schedule, e: Equation) -> View:
     right = schedule.view_of(e.inputs[1])
     # getrs wants the right-hand sides by columns.
     view, x = _copied(schedule, _swapped(right), out.dtype)
-    code = schedule.fail(*SINGULAR)
+    code = refuse(schedule, SINGULAR, e)
 
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, columns = pointers
@@ -194,7 +198,7 @@ def lower_inv(schedule: Schedule, e: Equation) -> View:
     view, stack = _copied(schedule, factor, out.dtype)
     view = View.whole(view.buffer, out.shape)
     work = schedule.new_buffer((1, 1, 64 * n), out.dtype)
-    code = schedule.fail(*SINGULAR)
+    code = refuse(schedule, SINGULAR, e)
 
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, space = pointers

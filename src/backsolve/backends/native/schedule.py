@@ -20,7 +20,7 @@ from .bounds import ANY, EXACT, bounds_after
 from .checks import LOWER as CHECKS
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
-from .failure import Failures
+from .failure import Failures, placed
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
@@ -376,12 +376,12 @@ class Schedule:
         if bounds != ANY:
             self.ranges[out] = bounds
         elif is_python_integer(e) and e.primitive.name in OUTGROWS:
-            kernel.refusals[out] = self.fail(*OVERFLOW)
+            kernel.refusals[out] = self.fail(OVERFLOW[0], placed(OVERFLOW[1], e.where))
         refused = REFUSED.get(e.primitive.name)
         if refused is not None and out.dtype.kind in "iu":
             low, high = self.range_of(e.inputs[-1])
             if low <= 0 <= high if refused[0] is ZeroDivisionError else low < 0:
-                kernel.refusals[out] = self.fail(*refused[:2])
+                kernel.refusals[out] = self.fail(refused[0], placed(refused[1], e.where))
 
     def join(
         self, domain: Shape, inputs: Any, axes: tuple[int, ...] | None = None, after: int = -1

@@ -11,7 +11,7 @@ from llvmlite import ir
 from ....ir import Equation, Type, Var, is_uniform
 from .. import stacks
 from ..elementwise import emit
-from ..failure import CODE
+from ..failure import CODE, placed
 from ..numbers.integer import OUTGROWS, OVERFLOW, REFUSED, is_python_integer
 from ..numbers.registers import Register, convert, memory_type, number, select
 from .moving import copy
@@ -210,7 +210,7 @@ class Emitter:
                 i = self.b.select(self.b.icmp_signed("<", i, INT(0)), self.b.add(i, INT(size)), i)
         if low < -size or high >= size:
             message = f"an index is out of bounds for axis {axis} with size {size}"
-            message += f", at {where}" if where else ""
+            message = placed(message, where)
             if self.fail(IndexError, message, may_go=True):
                 self.fail_if(self.b.icmp_unsigned(">=", i, INT(size)), IndexError, message)
         if size > 0:
@@ -253,13 +253,15 @@ def elementwise(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Smal
             low, high = em.ranges.of(registers[-1])
             kind, message, test = refused
             if low <= 0 <= high if kind is ZeroDivisionError else low < 0:
-                em.fail_if(test(b, *converted(registers)), kind, message)
+                em.fail_if(test(b, *converted(registers)), kind, placed(message, e.where))
         pairs = [(x, v.dtype) for x, v in zip(registers, found, strict=True)]
         interval = em.ranges.after(name, list(registers), out.dtype)
         if interval != ANY and interval[0] == interval[1]:
             return number(int(interval[0]), out.dtype)
         if outgrows is not None and interval == ANY:
-            em.fail_if(outgrows(b, *converted(registers)), *OVERFLOW)
+            em.fail_if(
+                outgrows(b, *converted(registers)), OVERFLOW[0], placed(OVERFLOW[1], e.where)
+            )
         y = emit(b, e, pairs, em.inline)
         em.ranges.note(y, interval)
         return y

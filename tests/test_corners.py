@@ -133,3 +133,30 @@ def test_what_debug_nans_runs_gives_the_same() -> None:
     np.testing.assert_array_equal(got["y"], 2 * np.ones(3))
     assert got["z"] == 3
     np.testing.assert_array_equal(x, np.ones(3))
+
+
+SPECIAL = np.array([1.0, 2.0, -0.5, np.inf, -2.0, -np.inf, np.nan, 0.0])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.modf,
+        np.gradient,
+        lambda x: np.gradient(x, 0.5),
+        lambda x: np.logaddexp2(x * 400 - 700, x),
+        lambda x: np.isclose(x, x[::-1]),
+        lambda x: np.isclose(x, x * (1 + 1e-9), equal_nan=True),
+        lambda x: np.isclose(x, x * (1 + 1e-9), rtol=1e-12, atol=0),
+        lambda x: np.allclose(x[:3], x[:3] + 1e-12),
+        lambda x: np.allclose(x, x),
+        lambda x: np.array_equal(x, x),
+        lambda x: np.array_equal(x, x, equal_nan=True),
+        lambda x: np.array_equal(x, x[:2]),
+    ],
+)
+def test_infinities_and_nan_in_compiled_code(f):
+    with np.errstate(all="ignore"):
+        found, expected = bs.jit(f)(SPECIAL), f(SPECIAL)
+    for y, right in zip(np.atleast_1d(found), np.atleast_1d(expected), strict=True):
+        np.testing.assert_allclose(y, right, rtol=1e-14)

@@ -145,6 +145,34 @@ STABLE = {  # the naive form, and what it shall be
         lambda x: np.exp(x - np.log(np.sum(np.exp(x), -1, keepdims=True))),
         special.softmax,
     ),
+    "log of the mean of eˣ": (
+        lambda x: np.log(np.mean(np.exp(x), -1)),
+        lambda x: special.logsumexp(x) - np.log(6),
+    ),
+    "log(2 Σ eˣ)": (
+        lambda x: np.log(2 * np.sum(np.exp(x), -1)),
+        lambda x: special.logsumexp(x) + np.log(2),
+    ),
+    "log(eᵃ + eᵇ)": (
+        lambda x: np.log(np.exp(x) + np.exp(x[::-1])),
+        lambda x: np.logaddexp(x, x[::-1]),
+    ),
+    "log(eᵃ + Σ eᵇ + eᶜ)": (
+        lambda x: np.log(np.exp(x[0]) + np.sum(np.exp(x[1:5])) + np.exp(x[5])),
+        special.logsumexp,
+    ),
+    "log of a chosen softmax": (
+        lambda x: np.log(softmax(np.stack([x, x[::-1]]))[[0, 1], [2, 0]]),
+        lambda x: np.array([special.log_softmax(x)[2], special.log_softmax(x)[5]]),
+    ),
+    "log of a slice of a softmax": (
+        lambda x: np.log(softmax_plain(x)[1:3].reshape(2, 1).T),
+        lambda x: special.log_softmax(x)[None, 1:3],
+    ),
+    "log of a chosen sigmoid": (
+        lambda x: np.log(sigmoid(x)[::-2]),
+        lambda x: special.log_expit(x)[::-2],
+    ),
     "log(1 + eˣ)": (lambda x: np.log(1 + np.exp(x)), lambda x: np.logaddexp(0, x)),
     "log1p(eˣ)": (lambda x: np.log1p(np.exp(x)), lambda x: np.logaddexp(0, x)),
     "sigmoid": (sigmoid, special.expit),

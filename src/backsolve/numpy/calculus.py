@@ -77,7 +77,10 @@ def _gradient_along(f: Any, k: int, h: Any, edge_order: int) -> Any:
     slopes = diff(f, axis=k) / steps
     left, right = getitem(steps, _along(k, None, -1)), getitem(steps, _along(k, 1, None))
     before, after = getitem(slopes, _along(k, None, -1)), getitem(slopes, _along(k, 1, None))
-    inside = (right * before + left * after) / (left + right)
+    if ndim_of(h):
+        inside = (right * before + left * after) / (left + right)
+    else:
+        inside = (getitem(f, _along(k, 2, None)) - getitem(f, _along(k, None, -2))) / (2 * h)
     first, last = getitem(slopes, _along(k, 0, 1)), getitem(slopes, _along(k, -1, None))
     if edge_order == 2:  # linear extrapolation of the slopes to the ends
         h0, h1 = (getitem(steps, _along(k, i, i + 1)) for i in (0, 1))

@@ -11,7 +11,7 @@ from .. import primitives as _tables  # noqa: F401  (fills PRIMITIVES)
 from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
 from ..primitives.special import NAMES, when_loaded
-from ..tensor import Tensor
+from ..tensor import Staged, Tensor
 from ._register import array, dtype_of, function, given, named, reject, shape_of
 
 
@@ -171,7 +171,7 @@ def divmod(x1: Any, x2: Any) -> Any:
 def modf(x: Any) -> Any:
     x = array(x)
     whole = P.trunc(x)
-    return P.subtract(x, whole), whole
+    return np.where(np.isinf(x), 0, P.subtract(x, whole)), whole
 
 
 UFUNCS[np.divmod], UFUNCS[np.modf] = divmod, modf
@@ -261,8 +261,29 @@ def _values(args: Any) -> list[Any]:
     return [a._known("its value") if isinstance(a, Tensor) else a for a in args]
 
 
+def _isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+    return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
+
+
+def _array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
+    if shape_of(a) != shape_of(b):
+        return False
+    return np.all(a == b if not equal_nan else (a == b) | (np.isnan(a) & np.isnan(b)))
+
+
+# Of values that are only types while a program is staged.
+_STAGED: dict[str, Any] = {
+    "isclose": _isclose,
+    "allclose": lambda *args, **options: np.all(_isclose(*args, **options)),
+    "array_equal": _array_equal,
+}
+
+
 def _compare(name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
+        if name in _STAGED and any(isinstance(a, Staged) for a in args):
+            return _STAGED[name](*map(array, args[:2]), *args[2:], **kwargs)
         y = getattr(np, name)(*_values(args), **kwargs)
         return Tensor(y) if isinstance(y, np.ndarray | np.generic) else y
 

@@ -6,6 +6,7 @@ more, with the expansions in the place of the primitives, gives the expanded Pro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -142,7 +143,10 @@ def _fmin(a: Any, b: Any) -> Any:
 def _logaddexp2(a: Any, b: Any) -> Any:
     high, low = np.maximum(a, b), np.minimum(a, b)
     gap = np.where(np.equal(high, low), 0.0, low - high)  # also where both are the same infinity
-    return high + np.log2(1 + np.exp2(gap))
+    return high + np.log1p(np.exp2(gap)) * _BITS
+
+
+_BITS = 1 / math.log(2)
 
 
 def _double(a: Any) -> Any:

@@ -1,8 +1,9 @@
 """Stable forms: what users write, in words that neither overflow nor cancel.
 
-    log(Σ eˣ)                       logsumexp(x)
+    log(Σ eˣ), log(Σ eˣ / n)        logsumexp(x), logsumexp(x) − log n
+    log(eᵃ + eᵇ)                    logaddexp(a, b)
     eˣ / Σ eˣ,  e^(x − logsumexp x)  softmax(x)
-    log(softmax x)                  log_softmax(x)
+    log(softmax x), log(softmax(x)[i])   log_softmax(x), log_softmax(x)[i]
     log(1 + eˣ), log1p(eˣ)          softplus(x)
     a / (1 + e⁻ˣ)                   a sigmoid(x)
     log(sigmoid x)                  log_sigmoid(x)
@@ -17,6 +18,7 @@ a nested `grad`, after `stop_gradient`) it is a variable of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -80,11 +82,65 @@ def _plus_one(r: Recorder, a: Any) -> Any:
     return x if x is not None and type_of(_atom(x)).dtype.kind == "f" else None  # integers wrap
 
 
+SELECTING = (
+    "gather",
+    "slice",
+    "reshape",
+    "permute",
+    "broadcast_to",
+)  # entries of their first argument
+
+
+def _log_of_selected(r: Recorder, a: Any) -> Any:
+    """log(p[i]) as log(p)[i], where p is a softmax or a sigmoid: the loss of one class."""
+    path: list[Call] = []
+    while (call := _made(r, a, *SELECTING)) is not None:
+        path.append(call)
+        a = call.args[0]
+    found = _made(r, a, "softmax", "sigmoid") if path else None
+    if found is None:
+        return None
+    x = found.args[0]
+    y = P.log_softmax(x, **found.params) if found.primitive.name == "softmax" else x
+    for call in reversed(path):
+        y = call.primitive(y, *call.args[1:], **call.params)
+    return y if found.primitive.name == "softmax" else P.log_sigmoid(y)
+
+
+def _log_of_powers(r: Recorder, a: Any) -> Any:
+    """x, if a = eˣ; and logarithms of sums of such, also in parts (a positive multiple)."""
+    call = _made(r, a, "exp", "sum", "add", "divide", "multiply")
+    if call is None:
+        return None
+    name, x = call.primitive.name, call.args[0]
+    if name == "exp":
+        return x
+    if name == "sum":
+        power = _made(r, x, "exp")
+        return None if power is None else P.logsumexp(power.args[0], **call.params)
+    if name == "add":
+        logs = [_log_of_powers(r, part) for part in call.args]
+        return None if any(y is None for y in logs) else P.logaddexp(*logs)
+    number = call.args[1]
+    if name == "multiply" and type(number) not in (int, float):
+        x, number = number, x
+    if type(number) not in (int, float) or not 0 < number < math.inf or _made(r, x, "exp"):
+        return None  # log(3 eˣ) needs no help
+    y, factor = _log_of_powers(r, x), math.log(number)
+    return None if y is None else y - factor if name == "divide" else y + factor
+
+
 def _log(r: Recorder, a: Any) -> Any:
+    selected = _log_of_selected(r, a)
+    if selected is not None:
+        return selected
     call = _made(r, a, "sum", "sigmoid", "softmax", "exp")
     if call is None:
         x = _plus_one(r, a)
         if x is None:
+            powers = _log_of_powers(r, a)
+            if powers is not None:
+                return powers
             rest = _made(r, a, "subtract")
             part = _made(r, rest.args[1], "sigmoid") if rest and _is(rest.args[0], 1) else None
             return None if part is None else P.log_sigmoid(-part.args[0])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,3 +162,28 @@ class TestMessages:
 
         with pytest.raises(ZeroDivisionError, match="n = n //"):
             bs.jit(f)(1000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    w: Any
+    activation: Any = np.tanh
+    name: str = "hidden"
+
+
+class TestResults:
+    def test_containers_may_hold_names_and_functions(self):
+        step = bs.jit(lambda layer: dataclasses.replace(layer, w=layer.activation(layer.w)))
+        for layer in (Layer(np.ones(2)), Layer(np.ones(2), np.sin, "last"), Layer(np.ones(2))):
+            for _ in range(2):
+                got = step(layer)
+                assert (got.activation, got.name) == (layer.activation, layer.name)
+                np.testing.assert_allclose(got.w, layer.activation(layer.w))
+        slope = bs.grad(lambda w: np.sum(step(Layer(w)).w))(np.ones(2))
+        np.testing.assert_allclose(slope, 1 - np.tanh(np.ones(2)) ** 2)
+
+    def test_among_numbers(self):
+        f = bs.jit(lambda x: {"x": 2 * x, "kind": "double", "n": 3, "is": True, "t": (int, None)})
+        for _ in range(2):
+            assert f(1.0) == {"x": 2.0, "kind": "double", "n": 3, "is": True, "t": (int, None)}
+        assert bs.jit(lambda x: "nothing else")(1.0) == "nothing else"

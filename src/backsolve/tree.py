@@ -57,6 +57,8 @@ class Structure:
         kind = self.kind
         if kind is LEAF:
             return next(leaves)
+        if kind is FIXED:
+            return self.meta
         xs = [
             next(leaves) if child.kind is LEAF else child._build(leaves) for child in self.children
         ]
@@ -71,6 +73,7 @@ class Structure:
 
 
 LEAF = object()
+FIXED = object()  # a leaf that is always the same: its `meta`
 _LEAF_STRUCTURE = Structure(LEAF)
 
 # kind -> (take apart into (meta, children), put together from (kind, meta, children))
@@ -168,6 +171,23 @@ def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
         return _LEAF_STRUCTURE
     meta, children = handlers[0](tree)
     return Structure(kind, meta, tuple([_flatten_into(child, leaves) for child in children]))
+
+
+def without_fixed(structure: Structure, leaves: Iterable[Any]) -> tuple[list[Any], Structure]:
+    """The leaves that are numbers, and a form that knows the others: names, functions, types."""
+    kept: list[Any] = []
+    rest = iter(leaves)
+
+    def form(s: Structure) -> Structure:
+        if s.kind is not LEAF:
+            return Structure(s.kind, s.meta, tuple([form(child) for child in s.children]))
+        x = next(rest)
+        if is_immutable(x) and not isinstance(x, bool):
+            return Structure(FIXED, x)
+        kept.append(x)
+        return _LEAF_STRUCTURE
+
+    return kept, form(structure)
 
 
 _IMMUTABLE = (str, bytes, bool, type, np.dtype, slice, range, frozenset, enum.Enum, type(...))

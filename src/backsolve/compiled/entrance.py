@@ -144,6 +144,8 @@ class _Writer:
             return "y" if self.results.size == 1 else f"y[{k}]"
         if kind is type(None):
             return "None"
+        if kind is tree.FIXED:
+            return self.constant(form.meta)
         parts = [self.put_together(child) for child in form.children]
         joined = "".join([f"{part}, " for part in parts])
         if kind is tuple:

@@ -113,7 +113,8 @@ def specialise(
     def flat(*staged: Any) -> list[Any]:
         recorders.extend(x._v.recorder for x in staged[:1])
         args, kwargs = rebuild(staged)
-        outputs, structure = tree.flatten(f(*args, **kwargs))
+        leaves, structure = tree.flatten(f(*args, **kwargs))
+        outputs, structure = tree.without_fixed(structure, leaves)
         structures.append(structure)
         return outputs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -92,6 +93,64 @@ def test_another_thread_goes_on_during_a_long_run():
     finally:
         sys.setswitchinterval(interval)
         thread.join()
+
+
+@pytest.mark.usefixtures("entry")
+def test_every_call_finds_the_code_for_its_own_types():
+    f = bs.jit(lambda x: x * 2)
+    given = [
+        np.ones(4),
+        np.ones(2),
+        np.ones(4, "f4"),
+        np.ones((2, 2)),
+        np.ones(4, "i8"),
+        3.0,
+        3,
+        True,
+    ]
+    given += [1j, np.ones(8)[::2], np.float32(2), np.ones(4, ">f8"), [1.0, 2.0], 2**70]
+    for x in [*given, *given]:
+        got = f(x)
+        assert np.shape(got) == np.shape(x * 2)
+        np.testing.assert_array_equal(got, x * 2)
+    np.testing.assert_array_equal(bs.grad(lambda x: np.sum(f(x)))(np.ones(4)), [2, 2, 2, 2])
+
+
+@pytest.mark.usefixtures("entry")
+def test_donated_arrays_that_cannot_be_written():
+    f = bs.jit(lambda p, q: p + q, donate=0)
+    p = np.ones(3)
+    for x, y in [(p, np.ones(3)), (p, p), (p, p[::-1]), (np.ones(6)[::2], p)]:
+        before = x.copy()
+        expected = x + y
+        got = f(x, y)
+        np.testing.assert_array_equal(got, expected)
+        assert got is x or np.array_equal(x, before)
+    p.flags.writeable = False
+    np.testing.assert_array_equal(f(p, np.ones(3)), p + 1)
+
+
+def test_what_is_strided_beside_python_numbers_runs_natively(monkeypatch):
+    f = bs.jit(lambda x, n, b: np.where(b, x * n, x), donate=0)
+    f(np.ones(3), 2, True)
+    monkeypatch.setattr(sys.modules["backsolve.compiled.specialise"], "evaluate", None)
+    np.testing.assert_array_equal(f(np.ones(6)[::2], 2, True), [2, 2, 2])
+    np.testing.assert_array_equal(f(np.ones(6)[::2], 2, False), [1, 1, 1])
+
+
+def test_stats_count_the_calls_that_found_their_code():
+    f = bs.jit(lambda x, i: x["a"][i])
+    x = np.ones(3)
+    for i in (0, 1, 7, 2):
+        with contextlib.suppress(IndexError):
+            f({"a": x}, i)
+    f({"a": x[::2]}, 0)
+    f({"a": x[::2]}, 0)
+    assert f.stats()["cache_hits"] == 4
+    g = bs.jit(lambda x: 2 * x)
+    for _ in range(5):
+        g(x)
+    assert g.stats()["cache_hits"] == 4
 
 
 def test_a_short_program_keeps_the_gil():

@@ -192,7 +192,7 @@ class Jitted:
                 }
                 for s in made
             ],
-            "cache_hits": self._hits,
+            "cache_hits": self._hits + sum(s.direct_calls for s in made),
             "disk_cache_hits": sum(
                 s.native is not None and s.native.stats["code"] == "disk" for s in made
             ),

@@ -50,6 +50,7 @@ class Specialised:
     reason: str = ""  # why there is no native code
     donated: tuple[int, ...] = ()  # leaves whose memory results may take
     freedoms: tuple[bool, bool] = (False, False)  # fastmath, unsafe
+    runs: int = 0  # of the native code, by us
     has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
     derivatives: dict[str, Specialised] = field(default_factory=dict)
 
@@ -64,16 +65,28 @@ class Specialised:
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Raw results for raw leaves of the compiled types."""
         if self.native is not None:
+            self.runs += 1
             result = self.native.call(*leaves)
-            if result is NotImplemented:  # strided, unaligned, or a NumPy scalar
-                arrays = [
-                    a if type(a) in (float, complex) else np.array(a, order="C") for a in leaves
+            if result is NotImplemented:  # strided, unaligned, shared, or a NumPy scalar
+                suited = [
+                    a if self._suits(k, a) else np.array(a, order="C") for k, a in enumerate(leaves)
                 ]
-                result = self.native.call(*arrays)
+                result = self.native.call(*suited)
             if result is not NotImplemented:
                 return [result] if len(self.outputs) == 1 else list(result)
         raw = [y._v if isinstance(y, Tensor) else y for y in evaluate(self.program, leaves)]
         return _own([*leaves, *[c for _, c in self.program.constants]], raw)
+
+    def _suits(self, k: int, a: Any) -> bool:
+        """Whether native code takes leaf k as it is, whatever the others are."""
+        if type(a) is not np.ndarray:
+            return not isinstance(a, np.ndarray | np.generic)
+        return k not in self.donated and a.flags.c_contiguous and a.flags.aligned
+
+    @property
+    def direct_calls(self) -> int:
+        """Calls that went into native code by themselves, without us."""
+        return 0 if self.native is None else max(self.native.calls - self.runs, 0)
 
     def run_on_copies(self, leaves: Sequence[Any]) -> list[Any]:
         """The same for a caller who goes on using donated leaves."""
@@ -141,7 +154,9 @@ def specialise(
         except Unsupported as missing:
             reason = f"`{missing}` has no native form yet"
     own = any(x.has_own_derivative for x in recorders)
-    return Specialised(shown, program, structures[0], native, reason, donated, freedoms, own)
+    return Specialised(
+        shown, program, structures[0], native, reason, donated, freedoms, has_own_derivative=own
+    )
 
 
 def _varies(c: Tensor, start: int) -> bool:

@@ -21,7 +21,7 @@ from .entry import Frame, emit_entry
 from .fastmath import FastModule
 from .heat import spare_work
 from .kernel import Kernel
-from .objects import Table, knows_layout, make_builtin
+from .objects import CALLS, Table, knows_layout, make_builtin
 from .schedule import Schedule
 from .slow_entry import slow_entry
 from .sweep import Sweep, flat, rooms, with_sweeps
@@ -40,6 +40,12 @@ class Native:
     call: Callable[..., Any]
     stats: dict[str, Any]
     stages: dict[str, Callable[[], str]]  # texts, made on request
+
+    @property
+    def calls(self) -> int:
+        """How often it ran; 0 if its entry does not count."""
+        words = getattr(self.call, "__self__", None)
+        return 0 if words is None else int(words[CALLS])
 
 
 @contextmanager

@@ -69,12 +69,15 @@ def function_address(name: str) -> int:
     return found
 
 
+CALLS = 0  # the first word of a table counts the calls
+
+
 class Table:
     """The words that compiled code reads through its `self`, each under a name."""
 
     def __init__(self) -> None:
-        self.places: dict[str, int] = {}
-        self.words: list[int] = []
+        self.places: dict[str, int] = {"calls": CALLS}
+        self.words: list[int] = [0]
 
     def place(self, name: str, word: int) -> int:
         if name not in self.places:

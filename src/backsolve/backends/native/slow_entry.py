@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import Type
 from .entry import Frame, aligned, new_arena
 
 
@@ -20,13 +21,14 @@ def slow_entry(address: int, frame: Frame, keep: list[Any]) -> Callable[..., Any
     arena_is_taken = threading.Lock()
 
     def call(*args: Any) -> Any:
-        arrays = [np.ascontiguousarray(a) for a in args]
+        if len(args) != len(frame.inputs) or not all(map(_fits, args, frame.inputs)):
+            return NotImplemented
+        arrays = [np.asarray(a, t.dtype) for a, t in zip(args, frame.inputs, strict=True)]
         for i in frame.donors.values():
             others = arrays[:i] + arrays[i + 1 :]
-            if not arrays[i].flags.behaved or any(
-                np.may_share_memory(arrays[i], x) for x in others
-            ):
-                arrays[i] = arrays[i].copy()
+            shared = any(np.may_share_memory(arrays[i], x) for x in others)
+            if shared or not arrays[i].flags.writeable:
+                return NotImplemented
         results = [
             arrays[frame.donors[k]] if k in frame.donors else np.empty(t.shape, t.dtype)
             for k, t in enumerate(frame.outputs)
@@ -49,3 +51,16 @@ def slow_entry(address: int, frame: Frame, keep: list[Any]) -> Callable[..., Any
         return boxed[0] if len(boxed) == 1 else tuple(boxed)
 
     return call
+
+
+_PYTHONS = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def _fits(a: Any, t: Type) -> bool:
+    """Whether an argument is exactly what was compiled for."""
+    if t.weak:
+        is_long = type(a) is int and not -(2**63) <= a < 2**63
+        return type(a) is _PYTHONS[t.dtype.kind] and not is_long
+    if type(a) is not np.ndarray or a.shape != t.shape or a.dtype != t.dtype:
+        return False
+    return a.flags.c_contiguous and a.flags.aligned

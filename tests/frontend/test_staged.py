@@ -462,3 +462,45 @@ def test_no_source_is_said():
     exec("def f(x):\n    while x > 1: x = x / 2\n    return x", names)
     with pytest.raises(errors.TracedValueError, match="made by exec"):
         bs.jit(names["f"])(3.0)
+
+
+# ---- loops whose first round differs, and nests of unknown length
+
+
+def becomes_an_array(x, n):
+    total, last = 0.0, None
+    for i in range(n):
+        change = x if last is None else x - last
+        total = total + np.sin(change * i + x)
+        last = total * 0.1
+        if total[0] > 1e6:
+            break
+    return np.sum(total**2)
+
+
+def interval_products(x, n):
+    cost = np.zeros((n, n))
+    for length in range(1, n):
+        for i in range(n - length):
+            best = 1e9
+            for k in range(i, i + length):
+                t = cost[i, k] + cost[k + 1, i + length] + x[k] * x[i] + 1.0
+                if t < best:
+                    best = t
+            cost[i, i + length] = best
+    return cost[0, n - 1]
+
+
+@pytest.mark.parametrize(
+    ("f", "few", "many"), [(becomes_an_array, 12, 400), (interval_products, 8, 40)]
+)
+def test_programs_do_not_grow(f, few, many):
+    x = np.linspace(0.1, 1, 40)[: many if f is interval_products else 3]
+    compiled = bs.jit(f, static_argnums=1)
+    sizes = [len(str(compiled.lower(x, n).stages["program"])) for n in (few, many)]
+    assert sizes[1] < 1.2 * sizes[0]
+    assert compiled(x, few) == pytest.approx(f(x, few))
+    direction = np.cos(np.arange(x.size))
+    slope = (f(x + 1e-6 * direction, few) - f(x - 1e-6 * direction, few)) / 2e-6
+    gradient = bs.jit(bs.grad(f), static_argnums=1)(x, few)
+    assert gradient @ direction == pytest.approx(slope, rel=1e-5)

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import control
 from ..control.calls import Unfinished
+from ..errors import CarriedTypeError
 from ..tensor import Tensor
 from .branches import as_bool, both, if_, none_of, refuse_try
 from .containers import Container
@@ -91,6 +92,7 @@ def _stage_while(
         return as_bool(result) if is_traced(result) else bool(result)
 
     run.finish(control.while_loop(goes_on, run.once, run.start))
+    _nest.rounds += 2 * UNROLLED  # nobody knows
 
 
 def for_(
@@ -126,10 +128,12 @@ def for_(
     except Unfinished:
         raise
     except Exception as error:  # of any kind: who needs the numbers finds types instead
-        if is_traced(found.length) or len(found) > PATIENCE:
+        only_first = not short and _is_changed_type(error, region)
+        if is_traced(found.length) or (len(found) > PATIENCE and not only_first):
             raise
         _nest.way = "python" if isinstance(error, _Small) else before
-        _run(iter(found), body, flags, None, (state, held, scratch, in_try))
+        rest = found if only_first else None
+        _run(iter(found), body, flags, rest, (state, held, scratch, in_try), only_first)
     finally:
         _nest.way = before
 
@@ -139,6 +143,7 @@ class _Nest(threading.local):
 
     way: str | None = None  # "staged" or "python", as the outermost of them decided
     rounds = 0
+    around = 2 * UNROLLED  # rounds of the loop around, if that is known
 
 
 _nest = _Nest()
@@ -157,18 +162,32 @@ def _holds_loops(body: Any) -> bool:
     return not {"for_", "while_"}.isdisjoint(body.__code__.co_names)
 
 
-def _run(items: Any, body: Any, flags: Sequence[Variable], sequence: Any, shared: Any) -> None:
-    """A loop in Python. If a traced flag may have stopped it, it goes on as a staged one."""
+def _is_changed_type(error: Exception, region: Opened) -> bool:
+    """Whether a first round in Python may help: `total = 0.0` that becomes an array, `last = None`."""
+    return getattr(error, "region", None) is region or isinstance(error, CarriedTypeError)
+
+
+def _run(
+    items: Any,
+    body: Any,
+    flags: Sequence[Variable],
+    sequence: Any,
+    shared: Any,
+    only_first: bool = False,
+) -> None:
+    """A loop in Python. If a traced flag may have stopped it, it goes on as a staged one; and so it does after
+    its first round if `only_first`."""
     state, held, scratch, in_try = shared
     found = sequence_of(sequence)
     for done, item in enumerate(items, 1):
         body(item)
         goes_on = none_of(*[f.get() for f in flags])
-        if not is_traced(goes_on):
-            if goes_on:
-                continue
+        if not is_traced(goes_on) and not goes_on:
             return
-        refuse_try(in_try, "a way out of a `for`")
+        if not is_traced(goes_on) and not (only_first and done == 1):
+            continue
+        if is_traced(goes_on):
+            refuse_try(in_try, "a way out of a `for`")
         if found is not None:
             region = Opened("this loop", [body], state, held, scratch)
             rest = _Tail(found, done)
@@ -178,8 +197,10 @@ def _run(items: Any, body: Any, flags: Sequence[Variable], sequence: Any, shared
             except Unfinished:
                 raise
             except Exception:
-                if is_traced(found.length):
+                if is_traced(found.length) or rest.length > PATIENCE:
                     raise
+        if not is_traced(goes_on):
+            continue
         for later in items:
             test = none_of(*[f.get() for f in flags])
             if_(test, _Bound(body, later), None, state, held, scratch)
@@ -231,14 +252,20 @@ def _stage_for(
     direct = isinstance(found, Range) and not is_traced(found.step) and found.step == 1
 
     rounds = 1
+    # Where the length is traced, it may be the counter of the loop around, as in `for j in range(i)`.
+    length = _nest.around // 2 if is_traced(found.length) else found.length
 
     def once(k: Any, numbers: Any) -> Any:
         nonlocal rounds
-        before, _nest.rounds = _nest.rounds, 0
+        before = _nest.rounds, _nest.around
+        _nest.rounds = 0
+        if not is_traced(found.length):
+            _nest.around = length
         try:
             return run.once(numbers, k if direct else found.at(k))
         finally:
-            rounds, _nest.rounds = max(1, _nest.rounds), before
+            rounds = max(1, _nest.rounds)
+            _nest.rounds, _nest.around = before
 
     def goes_on(numbers: Any) -> Any:
         region.put(numbers, run.forms)
@@ -247,11 +274,10 @@ def _stage_for(
     start, stop = (found.start, found.stop) if direct else (0, found.length)  # type: ignore[attr-defined]
     asked = goes_on if flags else None
     results = control.fori_loop(start, stop, once, run.start, asked, reads)
-    if not is_traced(found.length):
-        rounds *= found.length
-        if decides and rounds <= UNROLLED_NEST:
-            raise _Small
-        _nest.rounds += rounds
+    rounds *= max(1, length)
+    if decides and rounds <= UNROLLED_NEST:
+        raise _Small
+    _nest.rounds += rounds
     run.finish(results)
 
 
@@ -307,7 +333,7 @@ class _Round:
                 raise mismatch(
                     "return", before[key], now[key], "at first", "inside the loop", advice
                 )
-            raise mismatch(
+            error = mismatch(
                 key,
                 before[key],
                 now[key],
@@ -315,6 +341,8 @@ class _Round:
                 "after one iteration",
                 "give it the later type before the loop, or use another name inside",
             )
+            error.region = region  # type: ignore[attr-defined]
+            raise error
         if again:
             raise Again(region)
 

@@ -13,12 +13,12 @@ import numpy as np
 from llvmlite import ir
 
 from . import objects
-from .builtin import CINT, INT, POINTER, Builtin
+from .builtin import CINT, INT, POINTER, SIGNATURE, Builtin
 
 
 def emit_array_entry(module: ir.Module, loop: ir.Function, dtype: np.dtype[Any]) -> objects.Table:
     """`entry(self, args, nargs)` around `loop`; the table that `self` must be."""
-    f = Builtin(module, "entry")
+    f = Builtin(ir.Function(module, SIGNATURE, "entry"))
     b, source = f.b, f.argument(INT(0))
     behaved = CINT(objects.CONTIGUOUS | objects.ALIGNED)
     f.require_equal(f.read(source, objects.TYPE, INT), f.word("ndarray", id(np.ndarray)))

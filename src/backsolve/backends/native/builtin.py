@@ -15,12 +15,14 @@ POINTER = BYTE.as_pointer()
 NULL = ir.Constant(POINTER, None)
 
 
-class Builtin:
-    """`name(self, args, nargs)`; an argument that is refused makes it return NotImplemented."""
+SIGNATURE = ir.FunctionType(POINTER, [POINTER, POINTER.as_pointer(), INT])
 
-    def __init__(self, module: ir.Module, name: str):
-        signature = ir.FunctionType(POINTER, [POINTER, POINTER.as_pointer(), INT])
-        self.function = ir.Function(module, signature, name)
+
+class Builtin:
+    """`function(self, args, nargs)`; an argument that is refused makes it return NotImplemented."""
+
+    def __init__(self, function: ir.Function):
+        self.function = function
         self.table = objects.Table()
         self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.refused = self.function.append_basic_block("refused")
@@ -40,8 +42,37 @@ class Builtin:
         self.b.ret(NULL)
         return self.table
 
+    # ---- results, if there may be several
+
+    results: ir.Value | None = None  # where they are kept
+    count: ir.Value
+
+    def begin_results(self, count: ir.Value) -> None:
+        b = self.b
+        self.results, self.count = b.alloca(POINTER, size=count), count
+        self.repeat(count, lambda k: b.store(NULL, b.gep(self.results, [k])))
+
+    def in_tuple(self, count: ir.Value) -> ir.Value:
+        b = self.b
+        made = self.call("PyTuple_New", POINTER, [count])
+        self.fail_if_null(made)
+
+        def put(k: ir.Value) -> None:
+            self.call("PyTuple_SetItem", CINT, [made, k, b.load(b.gep(self.results, [k]))])
+
+        self.repeat(count, put)
+        return made
+
     def release(self) -> None:
         """Give up the objects made so far; they will not be returned."""
+        if self.results is None:
+            return
+
+        def drop(k: ir.Value) -> None:
+            arguments = [self.b.load(self.b.gep(self.results, [k]))]
+            self.call("Py_DecRef", ir.VoidType(), arguments)  # which lets NULL be
+
+        self.repeat(self.count, drop)
 
     # ---- words of the table
 

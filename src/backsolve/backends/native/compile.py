@@ -12,13 +12,14 @@ from typing import Any
 from llvmlite import ir
 
 from ...ir import Program, type_of
-from . import build, library, recipes
+from . import build, common_entry, library, recipes
 from .arena import lay_out
 from .blas import Product
 from .donation import donate
 from .emission import FUNCTION, emit_program
 from .entry import Frame, emit_entry
 from .fastmath import FastModule
+from .functions import keep_apart
 from .heat import spare_work
 from .kernel import Kernel
 from .objects import CALLS, Table, knows_layout, make_builtin
@@ -116,7 +117,7 @@ def recall_program(
     if knows_layout():  # its words are this process's: emit the entry again, but do not build it
         module = ir.Module()
         ir.Function(module, FUNCTION, "run")
-        table = emit_entry(module, frame)
+        table = _entry_of(module, frame)
     call = _callable(engine, frame, table)
     timed = {"compile_seconds": time.perf_counter() - started, "code": origin, **recipe.stats}
     again = lambda: _emit_program(program(), donated, fastmath, unsafe)
@@ -125,6 +126,8 @@ def recall_program(
 
 def _callable(engine: Any, frame: Frame, table: Table | None) -> Callable[..., Any]:
     keep = [frame, engine]
+    if table is not None and common_entry.suits(frame):
+        return common_entry.make_entry(engine, table, keep)
     if table is not None:
         return make_builtin(int(engine.get_function_address("entry")), table, keep)
     return slow_entry(int(engine.get_function_address("run")), frame, keep)
@@ -165,9 +168,17 @@ def _emit_program(
     )
     module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
     emit_program(module, schedule)
-    table = emit_entry(module, frame) if knows_layout() else None
+    table = _entry_of(module, frame) if knows_layout() else None
     spare_work(module)
     return _Emitted(schedule, module, frame, table)
+
+
+def _entry_of(module: ir.Module, frame: Frame) -> Table:
+    """The table of the entry, which is emitted into the module unless it is one that others have, too."""
+    if not common_entry.suits(frame):
+        return emit_entry(module, frame)
+    keep_apart(module.globals["run"])
+    return common_entry.entry_table(frame)
 
 
 def describe(schedule: Schedule) -> str:

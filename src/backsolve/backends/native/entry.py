@@ -11,6 +11,7 @@ once: the first takes the arena by a flag, another one gets memory of its own fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from llvmlite import ir
 
 from ...ir import Type
 from . import objects
-from .builtin import BYTE, CINT, INT, NULL, POINTER, Builtin
+from .builtin import BYTE, CINT, INT, NULL, POINTER, SIGNATURE, Builtin
 from .failure import FINE, Failures
 from .functions import keep_apart
 from .loops import loop_with
@@ -68,9 +69,37 @@ def emit_entry(module: ir.Module, frame: Frame) -> objects.Table:
     return _Entry(module, frame).emit(run)
 
 
+def take_arena(f: Builtin, own: ir.Value, nbytes: ir.Value) -> tuple[ir.Value, Callable[[], None]]:
+    """The arena, or fresh memory while another thread is in it; and how to give it back."""
+    b = f.b
+    flag = b.gep(f.words, [INT(f.table.place("arena is taken", 0))])
+    before = b.block
+    free = b.icmp_unsigned("==", b.atomic_rmw("xchg", flag, INT(1), "acquire"), INT(0))
+    with b.if_then(b.not_(free), likely=False):
+        fresh = f.call("PyMem_RawMalloc", POINTER, [b.add(nbytes, INT(ALIGNMENT))])
+        with b.if_then(b.icmp_unsigned("==", fresh, NULL), likely=False):
+            f.call("PyErr_NoMemory", POINTER, [])
+            b.branch(f.failed)
+        up = b.and_(b.add(b.ptrtoint(fresh, INT), INT(ALIGNMENT - 1)), INT(-ALIGNMENT))
+        start, behind = b.inttoptr(up, POINTER), b.block
+    arena, memory = b.phi(POINTER), b.phi(POINTER)
+    for phi, ours, others in ((arena, own, start), (memory, NULL, fresh)):
+        phi.add_incoming(ours, before)
+        phi.add_incoming(others, behind)
+
+    def give_back() -> None:
+        with b.if_else(b.icmp_unsigned("==", memory, NULL), likely=True) as (then, otherwise):
+            with then:
+                b.store_atomic(INT(0), flag, "release", 8)
+            with otherwise:
+                f.call("PyMem_RawFree", ir.VoidType(), [memory])
+
+    return arena, give_back
+
+
 class _Entry(Builtin):
     def __init__(self, module: ir.Module, frame: Frame):
-        super().__init__(module, "entry")
+        super().__init__(ir.Function(module, SIGNATURE, "entry"))
         self.frame = frame
         if frame.releases_gil:
             keep_apart(self.function, as_it_is=True)
@@ -80,8 +109,7 @@ class _Entry(Builtin):
         b, frame = self.b, self.frame
         n, m = len(frame.inputs), len(frame.outputs)
         pointers = b.alloca(POINTER, size=n + m + len(frame.constants) + 1)
-        self.results = b.alloca(POINTER, size=m + 1)
-        self.repeat(INT(m), lambda k: b.store(NULL, b.gep(self.results, [k])))
+        self.begin_results(INT(m))
         self.require_equal(self.function.args[2], INT(n))
         self.check_inputs(pointers)
         if frame.donors:
@@ -99,7 +127,8 @@ class _Entry(Builtin):
                 boxed = self.boxed(t, b.load(b.gep(pointers, [INT(n + k)])))
                 self.fail_if_null(boxed)
                 b.store(boxed, b.gep(self.results, [INT(k)]))
-        return self.finish(self.packed())
+        m = len(frame.outputs)
+        return self.finish(b.load(self.results) if m == 1 else self.in_tuple(INT(m)))
 
     def check_inputs(self, pointers: ir.Value) -> None:
         """Look at all that the arguments must be, and collect where their data lie."""
@@ -198,42 +227,15 @@ class _Entry(Builtin):
         b, frame = self.b, self.frame
         if not frame.releases_gil:
             return b.call(run, [pointers, self.pointer("arena", frame.arena)])
-        arena, give_back = self.take_arena()
+        own = self.pointer("arena", frame.arena)
+        arena, give_back = own, lambda: None
+        if frame.arena_bytes:
+            arena, give_back = take_arena(self, own, INT(frame.arena_bytes))
         state = self.call("PyEval_SaveThread", POINTER, [])
         code = b.call(run, [pointers, arena])
         self.call("PyEval_RestoreThread", ir.VoidType(), [state])
         give_back()
         return code
-
-    def take_arena(self) -> tuple[ir.Value, Any]:
-        """The arena, or fresh memory while another thread is in it; and how to give it back."""
-        b, frame = self.b, self.frame
-        own = self.pointer("arena", frame.arena)
-        if not frame.arena_bytes:
-            return own, lambda: None
-        flag = b.gep(self.words, [INT(self.table.place("arena is taken", 0))])
-        before = b.block
-        free = b.icmp_unsigned("==", b.atomic_rmw("xchg", flag, INT(1), "acquire"), INT(0))
-        with b.if_then(b.not_(free), likely=False):
-            fresh = self.call("PyMem_RawMalloc", POINTER, [INT(frame.arena_bytes + ALIGNMENT)])
-            with b.if_then(b.icmp_unsigned("==", fresh, NULL), likely=False):
-                self.call("PyErr_NoMemory", POINTER, [])
-                b.branch(self.failed)
-            up = b.and_(b.add(b.ptrtoint(fresh, INT), INT(ALIGNMENT - 1)), INT(-ALIGNMENT))
-            start, behind = b.inttoptr(up, POINTER), b.block
-        arena, memory = b.phi(POINTER), b.phi(POINTER)
-        for phi, ours, others in ((arena, own, start), (memory, NULL, fresh)):
-            phi.add_incoming(ours, before)
-            phi.add_incoming(others, behind)
-
-        def give_back() -> None:
-            with b.if_else(b.icmp_unsigned("==", memory, NULL), likely=True) as (then, otherwise):
-                with then:
-                    b.store_atomic(INT(0), flag, "release", 8)
-                with otherwise:
-                    self.call("PyMem_RawFree", ir.VoidType(), [memory])
-
-        return arena, give_back
 
     def raise_failure(self, code: ir.Value) -> None:
         """Set the exception of a code, and leave."""
@@ -318,24 +320,3 @@ class _Entry(Builtin):
             return self.call("PyFloat_FromDouble", POINTER, [b.load(parts)])
         descr = self.object(f"dtype {t.dtype.str}", t.dtype)
         return self.call("PyArray_Scalar", POINTER, [data, descr, NULL])
-
-    def packed(self) -> ir.Value:
-        """One object, or a tuple of them."""
-        b, m = self.b, len(self.frame.outputs)
-        if m == 1:
-            return b.load(self.results)
-        made = self.call("PyTuple_New", POINTER, [INT(m)])
-        self.fail_if_null(made)
-
-        def put(k: ir.Value) -> None:
-            self.call("PyTuple_SetItem", CINT, [made, k, b.load(b.gep(self.results, [k]))])
-
-        self.repeat(INT(m), put)
-        return made
-
-    def release(self) -> None:
-        def drop(k: ir.Value) -> None:
-            arguments = [self.b.load(self.b.gep(self.results, [k]))]
-            self.call("Py_DecRef", ir.VoidType(), arguments)  # which lets NULL be
-
-        self.repeat(INT(len(self.frame.outputs)), drop)

@@ -55,6 +55,12 @@ def build_wanted() -> None:
         _wanted.clear()
 
 
+def address(name: str) -> int:
+    """Where a function lies that has been built."""
+    symbol = f"backsolve_{name}"
+    return int(_engines[symbol].get_function_address(symbol))
+
+
 def provide(symbol: str, key: str) -> None:
     """Have code find a function that another process has built under that key."""
     with _lock:

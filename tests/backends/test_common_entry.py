@@ -101,3 +101,12 @@ def test_leaves_no_references_behind():
         assert sys.getrefcount(f(x, c)[0]) <= 2
         f(wrong, c)
     assert [sys.getrefcount(a) for a in (x, c, wrong, x.dtype)] == before
+
+
+def test_calls_are_counted():
+    program, _ = stage(lambda x: [np.exp(x)], [bs.ir.Type(x.shape, x.dtype)])
+    made = native.compile_program(program)
+    for _ in range(3):
+        made.call(x)
+    made.call(c[:, ::2])  # refused
+    assert made.calls == 3

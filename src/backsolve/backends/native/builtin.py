@@ -74,6 +74,10 @@ class Builtin:
 
         self.repeat(self.count, drop)
 
+    def count_call(self) -> None:
+        counter = self.b.gep(self.words, [INT(objects.CALLS)])
+        self.b.store(self.b.add(self.b.load(counter), INT(1)), counter)
+
     # ---- words of the table
 
     def word(self, name: str, value: int) -> ir.Value:

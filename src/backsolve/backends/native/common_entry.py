@@ -4,7 +4,7 @@ It does what entry.py does, where arguments and results are arrays (or results o
 donated and nothing can fail; a program that runs for long does not mind the loops. So such a program has no
 entry of its own to be emitted and built, which is a sixth of the time for a single loop.
 
-    table: the words of HEADER, functions of Python and NumPy, then from `tail` on
+    table: how many calls, the words of HEADER, functions of Python and NumPy, then from `tail` on
            (dtype, rank, place of its shape) of each argument,
            (number in NumPy's list, rank, place of its shape, dtype) of each result,
            constants, shapes
@@ -41,8 +41,7 @@ def entry_table(frame: Frame) -> objects.Table:
     """What `self` must be; the address of `run` is put in when that is known."""
     library.shared(ir.Module(), NAME, SIGNATURE, _emit)
     table = objects.Table()
-    table.words = list(_fixed_words())
-    table.places = {name: k for k, name in enumerate(HEADER)}
+    table.words, table.places = [*_fixed().words], {**_fixed().places}
     n, m = len(frame.inputs), len(frame.outputs)
     tail = len(table.words)
     constants = [c.ctypes.data for c in frame.constants]
@@ -56,7 +55,8 @@ def entry_table(frame: Frame) -> objects.Table:
     given = [word for t in frame.inputs for word in (id(t.dtype), *shape_of(t))]
     made = [word for t in frame.outputs for word in (t.dtype.num, *shape_of(t), id(t.dtype))]
     header = (0, n, m, len(constants), frame.arena, frame.arena_bytes, 0, tail)
-    table.words[: len(HEADER)] = header
+    for name, word in zip(HEADER, header, strict=True):
+        table.words[table.places[name]] = word
     table.words += [*given, *made, *constants, *shapes]
     return table
 
@@ -64,14 +64,14 @@ def entry_table(frame: Frame) -> objects.Table:
 def make_entry(engine: Any, table: objects.Table, keep: list[Any]) -> Callable[..., Any]:
     """A built-in around the `run` of an engine."""
     library.build_wanted()
-    table.words[0] = engine.get_function_address("run")
+    table.words[table.places["run"]] = engine.get_function_address("run")
     return objects.make_builtin(library.address(NAME), table, keep)
 
 
 @cache
-def _fixed_words() -> tuple[int, ...]:
-    function = ir.Function(ir.Module(), SIGNATURE, NAME)
-    return tuple(_Entry(function).emit().words)
+def _fixed() -> objects.Table:
+    """The words that all programs have."""
+    return _Entry(ir.Function(ir.Module(), SIGNATURE, NAME)).emit()
 
 
 def _emit(function: ir.Function) -> None:
@@ -105,6 +105,7 @@ class _Entry(Builtin):
         copy = lambda k: b.store(b.load(b.gep(self.constants, [k])), b.gep(target, [k]))
         self.repeat(word["constants"], copy)
         arena, give_back = take_arena(self, b.inttoptr(word["arena"], POINTER), word["bytes"])
+        self.count_call()
         state = self.call("PyEval_SaveThread", POINTER, [])
         b.call(b.inttoptr(word["run"], FUNCTION.as_pointer()), [pointers, arena])
         self.call("PyEval_RestoreThread", ir.VoidType(), [state])

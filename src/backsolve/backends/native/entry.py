@@ -116,8 +116,7 @@ class _Entry(Builtin):
             self.require_apart(pointers)
         self.make_outputs(b.gep(pointers, [INT(n)]))
         self.find_constants(b.gep(pointers, [INT(n + m)]))
-        counter = b.gep(self.words, [INT(objects.CALLS)])
-        b.store(b.add(b.load(counter), INT(1)), counter)
+        self.count_call()
         code = self.run_program(run, pointers)
         if frame.failures.known:
             with b.if_then(b.icmp_unsigned("!=", code, FINE), likely=False):

@@ -112,3 +112,36 @@ def test_without_end():
 def test_the_numpy_backend_says_that_it_has_little_room():
     with pytest.raises(errors.RecursionDepthError, match="NumPy backend"):
         bs.jit(chain, backend="numpy")(2.0, 5000)
+
+
+def test_functions_that_call_each_other_with_other_numbers_each_time():
+    def even(v, n):
+        if v < 0.1:
+            return v * n
+        return odd(v * 0.9, n + 1)
+
+    def odd(v, n):
+        if v < 0.1:
+            return -v
+        return even(v - 0.01, n + 2) + v
+
+    f = lambda x: even(x, 0)
+    assert bs.jit(f)(1.7) == pytest.approx(f(1.7))
+    slope = (f(1.7 + 1e-6) - f(1.7 - 1e-6)) / 2e-6
+    assert bs.jit(bs.grad(f))(1.7) == pytest.approx(slope, rel=1e-6)
+
+
+def test_parts_without_entries_in_a_batch():
+    def determinant(m):
+        if len(m) == 2:
+            return m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0]
+        total = 0.0
+        for j in range(len(m)):
+            minor = np.concatenate([m[1:, :j], m[1:, j + 1 :]], axis=1)
+            total += (-1) ** j * m[0, j] * determinant(minor)
+        return total
+
+    m = np.random.default_rng(0).normal(size=(3, 4, 4))
+    cofactors = np.stack([np.linalg.det(x) * np.linalg.inv(x).T for x in m])
+    got = bs.jit(bs.vmap(bs.grad(lambda m: determinant(m))))(m)
+    np.testing.assert_allclose(got, cofactors)

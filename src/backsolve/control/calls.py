@@ -109,20 +109,24 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     finally:
         levels.pop()
         if not levels:
+            del _open.levels[key_of_f]
             _open.specialised.discard(key_of_f)
 
 
 def _changing(f: Any, key: Any, form: Form, staged: list[int]) -> list[int]:
     """Known numbers that are to be traced, as this recursion goes deep and they are others at each level."""
     levels = _open.levels[key]
-    if len(levels) <= DEEP or key in _open.specialised or not (staged or _closes_over_staged(f)):
+    depth = sum(map(len, _open.levels.values()))  # functions may call each other
+    if depth <= DEEP or len(levels) <= DEEP // 2 or key in _open.specialised:
         return []
-    recent = levels[-DEEP:]
+    if not (staged or _closes_over_staged(f)):
+        return []
+    recent = levels[-(DEEP // 2) :]
     if any(len(leaves) != len(form.leaves) for leaves in recent):
         return []
     columns = [[leaves[k] for leaves in recent] for k in range(len(form.leaves))]
     plain = [k for k, c in enumerate(columns) if all(_is_known_number(x) for x in c)]
-    return [k for k in plain if len(set(columns[k])) == DEEP]
+    return [k for k in plain if len(set(columns[k])) == len(recent)]
 
 
 def _is_known_number(x: Any) -> bool:

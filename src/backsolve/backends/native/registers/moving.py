@@ -46,7 +46,7 @@ def combine_into(b: ir.IRBuilder, how: str, t: Array, target: Memory) -> None:
     def put(b: ir.IRBuilder, x: Register, address: ir.Value) -> None:
         store(b, combine(b, how, load(b, address, dtype), x, dtype), address, dtype)
 
-    if isinstance(t, Small) and t.entries.size > 1:
+    if isinstance(t, Small) and t.entries.size != 1:
         spread = np.broadcast_to(t.entries, target.shape)
         for place in np.ndindex(target.shape):
             put(b, spread[place], target.address(b, place))

@@ -53,6 +53,7 @@ class Jitted:
                 f"an argument is static or donated, not both: {sorted(self._static & self._donate)}"
             )
         self._static_names = names_of(f, self._static)
+        self._donate_names = names_of(f, self._donate)
         self._backend, self._freedoms = backend, (fastmath, unsafe)
         self._known: dict[Any, Specialised | None] = {}
         self._lock = threading.Lock()
@@ -97,7 +98,12 @@ class Jitted:
         return Jitted, (self._f, places[0], self._backend, places[1], *self._freedoms)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        return Arguments(args, kwargs, self._static, self._static_names)
+        given = Arguments(args, kwargs, self._static, self._static_names)
+        given.turn(self._donated(given))
+        return given
+
+    def _donated(self, given: Arguments) -> tuple[int, ...]:
+        return given.donated(self._donate, self._donate_names) if self._donate else ()
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = self._arguments(args, kwargs)
@@ -124,7 +130,7 @@ class Jitted:
 
     def _remember(self, args: Any, kwargs: Any, given: Arguments, special: Specialised) -> None:
         """Let the next call of this form go straight to the native code."""
-        if special.native is None:
+        if special.native is None or given.turned:
             return
         out = special.out_structure
         plain = out.kind is tree.LEAF or (
@@ -145,7 +151,7 @@ class Jitted:
             self._hits += 1
             return found  # type: ignore[return-value]
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
-        donated = given.donated(self._donate, names_of(self._f, self._donate))
+        donated = self._donated(given)
         f = self._rewritten()
         try:
             made = specialise(f, given.rebuild, given.types, self._backend, donated, self._freedoms)

@@ -18,6 +18,9 @@ from ..primitive import coerce
 from ..tensor import Tensor
 
 _PYTHON = (float, int, bool, complex)
+_LARGE = (
+    1 << 15
+)  # bytes of an array whose copy takes longer than to find another form of the function
 
 
 class Arguments:
@@ -43,6 +46,18 @@ class Arguments:
                     "what it holds is captured at the first call"
                 )
         self.numbers = [x for k, x in enumerate(self.leaves) if k not in self.fixed]
+        self.turned: frozenset[int] = frozenset()
+
+    def turn(self, kept: Container[int]) -> None:
+        """Give large arrays in Fortran's order as what they are to native code, transposed ones: no copies.
+
+        But for those that are `kept`, which results may take the memory of."""
+        if any(isinstance(x, Tensor) for x in self.numbers):
+            return
+        self.turned = frozenset(
+            [k for k, x in enumerate(self.numbers) if k not in kept and _is_turned(x)]
+        )
+        self.numbers = [x.T if k in self.turned else x for k, x in enumerate(self.numbers)]
 
     @functools.cached_property
     def types(self) -> tuple[Type, ...]:
@@ -59,7 +74,7 @@ class Arguments:
         values = [*self.static.items(), *self.static_named.items(), *self.fixed.items()]
         names = tuple(map(exactly, _metas(self.structure)))
         exact = tuple([(k, exactly(v)) for k, v in values])
-        key = (self.structure, names, self.types, exact)
+        key = (self.structure, names, self.types, exact, self.turned)
         try:
             hash(key)
         except TypeError:
@@ -71,7 +86,7 @@ class Arguments:
 
     def rebuild(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments with other numbers."""
-        rest = iter(values)
+        rest = iter([np.transpose(v) if k in self.turned else v for k, v in enumerate(values)])
         full = [self.fixed[k] if k in self.fixed else next(rest) for k in range(len(self.leaves))]
         inner, named = self.structure.unflatten(full)
         given = iter(inner)
@@ -115,6 +130,12 @@ def _is_number(x: Any) -> bool:
     if type(x) in _PYTHON or isinstance(x, Tensor | np.generic):
         return True
     return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
+
+
+def _is_turned(x: Any) -> bool:
+    if type(x) is not np.ndarray or x.nbytes < _LARGE:
+        return False
+    return x.flags.f_contiguous and not x.flags.c_contiguous and x.flags.aligned
 
 
 def _metas(form: tree.Structure) -> Iterator[Any]:

@@ -65,7 +65,7 @@ class Emitter:
     def run(self, b: ir.IRBuilder) -> None:
         kernel = self.kernel
         views = kernel.views()
-        domain, strides = merge_axes(kernel.domain, [v.strides for v in views])
+        domain, strides = walk(kernel, views)
         self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
         for how, view in starting(kernel) if self.first is None else ():
             fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
@@ -374,6 +374,28 @@ def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], N
         return []
 
     loop_with(b, count, [], without_state)
+
+
+def walk(kernel: Kernel, views: Sequence[View]) -> tuple[Shape, list[tuple[int, ...]]]:
+    """The loops of a kernel, and how each view walks along them.
+
+    Where nothing that is read or written lies along the last axis, but all of it along another, that one is
+    innermost: so for sums over an array in Fortran's order."""
+    shape, strides = kernel.domain, [v.strides for v in views]
+    if not kernel.writes and not kernel.reads:  # of two writes to one place the last counts
+        sums = {id(v) for _, _, v in kernel.reductions}
+        moving = [s for v, s in zip(views, strides, strict=True) if id(v) not in sums and any(s)]
+        lying = [
+            k
+            for k, n in enumerate(shape)
+            if n >= LONG_LOOP and moving and all(abs(s[k]) == 1 or not s[k] for s in moving)
+        ]
+        if lying and not any(abs(s[-1]) <= 1 for s in moving):
+            order = [*[k for k in range(len(shape)) if k != lying[-1]], lying[-1]]
+            order = [*sorted(order[:-1], key=lambda k: -abs(moving[0][k])), order[-1]]
+            shape = tuple([shape[k] for k in order])
+            strides = [tuple([s[k] for k in order]) for s in strides]
+    return merge_axes(shape, strides)
 
 
 def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:

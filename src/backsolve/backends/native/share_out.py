@@ -30,7 +30,7 @@ from .failure import CODE, FINE, fail_if
 from .functions import keep_apart
 from .indexing import Write
 from .kernel import Kernel
-from .loops import TOGETHER, fill, load, loop, loop_between, merge_axes, starting, store
+from .loops import TOGETHER, fill, load, loop, loop_between, starting, store, walk
 from .narrowing import BLOCK, narrow_dtypes
 from .numbers.registers import memory_type
 from .sharing import BYTE, part_function
@@ -50,7 +50,7 @@ def most_workers() -> int:
 
 def share_out(kernel: Kernel) -> Shared | None:
     """The kernel for several workers, or None if its rounds are not free of each other."""
-    domain, strides = merge_axes(kernel.domain, [v.strides for v in kernel.views()])
+    domain, strides = walk(kernel, kernel.views())
     if not domain or prod(domain) == 0 or domain[0] == 1:
         return None
     gathered = _Rounds(kernel, strides).gathered()
@@ -80,7 +80,7 @@ class _Rounds:
 
     def __init__(self, kernel: Kernel, strides: Sequence[tuple[int, ...]]):
         self.kernel = kernel
-        self.domain, _ = merge_axes(kernel.domain, [v.strides for v in kernel.views()])
+        self.domain, _ = walk(kernel, kernel.views())
         self.strides = {id(v): s for v, s in zip(kernel.views(), strides, strict=True)}
 
     def gathered(self) -> dict[Buffer, str] | None:

@@ -20,7 +20,7 @@ from ...ir import Var, type_of
 from .failure import CODE, FINE, fail_if
 from .fastmath import builder_in
 from .functions import keep_apart
-from .loops import INT, LONG_LOOP, Emitter, merge_axes
+from .loops import INT, LONG_LOOP, Emitter, walk
 from .narrowing import narrow_dtypes
 from .numbers.registers import memory_type
 from .steps import Site
@@ -73,7 +73,7 @@ def starts_of(kernel: Kernel) -> dict[Buffer, int]:
 def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | None]:
     """What makes a kernel's code, None if it is not shared; and the argument of its one loop."""
     views, buffers = kernel.views(), kernel.buffers()
-    domain, strides = merge_axes(kernel.domain, [v.strides for v in views])
+    domain, strides = walk(kernel, views)
     fields = {f.name for f in dataclasses.fields(kernel)}
     if fields != KEYED | UNSHARED or any(getattr(kernel, name) for name in UNSHARED):
         return None, None

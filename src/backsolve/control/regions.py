@@ -13,7 +13,7 @@ from ..errors import CarriedTypeError, StructureError
 from ..ir import Program, Type, Var, type_of
 from ..primitives.checks import Messages
 from ..tensor import Staged, Tensor
-from ..trace import Recorder, stage_region
+from ..trace import Recorder, evaluate, stage_region
 from .checks import Failure, noted
 
 MOST_PLACES = 4096  # entries of a constant that stays inside a region
@@ -108,6 +108,20 @@ class Region:
     @property
     def outputs(self) -> list[Type]:
         return [type_of(a) for a in self.program.outputs]
+
+    def cast(self, types: Sequence[Type]) -> None:
+        """Give the first results other types. What was recorded is copied: to run it again may take long."""
+        whole, n = self.with_inputs(self.variables), len(self.program.inputs)
+
+        def run(*values: Any) -> list[Any]:
+            results = evaluate(whole, values)
+            return [cast_to(x, t) for x, t in zip(results, types, strict=False)] + results[
+                len(types) :
+            ]
+
+        copy = stage_region(run, [v.type for v in whole.inputs], None)
+        self.variables = list(copy.inputs[n:])
+        self.program = Program(copy.inputs[:n], copy.constants, copy.equations, copy.outputs)
 
     def with_inputs(self, variables: Sequence[Var]) -> Program:
         p = self.program

@@ -353,6 +353,36 @@ def an_entry_that_is_replaced_or_not(x):
     return l[0].sum() + 10 * a.sum()
 
 
+@refused("a[0] = 7.0")
+def left_as_it_was_by_some_rounds(x):
+    p = np.zeros(3) + x
+    a = p
+    for i in range(12):
+        if x > i:
+            a = a + 1.0
+    a[0] = 7.0
+    return p.sum()
+
+
+@refused("y[0] = 5.0")
+def bound_together_in_a_nest(x):
+    y, z = np.zeros(3) + x, np.ones(3)
+    for _ in range(12):
+        for _ in range(12):
+            y = z = np.sin(y) + z
+    y[0] = 5.0
+    return z.sum()
+
+
+@refused("a[0] = 7.0")
+def handed_on_from_one_to_the_other(x):
+    w, a, b = np.zeros(3) + x, np.ones(3), np.ones(3)
+    for _ in range(12):
+        a, b = b, w
+    a[0] = 7.0
+    return w.sum()
+
+
 @pytest.mark.parametrize("f", RIGHT, ids=lambda f: f.__name__)
 def test_names_of_one_object(f):
     for x in (2.1, -1.2):

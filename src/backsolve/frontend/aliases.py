@@ -16,8 +16,8 @@ import numpy as np
 from ..errors import InPlaceError, location
 from ..primitive import hooks
 from ..tensor import Staged, Tensor
-from .links import SpoiltStaged, SpoiltTensor, known, link, partners, record
-from .scope import at_end, check_write, in_region, made, stack
+from .links import SpoiltStaged, SpoiltTensor, known, link, linked, partners, record
+from .scope import at_end, check_write, count_write, in_region, made, stack
 
 
 class _Doubts(threading.local):
@@ -35,14 +35,8 @@ def note_write(t: Tensor) -> None:
         check_write(t)
     if id(t) not in known.records:
         return
-    found, waiting = {id(t): t}, [t]
-    while waiting:
-        for p in partners(waiting.pop()):
-            if id(p) not in found:
-                found[id(p)] = p
-                waiting.append(p)
     where = location(2)
-    for p in list(found.values())[1:]:
+    for p in linked(t)[1:]:
         spoil(p, where)
 
 
@@ -73,6 +67,8 @@ def doubt(x: Any, why: str) -> None:
 
 
 def check_certain(x: Any) -> None:
+    """Before anything is written into `x`."""
+    count_write()
     found = _doubts.of.get(id(x))
     if found is not None and found[0] is x:
         raise InPlaceError(

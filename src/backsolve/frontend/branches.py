@@ -50,6 +50,7 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any, is_until_return
             region.restore_spoilt()
             for place, value in before:
                 place.restore(value)
+            region.way = str(which)
             with region:
                 if body is not None:
                     body()
@@ -139,6 +140,7 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
             region.restore_spoilt()
             for place, value in before:
                 place.restore(value)
+            region.way = str(which)
             with region:
                 values[which], olds[which] = with_olds(f, region)
             numbers, ends[which] = region.take_apart()

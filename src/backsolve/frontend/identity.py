@@ -10,7 +10,7 @@ import numpy as np
 
 from ..tensor import Tensor
 from .aliases import doubt, join, spoil
-from .links import is_spoilt, link, partners
+from .links import is_spoilt, link, linked, partners
 from .places import Attribute, Variable
 from .scope import is_made_in
 from .writes import REFERENCES_IN_CELL, is_entry_shared
@@ -125,14 +125,15 @@ class Rounds:
 
     def __init__(self, region: Opened):
         self.region = region
-        self.before: dict[str, Any] = {}
-        self.twins: dict[Spot, set[Spot]] = {}  # that hold one object after a round
+        self.before: dict[Spot, Any] = {}
+        self.twins: dict[Spot, set[Spot]] = region.memory.twins
+        self.heirs: dict[Spot, set[Spot]] = region.memory.heirs
         self.olds: dict[Spot, list[Any]] = {}  # objects from outside that a round leaves there
         self.stale: dict[int, tuple[Tensor, str]] = {}
 
     def open(self) -> None:
         """Before each try."""
-        self.before = {key: place.get() for key, place in variables(self.region).items()}
+        self.before = self.spots()
 
     def begin(self, at_start: bool = True) -> None:
         """Link what the variables hold with what Python might hold there as well."""
@@ -141,12 +142,18 @@ class Rounds:
         for spot, x in now.items():
             is_attribute = isinstance(places[spot[0]], Attribute)
             if at_start and (is_attribute or spot[0] in self.region.shared):
-                old = parts(self.before[spot[0]])
-                self.meet(x, old[spot[1]] if spot[1] < len(old) else None)
-            for other in [now.get(t) for t in self.twins.get(spot, ())] + self.olds.get(spot, []):
-                self.meet(x, other)
+                self.meet(x, self.before.get(spot))
+        self.link(now)
         for t, where in self.stale.values():
             spoil(t, where)
+
+    def link(self, start: dict[Spot, Any]) -> None:
+        """What a round starts with, with what the one before may have left there."""
+        for spot, x in start.items():
+            others = [start.get(t) for t in self.twins.get(spot, ())]
+            others += [self.before.get(t) for t in self.heirs.get(spot, ())]
+            for other in others + self.olds.get(spot, []):
+                self.meet(x, other)
 
     def meet(self, x: Any, other: Any) -> None:
         if other is None or x is other:
@@ -167,21 +174,33 @@ class Rounds:
         return found
 
     def end(self, start: dict[Spot, Any]) -> bool:
-        """Look at what a round has left; whether something new is known for the next try."""
+        """Look at what a round has left; whether it must be staged again, with what is known now."""
         ends = Ends(self.region, {})
-        started = {id(x) for x in start.values()}
+        while self.learn(ends, start):
+            if self.region.writes:
+                return True
+            self.link(start)  # nobody has written: late links do as well as early ones
+        return False
+
+    def learn(self, ends: Ends, start: dict[Spot, Any]) -> bool:
+        """Whether something new is known."""
+        started, before = ({id(x) for x in xs.values()} for xs in (start, self.before))
         learnt = False
-        for n, (spot, x) in enumerate(ends.objects.items()):
+        for spot, x in ends.objects.items():
             if x is start.get(spot):
                 continue
-            twins = self.twins.setdefault(spot, set())
-            for other in list(ends.objects)[:n]:
-                if ends.objects[other] is x and other not in twins:
-                    twins.add(other)
-                    learnt = True
+            shared = {id(y): y for y in linked(x, before)}
+            twins = {s for s, y in ends.objects.items() if s != spot and id(y) in shared}
+            if spot not in ends.old:
+                del shared[id(x)]
+            heirs = {s for s, y in self.before.items() if id(y) in shared}
+            for known, found in ((self.twins, twins), (self.heirs, heirs)):
+                learnt |= not found <= known.setdefault(spot, set())
+                known[spot] |= found
             olds = self.olds.setdefault(spot, [])
-            for y in ends.sharing(spot):
-                if id(y) not in started and all(y is not z for z in olds):
+            for key, y in shared.items():
+                is_known = key in started or key in before or any(y is z for z in olds)
+                if not is_known and not is_made_in(y, self.region):
                     olds.append(y)
                     learnt |= len(olds) <= MOST_OLDS  # what is new with each try is nobody's
         for t, where in self.region.spoilt:

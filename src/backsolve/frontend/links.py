@@ -9,7 +9,7 @@ is an error when it is used.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 from weakref import ref
 
@@ -56,6 +56,18 @@ def partners(t: Any) -> list[Tensor]:
     if found is None or found.ref() is not t:
         return []
     return [p for p in (partner() for partner in found.partners) if p is not None]
+
+
+def linked(t: Any, ends: Container[int] = ()) -> list[Any]:
+    """All Tensors that a write into `t` concerns, itself first; `ends`: ids of those not to look behind."""
+    found, waiting = {id(t): t}, [t]
+    while waiting:
+        x = waiting.pop()
+        for p in partners(x) if id(x) not in ends else ():
+            if id(p) not in found:
+                found[id(p)] = p
+                waiting.append(p)
+    return list(found.values())
 
 
 def _is_array(x: Any) -> bool:

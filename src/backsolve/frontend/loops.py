@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import control
+from .. import control, tree
 from ..control.calls import Unfinished
+from ..control.regions import cast_to, type_of_leaf
 from ..errors import CarriedTypeError
+from ..ir import Type
 from ..tensor import Tensor
 from .branches import as_bool, both, if_, none_of, refuse_try
 from .containers import Container
@@ -87,6 +89,7 @@ def _stage_while(
     def goes_on(numbers: Any) -> Any:
         region.put(numbers, run.forms)
         region.forget()
+        region.way = "test"
         with region:
             result = both(none_of(*[f.get() for f in flags]), test, True)
         return as_bool(result) if is_traced(result) else bool(result)
@@ -287,7 +290,9 @@ class _Round:
     def __init__(self, region: Opened, body: Any, at_least_once: bool):
         self.region, self.body, self.at_least_once = region, body, at_least_once
         self.before = region.snapshot()
-        self.start, self.forms = region.take_apart()
+        start, self.forms = region.take_apart()
+        self.key = tuple(start), _types(start)
+        self.start = _as_types(start, region.memory.types.get(self.key))
         if region.rounds is None:
             region.rounds = Rounds(region)
         region.rounds.open()
@@ -302,7 +307,7 @@ class _Round:
         values = {key: place.get() for key, place in region.keyed()}
         region.note_first_arrays(values)
         rounds = region.rounds
-        start = rounds.spots()
+        start, region.way = rounds.spots(), "round"
         with region:
             rounds.begin()
             self.body(*item)
@@ -350,8 +355,28 @@ class _Round:
         for place, value in self.before:
             place.restore(value)
         self.region.put(numbers, self.forms)
+        if traced_in(numbers):
+            self.region.memory.types[self.key] = _types(numbers)
         self.region.rounds.begin(at_start=not self.at_least_once)
         self.region.forget()
+
+
+def _types(numbers: dict[str, Any]) -> tuple[Type, ...]:
+    return tuple([type_of_leaf(x) for x in tree.flatten(numbers)[0]])
+
+
+def _as_types(numbers: dict[str, Any], types: Sequence[Type] | None) -> dict[str, Any]:
+    """The numbers that a loop begins with, as it carries them; that is known if it was staged before.
+
+    The region around it is then staged again with the same types as the first time, or wider ones.
+    """
+    if types is None:
+        return numbers
+    leaves, structure = tree.flatten(numbers)
+    found: dict[str, Any] = structure.unflatten(
+        [cast_to(x, t) for x, t in zip(leaves, types, strict=True)]
+    )
+    return found
 
 
 def traced_in(x: Any, depth: int = 4) -> list[Any]:

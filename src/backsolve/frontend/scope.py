@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from types import CellType, SimpleNamespace
 from typing import Any
@@ -29,6 +30,18 @@ class Discovered(BaseException):
         self.region, self.owner, self.attribute, self.site = region, owner, attribute, site
 
 
+class Memory:
+    """What is known of a region when the one around it is staged again: it need not find that out once more."""
+
+    def __init__(self) -> None:
+        # Of a loop: the types that it carries, by those that it begins with; by variable, those that hold
+        # the same object after a round, and those that held it before the loop.
+        self.types: dict[Any, Any] = {}
+        self.twins: dict[Any, set[Any]] = {}
+        self.heirs: dict[Any, set[Any]] = {}
+        self.inner: dict[Any, Memory] = {}  # of the regions in it
+
+
 class Region:
     """One branch or loop body being staged."""
 
@@ -42,6 +55,10 @@ class Region:
             tuple[Tensor, str]
         ] = []  # since an array that they share was written into
         self.sites: set[Any] = set()  # lines that write into what they made themselves
+        self.writes = 0  # into anything at all, since it was entered
+        self.way = ""  # which of its functions runs
+        self.met: Counter[Any] = Counter()  # the regions in it, since it was entered
+        self.inner: dict[Any, Memory] = {}
 
     def hold(self, place: Place) -> None:
         self.places.append(place)
@@ -51,12 +68,18 @@ class Region:
             self.held.add(_identity(place))
 
     def __enter__(self) -> Region:
-        self.made = {}
+        self.made, self.writes, self.met = {}, 0, Counter()
         stack().append(self)
         return self
 
     def __exit__(self, *error: Any) -> None:
         stack().pop()
+
+    def memory_of(self, codes: tuple[Any, ...]) -> Memory:
+        """Of a region in this one, which is known by its code and by how many of that code came before it."""
+        key = self.way, codes
+        self.met[key] += 1
+        return self.inner.setdefault((key, self.met[key]), Memory())
 
     def learn(self, found: Discovered) -> None:
         """Hold what was found, unless it died with the failed attempt: then it was made inside."""
@@ -185,6 +208,11 @@ def check_write(x: Any, attribute: str | None = None) -> None:
         site = _site(), attribute
         if site not in region.sites:
             raise Discovered(region, x, attribute, site)
+
+
+def count_write() -> None:
+    for region in stack():
+        region.writes += 1
 
 
 def rebinding(f: Any, *names: str) -> None:

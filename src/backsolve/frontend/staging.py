@@ -27,7 +27,7 @@ from .places import (
     take_apart,
     zeros_like,
 )
-from .scope import Discovered, Region, check_write
+from .scope import Discovered, Memory, Region, check_write, stack
 from .writes import own_entries, tensor_in_cell
 
 
@@ -51,6 +51,10 @@ class Opened(Region):
         scratch: Sequence[str],
     ):
         super().__init__(what)
+        around = stack()
+        codes = tuple([f.__code__ for f in functions if f is not None])
+        self.memory = around[-1].memory_of(codes) if around else Memory()
+        self.inner = self.memory.inner
         self.cells: dict[str, CellType] = {}
         for f in functions:
             if f is not None:

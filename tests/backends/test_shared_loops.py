@@ -76,6 +76,20 @@ def through_others(x):
     return y
 
 
+def totals(x):
+    """Rounds that hand on nothing but sums and extremes leave these to a later pass."""
+    total, most, least = 0.0, -np.inf, 5.0
+    for i in range(len(x)):
+        t = 1.0
+        while abs(t * t - abs(x[i])) > 1e-10:
+            t = 0.5 * (t + abs(x[i]) / t)
+        total += t
+        most = max(most, t * x[i])
+        if t < least:
+            least = t
+    return np.array([total, most, least])
+
+
 FREE = [root, one_side, in_place, backwards, rows, through_others]
 
 
@@ -142,6 +156,18 @@ def test_rounds_that_are_free_of_each_other_are_shared(f):
     (line,) = loops(f, X)
     assert "shared among threads" in line
     same_on_any_number(f, X)
+
+
+def test_sums_and_extremes():
+    (line,) = loops(totals, X)
+    assert "shared among threads" in line
+    expected, compiled = totals(X), bs.jit(totals)
+    for number in (1, 2, 4):  # partial sums depend on the number of threads
+        bs.set_threads(number)
+        np.testing.assert_allclose(compiled(X), expected, rtol=1e-12)
+        np.testing.assert_array_equal(compiled(X), compiled(X))
+    gradient = bs.grad(lambda x: np.sum(totals(x)))
+    np.testing.assert_allclose(bs.jit(gradient)(X), gradient(X), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("f", BOUND)

@@ -21,7 +21,7 @@ from ..ir import Equation, Program, Type, Var, type_of
 from ..primitive import P
 from ..primitives.control import BRANCH
 from ..regions import Branches, Loop
-from .clean import drop_unused
+from .clean import drop_unused, merge_repeated
 from .engine import raw
 from .separable import affine
 
@@ -63,19 +63,16 @@ def without_branches(loop: Loop) -> Loop | None:
 
 
 def _pays(loop: Loop) -> bool:
-    """Choices between numbers LLVM does without jumps by itself. In arrays they are worth it if they write into
-    memory or compute functions; unless one side is empty, and the other long: it may be a rare case."""
+    """Unless one side is empty, and the other long: it may be a rare case."""
     regions = [e.params["region"] for e in loop.body.equations if e.primitive is BRANCH]
     if not regions or (loop.count or 0) < FEWEST:
         return False
-    useful = False
     for region in regions:
         names = [[e.primitive.name for e in _all(side)] for side in region.branches]
         functions = sum(name not in (*CHEAP, *WRITES, *QUICK) for side in names for name in side)
         if functions > FEW and not all(names):
             return False
-        useful |= any(name in WRITES or name not in CHEAP for side in names for name in side)
-    return useful
+    return True
 
 
 def _all(program: Program) -> Iterator[Equation]:
@@ -112,9 +109,8 @@ class _Chooser:
         body = self.loop.body
         known = {v: v for v in (*body.inputs, *[v for v, _ in body.constants])}
         outputs = self.run(body, known, None)
-        return drop_unused(
-            Program(body.inputs, tuple(self.constants), tuple(self.equations), tuple(outputs))
-        )
+        every = Program(body.inputs, tuple(self.constants), tuple(self.equations), tuple(outputs))
+        return drop_unused(merge_repeated(every))  # a side may say again what the condition did
 
     def run(self, program: Program, names: dict[Var, Any], taken: Any) -> list[Any]:
         """The equations of a Program, under a condition; its outputs."""
@@ -122,6 +118,9 @@ class _Chooser:
             inputs = [names[a] if type(a) is Var else a for a in e.inputs]
             if e.primitive is BRANCH:
                 outs = self.choose(inputs, e.params["region"], taken, e.where)
+            elif e.primitive.holds_regions and taken is None:
+                outs = [Var(v.type) for v in e.outputs]
+                self.equations.append(replace(e, inputs=tuple(inputs), outputs=tuple(outs)))
             elif e.primitive.holds_regions or e.primitive.has_effect:
                 raise _TooMuchError
             else:
@@ -133,6 +132,8 @@ class _Chooser:
 
     def again(self, e: Equation, inputs: list[Any]) -> Any:
         """An equation as it was; a sum of parts is added part by part."""
+        if e.primitive is P.add and (both := self.set_and_added(inputs, e)) is not None:
+            return both
         parts = self.sums.get(inputs[-1]) if e.primitive in (P.add, P.subtract) else None
         if parts is None:
             return self.emit(e.primitive, inputs, e.params, e.where, e.outputs[0].type)
@@ -140,6 +141,22 @@ class _Chooser:
         for part in parts:
             y = self.emit(e.primitive, [y, part], {}, e.where, e.outputs[0].type)
         return y
+
+    def set_and_added(self, inputs: Sequence[Any], e: Equation) -> Var | None:
+        """y[i] = v; y[i] += t is y[i] = v + t: so for the adjoint of an entry that is overwritten."""
+        written, part = (self.makers.get(a) if type(a) is Var else None for a in inputs)
+        if written is None or part is None or written.primitive is not P.scatter_set:
+            return None
+        y, v, *at = written.inputs
+        t, *indices = part.inputs
+        if (
+            part.primitive is not P.scatter_add
+            or at != indices
+            or any(type_of(i).shape for i in at)
+        ):
+            return None
+        total = self.emit(P.add, [v, t], {}, e.where)
+        return self.emit(P.scatter_set, [y, total, *at], written.params, e.where, e.outputs[0].type)
 
     def choose(self, inputs: Sequence[Any], region: Branches, taken: Any, at: str) -> list[Any]:
         which, *args = inputs

@@ -27,7 +27,7 @@ from ..operators.nests import split_subscripts
 from ..primitive import P
 from ..regions import Loop
 from ..trace import evaluate, stage
-from .choices import without_branches
+from .choices import FEWEST, without_branches
 from .clean import drop_unused
 from .regions import inside
 from .separable import LETTERS, MOST, PRODUCTS, Late, Separable
@@ -102,6 +102,8 @@ def _apart(loop: Loop, is_derived: bool) -> Program | None:
         if work.is_parallel():
             work.find_sums()
             return work.without_loop()
+        if form is plain and work.leaves_rounds_free():
+            break
     return work.with_loop()
 
 
@@ -123,14 +125,15 @@ class _Work(Separable):
         return self._staged(run)
 
     def with_loop(self) -> Program:
-        """The loop with what must stay; sums that are not products stay as they were."""
+        """The loop with what must stay; sums that are not products stay, too, if anything else does."""
+        back = {} if self.leaves_rounds_free() else self.sums
         for i in self.kept:
             del self.late[i]
         self.kept = []
-        for i, parts in getattr(self, "sums", {}).items():
+        for i, terms in back.items():
             del self.late[i]
             out: Any = self.carried[i]
-            for late in reversed(parts):
+            for late in reversed(terms):
                 if late.how in ("max", "min", "prod"):
                     out = self._again(late, out)
                     continue
@@ -220,6 +223,17 @@ class _Work(Separable):
             return [*values, *[self._column(v, every[id(v)]) for v in made], results[-1]]
 
         return self._staged(run)
+
+    def leaves_rounds_free(self) -> bool:
+        """Whether rounds that stay, since there are loops or branches in them, hand nothing on but sums."""
+        if not self.is_derived or len(self.late) < len(self.carried):
+            return False
+        return self.count >= FEWEST and all(
+            type_of(p).size == 1
+            for parts in self.sums.values()
+            for late in parts
+            for p in late.parts
+        )
 
     def _again(self, late: Late, y: Any) -> Var:
         """A reduction as it stood in the loop."""

@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import ir
 
 import backsolve as bs
-from backsolve.backends.native.heat import GUESS, MANY, Heat, spare_work
+from backsolve.backends.native.heat import GUESS, MANY, VECTOR, Heat, spare_work
 from backsolve.backends.native.loops import INT, loop, loop_between
 
 VOID = ir.VoidType()
@@ -123,3 +123,21 @@ def test_small_steps_beside_a_large_one():
     np.testing.assert_allclose(dx, ex, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(dy, ey, rtol=1e-12, atol=1e-14)
     assert "optnone" in g.lower(x, y).stages["llvm"]
+
+
+def test_ends_of_ranges_are_reckoned():
+    """A part of a long loop: its end is the smaller of two numbers, and what is left of it a difference."""
+    module = ir.Module()
+    work, b = function(module, "work", 2)
+    loop_between(b, INT(0), b.sub(work.args[1], work.args[0]), lambda b, i: b.mul(i, i))
+    b.ret_void()
+    body, b = function(module, "body", 2)
+    low, high = (b.mul(a, INT(64)) for a in body.args)
+    stop = b.select(b.icmp_signed(">", high, INT(640)), INT(640), high)
+    b.call(work, [low, stop])
+    b.ret_void()
+    _, b = function(module, "run", internal=False)
+    b.call(body, [INT(0), INT(10)])
+    b.ret_void()
+    inner = len(work.blocks[1].instructions)
+    assert Heat(module).instructions[work] >= 640 * inner / VECTOR

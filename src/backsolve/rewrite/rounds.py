@@ -7,6 +7,7 @@ For a loop with a known number of rounds:
   products, are done behind the loop, for all rounds at once, with what is written made as a sequence; so are
   products of numbers, and the largest and the smallest of them;
 - products that rest on no carried value run ahead of it, products that only go out run behind it;
+- rounds with loops in them that hand on nothing but sums leave these, too: then threads can share them;
 - if nothing is carried any more there is no loop: its body runs on whole sequences, as `vmap` would run it,
   branches and all (choices.py).
 

@@ -26,6 +26,7 @@ from .functions import keep_apart
 from .loops import nest, offset
 from .numbers.registers import memory_type, number, store
 from .pool_code import BODY, loop
+from .small_products import are_small, small_products
 from .steps import Site, Step
 from .tiles import fits_panels
 from .views import Buffer, View
@@ -189,6 +190,17 @@ def emit_product(site: Site, step: Product) -> None:
     lines = max(m, n)  # rows if those are more, else columns
     most = min(step.flops // (2 * SHARE), -(-count * lines // LINES))
     starts = [site.address(v) for v in views]
+    if are_small(step) and len(stacks) == 3:
+        products = small_products(site.module, f"{site.name}_small", stacks)
+
+        def small(b: ir.IRBuilder, starts: list[ir.Value], low: ir.Value, high: ir.Value) -> None:
+            b.call(products, [*starts, low, high])
+
+        if most < 2:
+            small(b, starts, INT(0), INT(count))
+        else:
+            spread(b, site.name, starts, small, count, most)
+        return
     pointer("dgemm")
     if most < 2 or len(stacks) < 3 or not threads.limits_blas():
 

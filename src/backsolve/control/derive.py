@@ -197,64 +197,58 @@ def _two_passes(
     callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]
 ) -> tuple[Callee, Callee]:
     """inputs -> (outputs, stored), and (inputs, stored, adjoints of outputs) -> adjoints of inputs."""
-    if callee.is_recursive:
-        return _two_passes_with_boxes(callee, varying, given)
     key = ("passes", varying, given)
-    found = callee.derivatives.get(key)
-    if found is None:
+    if key not in callee.derivatives:
         program = callee.program
         assert program is not None
         n, m = len(program.inputs), len(program.outputs)
-        joint = with_adjoints(program, varying, given)
-        kept = _Kept(joint.program, n, m)
-        slots = _slots([kept.stored])
-        flags = chosen(joint.received, varying)
         extends = Extends(callee, tuple(range(n)), tuple(range(m)))
-        ahead = kept.first(slots, slots.places[0])
-        back = kept.second(slots, slots.places[0], flags, flags)
-        if sum(not can_share(t) for t in slots.types) > FEW:
+        if callee.is_recursive:
             layout = Layout()
-            ahead, back = boxed(ahead, m, layout), unboxed(back, n, layout)
+            flags = [flag and _receives(callee, j, given) for j, flag in enumerate(varying)]
+            # Both are known before they are recorded, since they call themselves.
+            first, second = _passes(callee, program, [layout.type], flags, extends)
+            callee.derivatives[key] = first, second
+            joint = with_adjoints(program, varying, given)
+            received = chosen(joint.received, varying)
+            assert all(flag or not got for flag, got in zip(flags, received, strict=True))
+            ahead, back, _ = _split(joint.program, n, m, received, flags)
+            first.program, second.program = boxed(ahead, m, layout), unboxed(back, n, layout)
         else:
-            ahead, back = packed(ahead, m), unpacked(back, n, len(slots.types))
-        kinds = [type_of(a) for a in ahead.outputs[m:]]
-        first = Callee(f"{callee.name}+", [*callee.types, *kinds], ahead, extends=extends)
-        types = [strong(v.type) for v in pick(program.inputs, flags)]
-        second = Callee(f"{callee.name}ᵀ", types, back, flags=flags)
-        found = callee.derivatives[key] = (first, second)
+            joint = with_adjoints(program, varying, given)
+            flags = chosen(joint.received, varying)
+            ahead, back, stored = _split(joint.program, n, m, flags, flags)
+            if sum(not can_share(t) for t in stored) > FEW:
+                layout = Layout()
+                ahead, back = boxed(ahead, m, layout), unboxed(back, n, layout)
+            else:
+                ahead, back = packed(ahead, m), unpacked(back, n, len(stored))
+            kinds = [type_of(a) for a in ahead.outputs[m:]]
+            first, second = _passes(callee, program, kinds, flags, extends)
+            first.program, second.program = ahead, back
+            callee.derivatives[key] = first, second
+    found: tuple[Callee, Callee] = callee.derivatives[key]
     return found
 
 
-def _two_passes_with_boxes(
-    callee: Callee, varying: tuple[bool, ...], given: tuple[bool, ...]
+def _passes(
+    callee: Callee, program: Program, stored: list[Type], flags: list[bool], extends: Extends
 ) -> tuple[Callee, Callee]:
-    """The same of a function that may call itself: what it stores, and what its calls do, is one box.
+    """The two of them, without their Programs."""
+    types = [strong(v.type) for v in pick(program.inputs, flags)]
+    made, recurs, where = [*callee.types, *stored], callee.is_recursive, callee.where
+    first = Callee(f"{callee.name}+", made, None, recurs, extends=extends, where=where)
+    return first, Callee(f"{callee.name}ᵀ", types, None, recurs, flags=flags, where=where)
 
-    Both passes are known before they are recorded, since they call themselves.
-    """
-    key = ("passes", varying, given)
-    found = callee.derivatives.get(key)
-    if found is None:
-        program = callee.program
-        assert program is not None
-        n, m = len(program.inputs), len(program.outputs)
-        flags = [flag and _receives(callee, j, given) for j, flag in enumerate(varying)]
-        types = [strong(v.type) for v in pick(program.inputs, flags)]
-        layout = Layout()
-        extends = Extends(callee, tuple(range(n)), tuple(range(m)))
-        made = [*callee.types, layout.type]
-        at = callee.where
-        first = Callee(f"{callee.name}+", made, None, True, extends=extends, where=at)
-        second = Callee(f"{callee.name}ᵀ", types, None, True, flags=flags, where=at)
-        found = callee.derivatives[key] = (first, second)
-        joint = with_adjoints(program, varying, given)
-        kept = _Kept(joint.program, n, m)
-        slots = _slots([kept.stored])
-        received = chosen(joint.received, varying)
-        assert all(flag or not got for flag, got in zip(flags, received, strict=True))
-        first.program = boxed(kept.first(slots, slots.places[0]), m, layout)
-        second.program = unboxed(kept.second(slots, slots.places[0], received, flags), n, layout)
-    return found
+
+def _split(
+    joint: Program, n: int, m: int, received: list[bool], flags: list[bool]
+) -> tuple[Program, Program, list[Type]]:
+    """What comes before the adjoints, what comes after, and the types of what the one stores for the other."""
+    kept = _Kept(joint, n, m)
+    slots = _slots([kept.stored])
+    places = slots.places[0]
+    return kept.first(slots, places), kept.second(slots, places, received, flags), slots.types
 
 
 def _receives(callee: Callee, j: int, given: Sequence[bool]) -> bool:

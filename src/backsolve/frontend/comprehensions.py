@@ -20,8 +20,8 @@ from ..control.regions import is_value, type_of_leaf
 from ..tensor import Tensor
 from .calls import JOINING, call, replace
 from .iterables import Indexable, sequence_of
-from .loops import PATIENCE, for_, traced_in
-from .places import is_traced
+from .loops import PATIENCE, for_
+from .places import is_traced, traced_in
 from .scope import Called, at_end, made
 
 FEW = 16  # entries that are computed one by one

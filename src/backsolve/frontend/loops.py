@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
-from types import FunctionType, MethodType, ModuleType
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from .. import control, tree
 from ..control.calls import Unfinished
@@ -25,7 +22,7 @@ from .containers import Container
 from .identity import Rounds
 from .iterables import Indexable, Range, sequence_of
 from .jumps import RESULT
-from .places import ABSENT, NOTHING, Form, Variable, is_traced
+from .places import ABSENT, Form, Variable, is_traced, traced_in
 from .staging import Again, Opened, mismatch, until_known
 
 UNROLLED = 8  # rounds that run in Python before a loop with a known count is staged
@@ -377,25 +374,3 @@ def _as_types(numbers: dict[str, Any], types: Sequence[Type] | None) -> dict[str
         [cast_to(x, t) for x, t in zip(leaves, types, strict=True)]
     )
     return found
-
-
-def traced_in(x: Any, depth: int = 4) -> list[Any]:
-    """A traced value that can be reached from `x`, if there is one."""
-    if is_traced(x):
-        return [x]
-    if x is NOTHING or x is None or depth == 0 or isinstance(x, np.ndarray | str | int | float):
-        return []
-    deeper: Any = ()
-    if isinstance(x, list | tuple | set | frozenset):
-        deeper = x
-    elif isinstance(x, Mapping):
-        deeper = x.values()
-    elif isinstance(x, FunctionType):
-        deeper = [Variable("", c).get() for c in x.__closure__ or ()]
-    elif isinstance(x, MethodType):
-        deeper = [x.__self__]
-    elif isinstance(x, functools.partial):
-        deeper = [x.func, *x.args, *x.keywords.values()]
-    elif not isinstance(x, type | Tensor | ModuleType) and hasattr(x, "__dict__"):
-        deeper = vars(x).values()
-    return next((found for y in deeper if (found := traced_in(y, depth - 1))), [])

@@ -7,9 +7,10 @@ written into see the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import CellType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -238,3 +239,25 @@ def zeros_like(x: Any) -> Any:
     if isinstance(x, bool | int | float | complex):
         return type(x)(0)
     return np.zeros(shape_of(x), x.dtype)[()]
+
+
+def traced_in(x: Any, depth: int = 4) -> list[Any]:
+    """A traced value that can be reached from `x`, if there is one."""
+    if is_traced(x):
+        return [x]
+    if x is NOTHING or x is None or depth == 0 or isinstance(x, np.ndarray | str | int | float):
+        return []
+    deeper: Any = ()
+    if isinstance(x, list | tuple | set | frozenset):
+        deeper = x
+    elif isinstance(x, Mapping):
+        deeper = x.values()
+    elif isinstance(x, FunctionType):
+        deeper = [Variable("", c).get() for c in x.__closure__ or ()]
+    elif isinstance(x, MethodType):
+        deeper = [x.__self__]
+    elif isinstance(x, functools.partial):
+        deeper = [x.func, *x.args, *x.keywords.values()]
+    elif not isinstance(x, type | Tensor | ModuleType) and hasattr(x, "__dict__"):
+        deeper = vars(x).values()
+    return next((found for y in deeper if (found := traced_in(y, depth - 1))), [])

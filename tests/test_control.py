@@ -342,3 +342,24 @@ def test_complex_numbers_in_calls():
 
     x = np.arange(8.0)
     np.testing.assert_allclose(bs.jit(lambda x: transform(x + 0j))(x), np.fft.fft(x), atol=1e-12)
+
+
+def test_a_loop_that_reads_what_the_one_around_writes_stores_entries():
+    def factor(a):  # the innermost loop reads two rows of an array that the middle one fills
+        n = len(a)
+        low = np.zeros((n, n))
+        for j in range(n):
+            for i in range(j, n):
+                s = 0.0
+                for k in range(j):
+                    s += low[i, k] * low[j, k]
+                low[i, j] = np.sqrt(a[j, j] - s) if i == j else (a[i, j] - s) / low[j, j]
+        return np.sum(np.log(np.diag(low)))
+
+    m = np.random.default_rng(0).normal(size=(12, 12))
+    a = m @ m.T + 12 * np.eye(12)
+    compiled = bs.jit(bs.grad(factor))
+    np.testing.assert_allclose(np.diag(compiled(a)), np.diag(np.linalg.inv(a)) / 2)
+    shown = str(compiled.lower(a).stages["rewritten"])
+    assert "float64[?,?,?]" in shown
+    assert "?,12,12]" not in shown

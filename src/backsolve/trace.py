@@ -65,6 +65,8 @@ class Recorder:
         self.constants: dict[tuple[int, Any], tuple[Any, ...]] = {}  # what was captured last, by id
         self.order: list[tuple[Var, Any]] = []
         self.is_region = False
+        # Of a loop's body: inputs that are the same in both passes of a derivative, or None.
+        self.at_hand: set[Var] | None = None
         self.checks: list[Any] = []  # of a region: numbers that should be 0, and what they mean
 
     def atom(self, a: Any) -> Any:

@@ -18,9 +18,11 @@ from ..regions import INDEX, Extends, Loop
 from ..solve import back_substitute
 from ..tensor import Tensor, leaf_row
 from ..trace import evaluate
-from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
+from .linear import cut, keep, must_be_stored, strong, with_adjoints, with_tangents, zeros_like
 from .pieces import bytes_of, in_pieces, rounds_of
 from .reach import carried_that_vary, reach
+
+SMALL = 16  # entries of an array that a loop may store in each round
 
 
 def pick(items: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
@@ -134,8 +136,11 @@ class LoopBlock:
         given_made = [g is not None for g in made]
         # Which carried values have an adjoint in some round: those at the end, and what they rest on.
         held = [g is not None and flag for g, flag in zip(at_end, vary.carried, strict=True)]
+        at_hand = [k >= a for k in range(n - 1)]  # all but what is carried
         while True:
-            joint = with_adjoints(loop.body, [False, *vary.all], [*held, *given_made])
+            joint = with_adjoints(
+                loop.body, [False, *vary.all], [*held, *given_made], [True, *at_hand]
+            )
             gets = self._split([*self.head, *chosen(joint.received, vary.all)])
             wider = [x or y for x, y in zip(held, gets.carried, strict=True)]
             if wider == held:
@@ -146,6 +151,15 @@ class LoopBlock:
         k, ins = program.inputs[0], self._split([*self.head, *program.inputs[1:n]])
         free = {k, *ins.fixed, *ins.sequences, *[v for v, _ in program.constants]}
         stored, again = keep(parts.crossing, parts.first, free)
+        arrays = [
+            v
+            for v, x in zip(ins.fixed, values.fixed, strict=True)
+            if v.type.size > SMALL and must_be_stored(x)
+        ]
+        if arrays:
+            entries_alone = self._entries_alone(parts, free, arrays)
+            if entries_alone is not None:
+                stored, again = entries_alone
         if loop.recompute:
             again, needed = (
                 parts.first,
@@ -232,6 +246,18 @@ class LoopBlock:
             *[None if g is None else next(found) for g in back.sequences],
         ]
         return tuple(answers[k] for k in self.places)
+
+    def _entries_alone(self, parts: Any, free: set[Var], arrays: list[Var]) -> Any:
+        """What to keep if entries are stored, not arrays that the loop around changes; None if it is more."""
+        while arrays:
+            stored, again = keep(parts.crossing, parts.first, free - {*arrays})
+            whole = [v for v in arrays if v in stored]
+            if not whole:
+                count = self.loop.count
+                is_less = count is None or bytes_of(stored) * count <= bytes_of(arrays)
+                return (stored, again) if is_less else None
+            arrays = [v for v in arrays if v not in whole]
+        return None
 
     def _pull_pieces(self, program: Program, adjoints: Sequence[Any]) -> tuple[Any, ...]:
         """The same of a Program that does the loop piece by piece, each computed again when its turn comes."""

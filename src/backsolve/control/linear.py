@@ -89,12 +89,21 @@ class Adjoints:
     received: list[bool]  # which of the inputs that vary get an adjoint at all
 
 
-def with_adjoints(program: Program, varying: Sequence[bool], given: Sequence[bool]) -> Adjoints:
+def with_adjoints(
+    program: Program,
+    varying: Sequence[bool],
+    given: Sequence[bool],
+    at_hand: Sequence[bool] | None = None,
+) -> Adjoints:
+    """`at_hand` says of a loop's body which of its inputs both passes can read."""
     types = [v.type for v in program.inputs]
     back = [strong(type_of(a)) for a, flag in zip(program.outputs, given, strict=True) if flag]
     received: list[bool] = []
 
     def both(*args: Any) -> list[Any]:
+        if at_hand is not None:
+            hand = {x._v for x, flag in zip(args, at_hand, strict=False) if flag}
+            args[0]._v.recorder.at_hand = hand
         xs, rows = _vary(args[: len(types)], varying)
         outputs = evaluate(program, xs)
         sources = [y for y, flag in zip(outputs, given, strict=True) if flag]
@@ -149,6 +158,23 @@ LIGHT = frozenset(
         *("slice", "permute", "reshape", "broadcast_to", "gather", "real", "imag", "conjugate", "reciprocal"),
     ]
 )  # fmt: skip
+
+
+def must_be_stored(x: Any) -> bool:
+    """Whether the loop around has to store this value in each of its rounds for a second pass to read it."""
+    var = getattr(x, "_v", None)
+    recorder = var.recorder if type(var) is Var else None
+    if recorder is None or recorder.at_hand is None:
+        return False
+    makers = {v: e for e in recorder.equations for v in e.outputs}
+
+    def is_there(a: Any) -> bool:
+        if type(a) is not Var or a in recorder.at_hand:
+            return True
+        e = makers.get(a)
+        return e is not None and e.primitive.name in LIGHT and all(map(is_there, e.inputs))
+
+    return not is_there(var)
 
 
 def keep(

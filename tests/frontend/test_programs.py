@@ -9,6 +9,7 @@ import more_programs  # noqa: F401  (adds to the cases)
 import numpy as np
 import programs
 import pytest
+import science_programs  # noqa: F401
 
 import backsolve as bs
 from backsolve.testing import check_grads

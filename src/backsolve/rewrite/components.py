@@ -17,7 +17,8 @@ from math import prod
 
 from ..ir import Equation, Program, Shape, Var
 from .clean import drop_unused
-from .component_rules import MOVES, Rows, is_row, rule_for
+from .component_rows import Rows, is_row
+from .component_rules import MOVES, rule_for
 from .cost import is_cheap
 from .regions import inside
 
@@ -60,7 +61,10 @@ def _split(program: Program, lead: Shape) -> Program:
         rows.where = e.where
         if id(e) not in group:
             rows.keep(e)
-        elif not rows.split(e):
+            continue
+        rule = rule_for(e)
+        assert rule is not None
+        if not rows.split(e, rule.components):
             return program
     for a in program.outputs:
         rows.whole(a)

@@ -125,8 +125,11 @@ class _Work(Separable):
 
         return self._staged(run)
 
-    def with_loop(self) -> Program:
-        """The loop with what must stay; sums that are not products stay, too, if anything else does."""
+    def with_loop(self) -> Program | None:
+        """The loop with what must stay; sums that are not products stay, too, if anything else does.
+
+        None if all of it must stay.
+        """
         back = {} if self.leaves_rounds_free() else self.sums
         for i in self.kept:
             del self.late[i]
@@ -150,7 +153,7 @@ class _Work(Separable):
         self._find_ahead()
         self._find_behind()
         if not self.has_found:
-            return None  # type: ignore[return-value]
+            return None
         loop, count = self.loop, self.count
         parts = [p for p in self._parts() if type(p) is Var]
         stays = [i for i in range(loop.carried) if i not in self.late]

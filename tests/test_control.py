@@ -363,3 +363,21 @@ def test_a_loop_that_reads_what_the_one_around_writes_stores_entries():
     shown = str(compiled.lower(a).stages["rewritten"])
     assert "float64[?,?,?]" in shown
     assert "?,12,12]" not in shown
+
+
+def test_the_derivative_of_a_row_is_one_of_that_row():
+    def walk(w):  # which row is read is known only as it runs
+        u, total = 0, 0.0
+        for _ in range(20):
+            best = 0
+            for v in range(15):
+                total += np.sin(w[u, v])
+                if w[u, v] > w[u, best]:
+                    best = v
+            u = best
+        return total
+
+    w = np.random.default_rng(0).normal(size=(40, 15))
+    compiled = bs.jit(bs.grad(walk))
+    np.testing.assert_allclose(compiled(w), bs.grad(walk)(w))
+    assert "float64[15,40]" not in str(compiled.lower(w).stages["rewritten"])

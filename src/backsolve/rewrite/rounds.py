@@ -339,8 +339,10 @@ class _Work(Separable):
         fixed = dict(zip(self.fixed, others, strict=True))
         fixed.update({self.carried[i]: starts[i] for i in self.kept})
         sequences = dict(zip(self.entries, columns, strict=True))
-        for v, x, axis, offset, sign in self.reads:
-            sequences[v] = self._sequence(fixed[x], axis, offset, sign)
+        for v, x, axis, offset, sign, row in self.reads:
+            at = [fixed[i] if type(i) is Var else i for i in row]
+            whole = P.gather(fixed[x], *at) if row else fixed[x]
+            sequences[v] = self._sequence(whole, axis - len(row), offset, sign)
         for v, i, offset, sign in self.own:
             sequences[v] = self._sequence(starts[i], 0, offset, sign)
         return list(starts), fixed, sequences

@@ -45,8 +45,8 @@ class Separable:
         self.equations = list(self.body.equations)
         self.outputs = list(self.body.outputs)
         self.types = [v.type for v in (*self.carried, *self.fixed)]
-        # reads: (variable, which fixed input, axis, offset, sign)
-        self.reads: list[tuple[Var, Var, int, int, int]] = []
+        # reads: (variable, which fixed input, axis, offset, sign, fixed indices of the axes before)
+        self.reads: list[tuple[Var, Var, int, int, int, tuple[Any, ...]]] = []
         self.own: list[tuple[Var, int, int, int]] = []  # entries that only their own round looks at
         self.late: dict[int, list[Late]] = {}  # carried values made behind the loop
         self.ahead: list[Equation] = []
@@ -99,12 +99,16 @@ class Separable:
                 out.append(e)
                 continue
             x, axis, offset, sign = read
-            key = (x, axis, offset, sign)
-            if key not in known:
-                shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-                known[key] = Var(Type(shape, x.dtype))
-                self.reads.append((known[key], *read))
             others = [i for n, i in enumerate(e.inputs[1:]) if n != axis]
+            row: tuple[Any, ...] = ()
+            if len(others) == axis and all(type(i) is not Var or i in self.fixed for i in others):
+                # Of one row alone: the derivative is one of that row, too, and not of the whole array.
+                row, others = tuple(others), []
+            key = (x, axis, offset, sign, row)
+            if key not in known:
+                shape = (*x.shape[: axis - len(row)], *x.shape[axis + 1 :])
+                known[key] = Var(Type(shape, x.dtype))
+                self.reads.append((known[key], *read, row))
             if others:
                 out.append(Equation(e.outputs, P.gather, (known[key], *others), {}, e.where))
             else:

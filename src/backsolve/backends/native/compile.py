@@ -16,6 +16,7 @@ from . import build, common_entry, library, recipes
 from .arena import lay_out
 from .blas import Product
 from .donation import donate
+from .elsewhere import raising
 from .emission import FUNCTION, emit_program
 from .entry import Frame, emit_entry
 from .fastmath import FastModule
@@ -82,6 +83,7 @@ def compile_program(
     stats = {
         "kernels": sum(isinstance(s, Kernel) for s in flat(schedule.steps)),
         "products": sum(isinstance(s, Product) for s in flat(schedule.steps)),
+        "elsewhere": len(schedule.called),
         "sweeps": sum(isinstance(s, Sweep) for s in schedule.steps),
         "shared": sum(s.is_shared for s in schedule.steps),
         "flops": sum(s.flops for s in schedule.steps),
@@ -94,7 +96,7 @@ def compile_program(
     if key is not None:
         recipes.write(key, build.key_of(text), frame, emitted.module, stats)
     timed = {"compile_seconds": time.perf_counter() - started, "code": origin, **stats}
-    call = _callable(engine, frame, emitted.table)
+    call = _callable(engine, frame, emitted.table, schedule.called)
     return Native(call, timed, _stages(lambda: _emit_program(program, donated, fastmath, unsafe)))
 
 
@@ -124,13 +126,17 @@ def recall_program(
     return Native(call, timed, _stages(again))
 
 
-def _callable(engine: Any, frame: Frame, table: Table | None) -> Callable[..., Any]:
-    keep = [frame, engine]
+def _callable(
+    engine: Any, frame: Frame, table: Table | None, called: Sequence[Any] = ()
+) -> Callable[..., Any]:
+    keep = [frame, engine, called]
     if table is not None and common_entry.suits(frame):
         return common_entry.make_entry(engine, table, keep)
     if table is not None:
-        return make_builtin(int(engine.get_function_address("entry")), table, keep)
-    return slow_entry(int(engine.get_function_address("run")), frame, keep)
+        call = make_builtin(int(engine.get_function_address("entry")), table, keep)
+    else:
+        call = slow_entry(int(engine.get_function_address("run")), frame, keep)
+    return raising(call) if called else call
 
 
 def _stages(again: Callable[[], _Emitted]) -> dict[str, Callable[[], str]]:

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, Var, type_of
-from . import threads
+from . import elsewhere, threads
 from .blas import LINES, SHARE, by_address, fortran, layout, pointer, share_lines
 from .contraction import has_unit_stride, same_dtype
 from .failure import CODE, FINE, call_step, fail_if, placed
@@ -350,11 +350,10 @@ def _refuse_zeros(b: ir.IRBuilder, matrix: ir.Value, n: int, step: int, code: in
 
 def lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule, Equation], None]:
     def run(schedule: Schedule, e: Equation) -> None:
-        from .schedule import Unsupported
-
-        if e.outputs[0].dtype.kind != "f":
-            raise Unsupported(f"{e.primitive.name} of {e.outputs[0].dtype}")
-        schedule.views[e.outputs[0]] = lower(schedule, e)
+        if e.outputs[0].dtype.kind == "f":
+            schedule.views[e.outputs[0]] = lower(schedule, e)
+        else:  # LAPACK's routines of complex matrices
+            elsewhere.lower(schedule, e)
 
     return run
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir import Equation, Program, Shape, Type, Var, is_uniform, type_of
+from . import elsewhere
 from .accumulate import count_uses, defer, lower_sum
 from .attention import LOWER as ATTENTION
 from .bounds import ANY, EXACT, bounds_after
@@ -84,6 +85,7 @@ class Schedule:
         self.callees: dict[Any, Any] = {} if inside is None else self.root.callees
         self.register_callees: Any = None  # of the root: functions (registers/calls.py)
         self.lifted: list[tuple[Buffer, View]] = []  # memory of the outer schedule, by other names
+        self.called: list[Any] = []  # of the root: what NumPy is called back for
         self.now = 0  # the equation that is being lowered
         self.uses = count_uses(program.equations, program.outputs)
         self.deferred: dict[Var, Equation] = {}  # parts that wait for their sum (accumulate.py)
@@ -363,7 +365,7 @@ class Schedule:
         elif is_native_elementwise(e):
             self.lower_elementwise(e)
         else:
-            raise Unsupported(name)
+            elsewhere.lower(self, e)
 
     def lower_elementwise(self, e: Equation) -> None:
         out = e.outputs[0]

@@ -14,6 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, type_of
+from . import elsewhere
 from .indexing import Axis
 from .loops import load, loop, loop_with, nest, offset
 from .numbers.registers import convert
@@ -225,15 +226,14 @@ class Search:
         return b.icmp_signed("<", x, y) if signed else b.icmp_unsigned("<", x, y)
 
 
-def _refuse_complex(e: Equation) -> None:
-    from .schedule import Unsupported
-
-    if any(type_of(a).dtype.kind == "c" for a in e.inputs):
-        raise Unsupported(f"{e.primitive.name} of complex numbers")
+def _is_complex(e: Equation) -> bool:
+    return any(type_of(a).dtype.kind == "c" for a in e.inputs)
 
 
 def lower_argsort(schedule: Schedule, e: Equation) -> None:
-    _refuse_complex(e)
+    if _is_complex(e):
+        elsewhere.lower(schedule, e)
+        return
     a, out, axis = e.inputs[0], e.outputs[0], e.params["axis"]
     source = schedule.in_memory(a)
     n = out.shape[axis]
@@ -247,7 +247,9 @@ def lower_argsort(schedule: Schedule, e: Equation) -> None:
 
 
 def lower_searchsorted(schedule: Schedule, e: Equation) -> None:
-    _refuse_complex(e)
+    if _is_complex(e):
+        elsewhere.lower(schedule, e)
+        return
     (a, v), out = e.inputs, e.outputs[0]
     line = schedule.view_of(a)
     (size,) = line.shape

@@ -1,0 +1,77 @@
+"""Rows without native code inside of compiled programs."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.operators import Diagonal
+from backsolve.primitive import primitive
+
+RNG = np.random.default_rng(0)
+MATRIX = RNG.normal(size=(3, 4, 4)) + 1j * RNG.normal(size=(3, 4, 4))
+RIGHT = RNG.normal(size=(3, 4, 1))
+
+
+def solved(a, b):
+    return np.sin(np.linalg.solve(a * 2, b).real).sum() + np.cos(b).sum()
+
+
+def test_the_rest_of_the_program_is_compiled():
+    f = bs.jit(solved)
+    np.testing.assert_allclose(f(MATRIX, RIGHT), solved(MATRIX, RIGHT), rtol=1e-12)
+    (made,) = f.stats()["specialisations"]
+    assert made["native"]
+    assert made["elsewhere"] == 1
+    assert made["kernels"] >= 1
+    assert "solve by NumPy" in str(f.lower(MATRIX, RIGHT))
+
+
+def test_gradients_and_loops():
+    def f(a, b):
+        total = 0.0
+        for k in range(3):
+            total = total + np.linalg.solve(a[k] + k, b[k]).real.sum() ** 2
+        return total
+
+    expected = bs.grad(f, argnums=(0, 1))(MATRIX, RIGHT)
+    for got in (bs.jit(bs.grad(f, argnums=(0, 1))), bs.grad(bs.jit(f), argnums=(0, 1))):
+        for x, y in zip(got(MATRIX, RIGHT), expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-10)
+
+
+def test_its_exception_is_raised():
+    f = bs.jit(solved)
+    f(MATRIX, RIGHT)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        f(np.zeros_like(MATRIX), RIGHT)
+    np.testing.assert_allclose(f(MATRIX, RIGHT), solved(MATRIX, RIGHT), rtol=1e-12)
+
+
+def test_a_row_of_the_user():
+    cube = primitive("cube_of_the_user", lambda a: a**3, blocks=(lambda a: Diagonal(3 * a**2),))
+    f = bs.jit(bs.grad(lambda x: np.sum(np.exp(cube(x)))))
+    x = np.linspace(0.0, 1.0, 5)
+    np.testing.assert_allclose(f(x), 3 * x**2 * np.exp(x**3), rtol=1e-12)
+    assert f.stats()["specialisations"][0]["elsewhere"]
+
+
+def test_many_threads_at_once():
+    f, wrong = bs.jit(solved), []
+
+    def work(k):
+        a = MATRIX * k
+        expected = solved(a, RIGHT)
+        for _ in range(50):
+            if not np.isclose(f(a, RIGHT), expected):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong

@@ -285,6 +285,34 @@ class Tensor:
             return impl(*args, **kwargs)
         return FUNCTIONS["array_function"](func, args, kwargs)
 
+    # ---- the array API standard
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """`backsolve.numpy`: where code for any array library finds the functions for this tensor."""
+        return FUNCTIONS["array_namespace"](api_version)
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        FUNCTIONS["on_cpu"](device, stream)
+        return self
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """This tensor's memory for another library, without a copy."""
+        return FUNCTIONS["to_dlpack"](self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return np.empty(0).__dlpack_device__()
+
     # ---- operators
 
     __add__, __radd__ = _binary("add")

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import control
 from ..errors import ControlFlowError
-from ..numpy.creation import OWN
+from ..numpy.creation import KEEPING
 from ..writers import is_users
 from .aliases import VIEWS, check_certain, viewing
 from .branches import both, either
@@ -255,7 +255,7 @@ SEEDED = (np.random.default_rng, np.random.Generator, np.random.RandomState, ran
 _SPECIAL.update({make: _seeding(make) for make in SEEDED})
 
 JOINING = (np.array, np.asarray, np.asanyarray)  # whose lists may have tensors in them
-_SPECIAL.update({join: joined(OWN[join.__name__]) for join in JOINING})
+_SPECIAL.update({join: joined(KEEPING[join.__name__]) for join in JOINING})
 
 
 _SPECIAL.update({f: viewing(f) for f in VIEWS})

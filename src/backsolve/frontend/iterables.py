@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ControlFlowError, TracedValueError
-from ..numpy.creation import OWN
+from ..numpy.creation import KEEPING
 from ..tensor import Tensor
 from .aliases import seen
 from .places import holds_traced, is_number, is_traced, shape_of
@@ -115,7 +115,7 @@ def _joined(x: Any) -> Any:
             f"this takes an entry of a {type(x).__name__} at a traced place; for that its entries must be "
             "numbers, or arrays of one shape"
         )
-    return wrapped(OWN["array"](x))
+    return wrapped(KEEPING["array"](x))
 
 
 class Zip(Indexable):

@@ -1,8 +1,8 @@
 """The array namespace: NumPy's names, differentiable.
 
-`import backsolve.numpy as np` is NumPy: arrays go in and out unchanged, and Tensors find their way
-here by NumPy's own protocols. Added are the functions NumPy lacks (logsumexp, erf, sigmoid …) and
-those that would lose a derivative before a protocol could help: array, asarray, full.
+It implements the array API standard; what that leaves open is NumPy's. What it makes (zeros, asarray …) are
+Tensors. Its other functions are NumPy's own, by whose protocols Tensors find their way here, and ndarrays stay
+ndarrays; added are those that NumPy lacks (logsumexp, erf, sigmoid …).
 """
 
 from __future__ import annotations
@@ -14,20 +14,25 @@ import numpy as _np
 from ..primitive import FUNCTIONS as _FUNCTIONS
 from . import calculus as _calculus
 from . import creation as _creation
+from . import decompositions as _decompositions
 from . import elementwise as _elementwise
+from . import fft as fft
+from . import fourier as _fourier
 from . import indexing as _indexing
 from . import joining as _joining
 from . import linalg as linalg
 from . import linear as _linear
+from . import making as _making
 from . import padding as _padding
 from . import products as _products
 from . import protocol as _protocol
 from . import reductions as _reductions
 from . import shapes as _shapes
 from . import sorting as _sorting
+from . import standard as _standard
 from . import systems as _systems
 from . import writing as _writing
-from .creation import OWN as _OWN
+from ._register import OWN as _OWN
 
 # Importing these fills the table of functions.
 _ROOMS = (
@@ -39,12 +44,16 @@ _ROOMS = (
     _products,
     _linear,
     _systems,
+    _decompositions,
+    _fourier,
     _sorting,
     _calculus,
     _padding,
     _creation,
+    _making,
     _writing,
     _protocol,
+    _standard,
 )
 _INTERNAL = {
     "getitem",
@@ -54,7 +63,12 @@ _INTERNAL = {
     "ufunc_at",
     "backward",
     "forward",
+    "array_namespace",
+    "on_cpu",
+    "to_dlpack",
 }
+__array_api_version__ = _standard.VERSION
+__array_namespace_info__ = _standard.Inspection
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,15 @@ from ..tensor import Tensor
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+OWN: dict[str, Callable[..., Any]] = {}  # what `backsolve.numpy` has instead of NumPy's
+
+
+def own(f: F) -> F:
+    """Put into the namespace under its name, for arrays of every kind."""
+    OWN[f.__name__] = f
+    return f
+
+
 def function(f: F) -> F:
     """Register under NumPy's name: `numpy.name(tensor)` and `tensor.name()` then mean this."""
     FUNCTIONS[f.__name__] = f

@@ -13,50 +13,50 @@ from ._register import array as as_array
 from ._register import dtype_of, function, ndim_of, one_axis, shape_of
 from .elementwise import astype, copy
 
-OWN: dict[str, Callable[..., Any]] = {}  # replace NumPy's in this namespace
+KEEPING: dict[str, Callable[..., Any]] = {}  # NumPy's, but Tensors among the arguments give one
 
 
-def _own(f: Any) -> Any:
-    OWN[f.__name__] = f
+def _keeping(f: Any) -> Any:
+    KEEPING[f.__name__] = f
     return f
 
 
-def _has_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor) or (isinstance(x, list | tuple) and any(_has_tensor(e) for e in x))
+def has_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor) or (isinstance(x, list | tuple) and any(has_tensor(e) for e in x))
 
 
 def _joined(x: Any) -> Any:
     """Nested lists with Tensors in them as one Tensor."""
-    if isinstance(x, list | tuple) and _has_tensor(x):
+    if isinstance(x, list | tuple) and has_tensor(x):
         return FUNCTIONS["stack"]([_joined(e) for e in x])
     return as_array(x)
 
 
-@_own
+@_keeping
 def array(object: Any, dtype: Any = None, **options: Any) -> Any:
     """NumPy's array, which may hold Tensors: the result is then a (new) Tensor."""
-    if not _has_tensor(object):
+    if not has_tensor(object):
         return np.array(object, dtype, **options)
     joined = _joined(object)
     return copy(joined) if dtype is None else astype(joined, dtype)
 
 
-@_own
+@_keeping
 def asarray(a: Any, dtype: Any = None, **options: Any) -> Any:
     """NumPy's asarray; a Tensor stays as it is."""
-    if not _has_tensor(a):
+    if not has_tensor(a):
         return np.asarray(a, dtype, **options)
     joined = _joined(a)
     return joined if dtype is None or dtype_of(joined) == dtype else astype(joined, dtype)
 
 
-OWN["asanyarray"] = asarray
+KEEPING["asanyarray"] = asarray
 
 
-@_own
+@_keeping
 def full(shape: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
     """NumPy's full; filled with a Tensor it is a Tensor."""
-    if not _has_tensor(fill_value):
+    if not has_tensor(fill_value):
         return np.full(shape, fill_value, dtype, **options)
     filled = FUNCTIONS["broadcast_to"](_joined(fill_value), shape)
     return filled if dtype is None else astype(filled, dtype)

@@ -12,7 +12,7 @@ from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
 from ..primitives.special import NAMES, when_loaded
 from ..tensor import Staged, Tensor
-from ._register import array, dtype_of, function, given, named, reject, shape_of
+from ._register import OWN, array, dtype_of, function, given, named, reject, shape_of
 
 
 def _expose(name: str, ufunc: np.ufunc | None) -> Any:
@@ -159,6 +159,14 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 FUNCTIONS["around"] = around = round
+
+
+def _clip(x: Any, /, min: Any = None, max: Any = None, **options: Any) -> Any:
+    """The array API standard's: x within the bounds; None is no bound."""
+    return np.clip(x, options.pop("a_min", min), options.pop("a_max", max), **options)
+
+
+OWN["clip"] = _clip
 
 
 @function

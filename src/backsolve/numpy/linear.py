@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
-from ._register import array, dtype_of, function, named, ndim_of, one_axis, reject, shape_of
+from ._register import array, dtype_of, function, named, ndim_of, one_axis, shape_of
 from .elementwise import astype
 from .indexing import getitem
 from .products import matmul
@@ -56,7 +56,7 @@ def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 @named("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Vector norms of every order, and the matrix norms that need no singular values; 0 at 0."""
+    """Vector norms and matrix norms of every order; 0 at 0."""
     x, axes = _prepared(x, axis, None)
     if dtype_of(x).kind not in "fc":
         x = astype(x, float)
@@ -65,8 +65,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         return P.norm(x, axis=axes, keepdims=keepdims)
     size = P.absolute(x)
     if matrix:
+        if ord in (2, -2, "nuc"):
+            return _by_singular_values(x, ord, axes, keepdims)
         if ord not in (1, -1, np.inf, -np.inf):
-            reject("norm", ord=ord)
+            raise ValueError(f"`norm` of matrices has no order {ord!r}")
         # ±1: over the sums of columns; ±∞: of rows
         summed, left = axes if abs(ord) == 1 else axes[::-1]
         sums = P.sum(size, axis=(summed,), keepdims=True)
@@ -85,6 +87,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if ord == 1:
         return P.sum(size, axis=axes, keepdims=keepdims)
     return P.power(P.sum(P.power(size, float(ord)), axis=axes, keepdims=keepdims), 1.0 / ord)
+
+
+def _by_singular_values(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    s = P.svdvals(moveaxis(x, axes, (-2, -1)))
+    how = P.sum if ord == "nuc" else P.max if ord == 2 else P.min
+    y = how(s, axis=(ndim_of(s) - 1,), keepdims=False)
+    kept = tuple(1 if k in axes else n for k, n in enumerate(shape_of(x)))
+    return FUNCTIONS["reshape"](y, kept) if keepdims else y
 
 
 @named("linalg.vector_norm")

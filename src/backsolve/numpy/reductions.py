@@ -36,6 +36,11 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
     return a, all_axes(axis, ndim_of(a))
 
 
+def _as(dtype: Any, y: Any) -> Any:
+    """Sums of small integers are made as large ones, and are of the dtype that was asked for in the end."""
+    return y if dtype is None or dtype_of(y) == dtype else astype(y, dtype)
+
+
 @function
 def sum(
     a: Any,
@@ -50,7 +55,7 @@ def sum(
     if given(where):
         a = P.where(where, array(a), 0)
     a, axes = _prepared(a, axis, dtype)
-    y = P.sum(a, axis=axes, keepdims=bool(keepdims))
+    y = _as(dtype, P.sum(a, axis=axes, keepdims=bool(keepdims)))
     return P.add(y, initial) if given(initial) else y
 
 
@@ -68,7 +73,7 @@ def prod(
     if given(where):
         a = P.where(where, array(a), 1)
     a, axes = _prepared(a, axis, dtype)
-    y = P.prod(a, axis=axes, keepdims=bool(keepdims))
+    y = _as(dtype, P.prod(a, axis=axes, keepdims=bool(keepdims)))
     return P.multiply(y, initial) if given(initial) else y
 
 
@@ -326,7 +331,7 @@ def _running(prim: Any, a: Any, axis: Any, dtype: Any) -> Any:
     if axis is None:
         a = P.reshape(a, shape=(int(np.prod(shape_of(a))),))
         axis = 0
-    return prim(a, axis=one_axis(axis, ndim_of(a)))
+    return _as(dtype, prim(a, axis=one_axis(axis, ndim_of(a))))
 
 
 @function

@@ -8,10 +8,10 @@ import numpy as np
 
 from ..primitive import P
 from ..tensor import Tensor
-from ._register import all_axes, array, function, ndim_of, one_axis, reject, shape_of
+from ._register import OWN, all_axes, array, function, ndim_of, one_axis, reject, shape_of
 from .elementwise import astype
 from .indexing import getitem, take_along_axis
-from .shapes import moveaxis, ravel, reshape
+from .shapes import flip, moveaxis, ravel, reshape
 
 
 def _value(a: Any) -> Any:
@@ -99,3 +99,33 @@ def argwhere(a: Any) -> Any:
 @function
 def flatnonzero(a: Any) -> Any:
     return Tensor(np.flatnonzero(_value(a)))
+
+
+# ---- the array API standard's signatures, for the namespace
+
+
+def _descending(name: str, up: Any) -> Any:
+    def call(
+        x: Any,
+        /,
+        axis: Any = -1,
+        kind: Any = None,
+        order: Any = None,
+        *,
+        descending: bool = False,
+        stable: bool | None = True,
+    ) -> Any:
+        if not descending:
+            return up(x, axis, kind=kind, order=order)
+        x, axis = _prepared(x, axis)
+        # Equal entries keep their order: those of the array turned round are sorted and turned back.
+        places = flip(argsort(flip(x, axis), axis), axis)
+        places = shape_of(x)[axis] - 1 - places
+        return places if name == "argsort" else take_along_axis(x, places, axis)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`numpy.{name}`, always stable; from the largest down if `descending`."
+    return call
+
+
+OWN["sort"], OWN["argsort"] = _descending("sort", np.sort), _descending("argsort", np.argsort)

@@ -15,7 +15,7 @@ from .elementwise import astype
 _Slogdet: Any = type(np.linalg.slogdet(np.eye(1)))
 
 
-def _floating(a: Any) -> Any:
+def floating(a: Any) -> Any:
     """As NumPy's: integers and booleans count as double precision."""
     a = array(a)
     return a if dtype_of(a).kind in "fc" and hasattr(a, "dtype") else astype(a, float)
@@ -32,30 +32,30 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
     The other triangle is not read, and its derivative is zero.
     """
-    a = _floating(a)
+    a = floating(a)
     return _adjoint(P.cholesky(_adjoint(a))) if upper else P.cholesky(a)
 
 
 @named("linalg.inv")
 def inv(a: Any) -> Any:
-    return P.inv(_floating(a))
+    return P.inv(floating(a))
 
 
 @named("linalg.det")
 def det(a: Any) -> Any:
-    return P.det(_floating(a))
+    return P.det(floating(a))
 
 
 @named("linalg.slogdet")
 def slogdet(a: Any) -> Any:
-    a = _floating(a)
+    a = floating(a)
     return _Slogdet(P.det_sign(a), P.log_abs_det(a))
 
 
 @named("linalg.solve")
 def solve(a: Any, b: Any) -> Any:
     """x with A x = b; as in NumPy, b is one vector if its rank is 1, else a stack of matrices."""
-    return _solved(P.solve, _floating(a), _floating(b))
+    return _solved(P.solve, floating(a), floating(b))
 
 
 @named("linalg.solve_triangular")
@@ -72,7 +72,7 @@ def solve_triangular(
 
     One triangle of A is read. The last two arguments are SciPy's, and do nothing here.
     """
-    a, b = _floating(a), _floating(b)
+    a, b = floating(a), floating(b)
     if trans not in (0, 1, 2, "N", "T", "C"):
         raise ValueError(f"`solve_triangular` needs trans 0, 1, 2 or 'N', 'T', 'C', got {trans!r}")
     if trans in (1, "T"):
@@ -98,7 +98,7 @@ def cho_solve(
 
 @named("linalg.tensorinv")
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    a = _floating(a)
+    a = floating(a)
     rows, columns = shape_of(a)[:ind], shape_of(a)[ind:]
     if ind <= 0 or prod(rows) != prod(columns):
         raise ShapeError(f"`tensorinv` needs a square map, got {columns} → {rows} (ind={ind})")
@@ -109,7 +109,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 @named("linalg.tensorsolve")
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b; `axes` of a are moved to its end first."""
-    a, b = _floating(a), _floating(b)
+    a, b = floating(a), floating(b)
     if axes is not None:
         n = ndim_of(a)
         last = [one_axis(k, n) for k in axes]

@@ -24,6 +24,11 @@ from .contraction import trace as trace
 from .custom import Custom as Custom
 from .diagonal import Diagonal as Diagonal
 from .diagonal import Hadamard as Hadamard
+from .fourier import Fourier as Fourier
+from .fourier import HalfFourier as HalfFourier
+from .fourier import RealFourier as RealFourier
+from .frechet import Frechet as Frechet
+from .gaps import OverGaps as OverGaps
 from .gather import EraseAt as EraseAt
 from .gather import Gather as Gather
 from .gather import ScatterAdd as ScatterAdd

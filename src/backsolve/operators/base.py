@@ -156,7 +156,7 @@ class Operator:
                 e[j] = 1
                 column = self._column(e, k)
                 turned = self._column((1j * e).astype(t.dtype), k) if t.dtype.kind == "c" else None
-                if turned is not None and not np.allclose(turned, 1j * column):
+                if turned is not None and not _same_up_to_rounding(turned, 1j * column):
                     raise ShapeError(
                         f"{self!r} is linear over the reals only: it has no complex matrix"
                     )
@@ -173,6 +173,11 @@ class Operator:
         whole[k] = e.reshape(whole[k].shape)
         image = self.apply(tuple(whole) if isinstance(source, tuple) else whole[0])
         return np.concatenate([np.reshape(x, -1) for x in parts(image)])
+
+
+def _same_up_to_rounding(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
+    size = float(np.max(np.abs(b), initial=0))
+    return np.allclose(a, b, rtol=0, atol=1e3 * float(np.finfo(a.dtype).eps) * size)
 
 
 def fitted(A: Operator, in_type: Type, out_type: Type | None) -> Operator:

@@ -4,13 +4,17 @@ from ..tensor import install_operators
 from . import attention as attention
 from . import contract as contract
 from . import discrete as discrete
+from . import eigen as eigen
 from . import elementwise as elementwise
+from . import factors as factors
+from . import fourier as fourier
 from . import index as index
 from . import linalg as linalg
 from . import order as order
 from . import reduce as reduce
 from . import scan as scan
 from . import shape as shape
+from . import singular as singular
 from . import softmax as softmax
 from . import special as special
 

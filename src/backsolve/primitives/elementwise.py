@@ -116,7 +116,18 @@ divide = binary(
 negative = unary("negative", MINUS, operator.neg, text="−{0}", code="-{0}", latex="-{0}")
 reciprocal = unary("reciprocal", lambda y: Diagonal(-(y * y)))
 square = unary("square", lambda a: Diagonal(2 * a), text="{0}²", latex="{0}^2")
-floor_divide = binary("floor_divide", code="{0} // {1}")
+
+
+def _run_floor_divide(a: Any, b: Any) -> Any:
+    """NumPy's; but where an operand is infinite the quotient a / b, as the array API standard has it."""
+    infinite = np.isinf(a) | np.isinf(b)
+    if not infinite.any():
+        return np.floor_divide(a, b)
+    with np.errstate(invalid="ignore"):
+        return np.where(infinite, np.divide(a, b), np.floor_divide(a, b))[()]
+
+
+floor_divide = binary("floor_divide", run=_run_floor_divide, code="{0} // {1}")
 remainder = binary(
     "remainder", ONE, lambda a, b: Diagonal(-np.floor(np.divide(a, b))), code="{0} % {1}"
 )
@@ -198,7 +209,19 @@ def ratio(a: Any, b: Any) -> Any:
 
 exp = unary("exp", lambda y: Diagonal(y), latex="e^{{{0}}}")
 exp2 = unary("exp2", lambda y: Diagonal(LN2 * y))
-expm1 = unary("expm1", lambda y: Diagonal(y + 1))
+
+
+def _run_expm1(a: Any) -> Any:
+    """NumPy's; but, as the standard has it, e^z − 1 of what is complex and not finite, and +0 for Re z = 0."""
+    if not is_complex(a):
+        return np.expm1(a)
+    with np.errstate(invalid="ignore"):
+        y = np.where(np.isfinite(a), np.expm1(a), np.exp(a) - 1)
+    y.real += 0.0
+    return y[()]
+
+
+expm1 = unary("expm1", lambda y: Diagonal(y + 1), _run_expm1)
 log = unary("log", lambda a: Diagonal(np.divide(1, a)), latex=r"\log {0}")
 log2 = unary("log2", lambda a: Diagonal(np.divide(1 / LN2, a)))
 log10 = unary("log10", lambda a: Diagonal(np.divide(1 / LN10, a)))

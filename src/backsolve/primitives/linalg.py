@@ -32,26 +32,26 @@ from ..operators import (
 from ..primitive import P, Primitive, primitive
 from .batching import spread
 
-_STACK = "abcdefghijklmnopqrstuvwxyz"  # labels of the leading axes; the matrices have X, Y, Z
+STACK = "abcdefghijklmnopqrstuvwxyz"  # labels of the leading axes; the matrices have X, Y, Z
 
 
-def _stacked(subscripts: str, a: Any) -> str:
+def stacked(subscripts: str, a: Any) -> str:
     """ "XY,YZ->XZ" with the leading axes of `a` (of which the last two are the matrix's)."""
-    lead = _STACK[: len(a.shape) - 2]
+    lead = STACK[: len(a.shape) - 2]
     inputs, output = subscripts.split("->")
     return ",".join(lead + x for x in inputs.split(",")) + f"->{lead}{output}"
 
 
-def _square(name: str, a: Any) -> None:
+def square(name: str, a: Any) -> None:
     if len(a.shape) < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError(f"`{name}` needs square matrices (…, n, n), got shape {tuple(a.shape)}")
 
 
-def _of_square(name: str, shape: Any, dtype: Any = lambda d: d) -> Any:
+def of_square(name: str, shape: Any, dtype: Any = lambda d: d) -> Any:
     """The type rule of a row of one stack of square matrices."""
 
     def rule(a: Type) -> Type:
-        _square(name, a)
+        square(name, a)
         return Type(shape(a.shape), dtype(a.dtype))
 
     return rule
@@ -66,7 +66,7 @@ def _of_system(name: str) -> Any:
 
 
 def _same_stack(name: str, a: Any, b: Any) -> None:
-    _square(name, a)
+    square(name, a)
     if len(b.shape) != len(a.shape) or b.shape[:-1] != a.shape[:-1]:
         raise ShapeError(
             f"`{name}` needs a right-hand side (…, {a.shape[-1]}, k) for matrices of shape "
@@ -74,7 +74,7 @@ def _same_stack(name: str, a: Any, b: Any) -> None:
         )
 
 
-def _batch_one(prim: Primitive, size: int, args: Any, batched: Any, params: Any) -> Any:
+def batch_one(prim: Primitive, size: int, args: Any, batched: Any, params: Any) -> Any:
     return prim(*args, **params)
 
 
@@ -93,7 +93,7 @@ def _batch_two(prim: Primitive, size: int, args: Any, batched: Any, params: Any)
 # ---- triangular systems:  T x = b,  so  dx = T⁻¹ (db − dT x)
 
 
-def _half(lower: bool, a: Any, strict: bool = False) -> Any:
+def triangle(lower: bool, a: Any, strict: bool = False) -> Any:
     """Where the triangle is."""
     n = a.shape[-1]
     inside = np.tri(n, n, -1 if strict else 0, bool)
@@ -127,8 +127,8 @@ def _run_triangular(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
 
 
 def _d_matrix(y: Any, a: Any, lower: bool, unit: bool) -> Any:
-    by_dT = Contraction(_stacked("XY,YZ->XZ", y), 0, (None, -y), type_of(a))
-    return Product([TriangularSolve(a, lower, unit, y), by_dT, Mask(_half(lower, a, unit))])
+    by_dT = Contraction(stacked("XY,YZ->XZ", y), 0, (None, -y), type_of(a))
+    return Product([TriangularSolve(a, lower, unit, y), by_dT, Mask(triangle(lower, a, unit))])
 
 
 triangular_solve = primitive(
@@ -147,7 +147,7 @@ triangular_solve = primitive(
 
 
 def _run_cholesky(a: Any) -> Any:
-    _square("cholesky", a)
+    square("cholesky", a)
     return np.linalg.cholesky(a)
 
 
@@ -167,16 +167,16 @@ def _d_cholesky(y: Any) -> Any:
     half, L = Diagonal(_phi(t), t), TriangularSolve(y, True)
     # dA is Hermitian, its lower triangle is what is read: dA = H + Hᴴ, H being the weighted triangle.
     whole = OperatorSum([Identity(t), Product(turn)])
-    left = Contraction(_stacked("XY,YZ->XZ", y), 1, (y, None), t)
-    return Product([left, half, L, *turn, L, whole, half, Mask(_half(True, y), t)])
+    left = Contraction(stacked("XY,YZ->XZ", y), 1, (y, None), t)
+    return Product([left, half, L, *turn, L, whole, half, Mask(triangle(True, y), t)])
 
 
 cholesky = primitive(
     "cholesky",
     _run_cholesky,
     blocks=(lambda y: _d_cholesky(y),),
-    type=_of_square("cholesky", lambda s: s),
-    batch=_batch_one,
+    type=of_square("cholesky", lambda s: s),
+    batch=batch_one,
     code="np.linalg.cholesky({0})",
 )
 
@@ -195,7 +195,7 @@ cholesky_adjoint = Primitive(
     "cholesky_adjoint",
     _run_cholesky_adjoint,
     type=lambda L, bar: L,
-    batch=_batch_one,
+    batch=batch_one,
 )
 
 
@@ -208,14 +208,14 @@ def _run_solve(a: Any, b: Any) -> Any:
 
 
 def _run_inv(a: Any) -> Any:
-    _square("inv", a)
+    square("inv", a)
     return np.linalg.inv(a)
 
 
 def _d_inv(y: Any) -> Any:
     """dY = −Y dA Y"""
     rank = len(y.shape)
-    lead = _STACK[: rank - 2]
+    lead = STACK[: rank - 2]
     nest = f"{lead}WX,{lead}XY,{lead}YZ->{lead}WZ"
     return Contraction(nest, 1, (-y, None, y), type_of(y))
 
@@ -225,7 +225,7 @@ solve = primitive(
     _run_solve,
     blocks=(
         lambda y, a: Product(
-            [Solve(a, y), Contraction(_stacked("XY,YZ->XZ", y), 0, (None, -y), type_of(a))]
+            [Solve(a, y), Contraction(stacked("XY,YZ->XZ", y), 0, (None, -y), type_of(a))]
         ),
         lambda a, B: Solve(a, B),
     ),
@@ -237,8 +237,8 @@ inv = primitive(
     "inv",
     _run_inv,
     blocks=(lambda y: _d_inv(y),),
-    type=_of_square("inv", lambda s: s),
-    batch=_batch_one,
+    type=of_square("inv", lambda s: s),
+    batch=batch_one,
     code="np.linalg.inv({0})",
 )
 
@@ -261,7 +261,7 @@ def _run_lu_diagonal(a: Any) -> Any:
 # The pivots of elimination, each with the sign of its exchange of rows: their product is det A. Not in
 # the table, for it has no derivative of its own: compiled code computes determinants by it.
 lu_diagonal = Primitive(
-    "lu_diagonal", _run_lu_diagonal, type=_of_square("det", lambda s: s[:-1]), batch=_batch_one
+    "lu_diagonal", _run_lu_diagonal, type=of_square("det", lambda s: s[:-1]), batch=batch_one
 )
 
 
@@ -270,19 +270,19 @@ def _trace_with(a: Any, factor: Any = None) -> Any:
     inverse = P.inv(a)
     weights = inverse if factor is None else factor[..., None, None] * inverse
     rank = len(a.shape)
-    lead = _STACK[: rank - 2]
+    lead = STACK[: rank - 2]
     return Contraction(f"{lead}XY,{lead}YX->{lead}", 0, (None, weights), type_of(a))
 
 
 def _checked(name: str, run: Any) -> Any:
     def call(a: Any) -> Any:
-        _square(name, a)
+        square(name, a)
         return run(a)
 
     return call
 
 
-def _real(dtype: Any) -> Any:
+def real_dtype(dtype: Any) -> Any:
     return np.empty(0, dtype).real.dtype
 
 
@@ -304,23 +304,23 @@ det = primitive(
     "det",
     _checked("det", np.linalg.det),
     blocks=(lambda y, a: _trace_with(a, y),),
-    type=_of_square("det", lambda s: s[:-2]),
-    batch=_batch_one,
+    type=of_square("det", lambda s: s[:-2]),
+    batch=batch_one,
     code="np.linalg.det({0})",
 )
 log_abs_det = primitive(
     "log_abs_det",
     _checked("slogdet", lambda a: np.linalg.slogdet(a).logabsdet),
     blocks=(lambda a: _d_log_abs_det(a),),
-    type=_of_square("slogdet", lambda s: s[:-2], lambda d: np.empty(0, d).real.dtype),
-    batch=_batch_one,
+    type=of_square("slogdet", lambda s: s[:-2], lambda d: np.empty(0, d).real.dtype),
+    batch=batch_one,
     code="np.linalg.slogdet({0}).logabsdet",
 )
 det_sign = primitive(
     "det_sign",
     _checked("slogdet", lambda a: np.linalg.slogdet(a).sign),
     blocks=(lambda y, a: _d_det_sign(y, a),),
-    type=_of_square("slogdet", lambda s: s[:-2]),
-    batch=_batch_one,
+    type=of_square("slogdet", lambda s: s[:-2]),
+    batch=batch_one,
     code="np.linalg.slogdet({0}).sign",
 )

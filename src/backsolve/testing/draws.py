@@ -12,12 +12,12 @@ import numpy as np
 from .references import Shape
 
 ANY, POSITIVE = "any", (0.3, 2.0)
-MATRICES = ("definite", "regular")
+MATRICES = ("definite", "regular", "apart")
 
 
 @dataclass(frozen=True)
 class Matrices:
-    """A stack of matrices of a kind: "definite" (and Hermitian), or "regular"."""
+    """A stack of matrices of a kind: "definite" (and Hermitian), "regular", or with values that lie "apart"."""
 
     shape: Shape
     kind: str = "regular"
@@ -60,7 +60,8 @@ def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
 
 def _draw_matrices(rng: np.random.Generator, kind: str, shape: Shape, dtype: str) -> Any:
     x = draw(rng, (-1.0, 1.0), shape, dtype)
-    x = np.asarray(x + 2 * np.eye(shape[-1]))
+    steps = np.arange(1.0, shape[-1] + 1) if kind == "apart" else 1.0
+    x = np.asarray(x + 2 * steps * np.eye(shape[-2], shape[-1]))
     if kind == "definite":
         x = x @ np.conjugate(np.swapaxes(x, -1, -2))
     return x.astype(dtype)

@@ -131,6 +131,96 @@ def _softplus(a: Any, dtype: Any) -> Any:
     return (-special.log_expit(np.negative(a, dtype=dtype))).astype(dtype)  # SciPy's own varies
 
 
+def _fourier(a: Any, axes: tuple[int, ...], inverse: bool) -> Any:
+    """By the sum that it is."""
+    y = a.astype(np.result_type(a, np.complex64))
+    for k in axes:
+        n = a.shape[k]
+        turns = np.outer(np.arange(n), np.arange(n)) / n * (1 if inverse else -1)
+        y = np.moveaxis(np.moveaxis(y, k, -1) @ np.exp(2j * np.pi * turns), -1, k)
+    return y.astype(np.result_type(a, np.complex64))
+
+
+def _real_sum(a: Any, n: int, axis: int) -> Any:
+    y = np.zeros((*a.shape[:axis], n, *a.shape[axis + 1 :]), np.empty(0, a.dtype).real.dtype)
+    places = np.arange(n).reshape([-1 if k == axis else 1 for k in range(a.ndim)])
+    for k in range(n // 2 + 1):
+        term = np.real(a.take([k], axis) * np.exp(2j * np.pi * places * k / n))
+        y += (term if k in (0, n / 2) else 2 * term).astype(y.dtype)
+    return y
+
+
+def _quotient(t: Any, gaps: Any) -> Any:
+    if np.asarray(gaps).dtype.kind not in "fc":
+        raise TypeError("gaps are not counted")
+    return np.divide(t, gaps)
+
+
+def _below(*parts: Any) -> Any:
+    """Parts of a decomposition below each other, vectors as rows."""
+    matrices = [p if p.ndim == parts[-1].ndim else p[..., None, :] for p in parts]
+    return np.concatenate(matrices, axis=-2)
+
+
+def _symmetric(a: Any, lower: bool) -> Any:
+    """The Hermitian matrix whose triangle is given."""
+    below = np.tril(a, -1) if lower else np.conjugate(np.swapaxes(np.triu(a, 1), -1, -2))
+    diagonal = np.real(np.diagonal(a, axis1=-2, axis2=-1))[..., None] * np.eye(a.shape[-1])
+    return (below + diagonal + np.conjugate(np.swapaxes(below, -1, -2))).astype(a.dtype)
+
+
+def _eig(a: Any) -> Any:
+    return _below(*np.linalg.eig(a)).astype(np.result_type(a, np.complex64))
+
+
+def _svd(a: Any) -> Any:
+    U, s, Vh = np.linalg.svd(a, full_matrices=False)
+    return np.concatenate([U, s[..., None, :], np.swapaxes(Vh, -1, -2)], axis=-2)
+
+
+def _series(a: Any) -> Any:
+    """exp A, term by term, of A / 2⁸."""
+    n = a.shape[-1]
+    small, y = a.astype(np.result_type(a, np.float64)) / 256, np.eye(n) + 0 * a
+    term = y
+    for k in range(1, 15):
+        term = term @ small / k
+        y = y + term
+    for _ in range(8):
+        y = y @ y
+    return y.astype(a.dtype)
+
+
+def _lu(a: Any) -> Any:
+    """Entry by entry (Doolittle)."""
+    y = np.array(a)
+    for i, j in np.ndindex(a.shape[-2:]):
+        k = min(i, j)
+        y[..., i, j] -= np.sum(y[..., i, :k] * y[..., :k, j], axis=-1)
+        if i > j:
+            y[..., i, j] /= y[..., j, j]
+    return y
+
+
+def _least_squares(a: Any, rcond: float) -> Any:
+    """By the normal equations of the shorter side."""
+    turned = np.conjugate(np.swapaxes(a, -1, -2))
+    if a.shape[-2] >= a.shape[-1]:
+        return np.linalg.inv(turned @ a) @ turned
+    return turned @ np.linalg.inv(a @ turned)
+
+
+def _pivots(a: Any) -> Any:
+    order = np.zeros(a.shape[:-1], np.int64)
+    for place in np.ndindex(a.shape[:-2]):
+        y, order[place] = np.array(a[place]), np.arange(a.shape[-2])
+        for k in range(min(y.shape)):
+            p = k + int(np.argmax(np.abs(y[k:, k].real) + np.abs(y[k:, k].imag)))
+            y[[k, p]], order[place][[k, p]] = y[[p, k]], order[place][[p, k]]
+            y[k + 1 :, k:] -= np.outer(y[k + 1 :, k] / y[k, k], y[k, k:])
+    return order
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     "attention": _attention,
     "attention_adjoint": _attention_adjoint,
@@ -147,6 +237,21 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "cholesky": np.linalg.cholesky,
     "det": _determinant,
     "det_sign": _sign,
+    "fft": _fourier,
+    "rfft": lambda a, axis: _fourier(a, (axis,), False).take(range(a.shape[axis] // 2 + 1), axis),
+    "irfft": _real_sum,
+    "eig": lambda a: _eig(a),
+    "eigvals": lambda a: _eig(a)[..., 0, :],
+    "eigh": lambda a, lower: _below(*np.linalg.eigh(_symmetric(a, lower))),
+    "eigvalsh": lambda a, lower: np.linalg.eigh(_symmetric(a, lower))[0],
+    "expm": _series,
+    "lu": _lu,
+    "over_gaps": _quotient,
+    "pinv": _least_squares,
+    "pivots": _pivots,
+    "qr": lambda a: _below(*np.linalg.qr(a)),
+    "svd": _svd,
+    "svdvals": lambda a: np.linalg.svd(a)[1],
     "inv": np.linalg.inv,
     "log_abs_det": lambda a: np.log(np.abs(_determinant(a))),
     "solve": np.linalg.solve,

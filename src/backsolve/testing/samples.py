@@ -157,6 +157,7 @@ ALONG: list[tuple[Shape, int]] = [
 ]
 NUMBERS = (*FLOATS, "int64", "bool")
 SQUARES: list[Shape] = [(3, 3), (2, 2, 2), (1, 1), (0, 0), (2, 1, 1, 1), (0, 2, 2)]
+RECTANGLES: list[Shape] = [*SQUARES, (3, 2), (2, 3), (2, 3, 1), (2, 0)]
 SYSTEMS: list[tuple[Shape, Shape]] = [
     ((3, 3), (3, 2)),
     ((2, 2, 2), (2, 2, 1)),
@@ -230,7 +231,25 @@ CALLS: dict[str, list[Call]] = {
     "cumprod": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
     "cumsum": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
     "det": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
+    "eig": [Call([Matrices(s, "apart")], {}, FLOATS) for s in SQUARES],
+    "eigvals": [Call([Matrices(s, "apart")], {}, FLOATS) for s in SQUARES],
+    "eigh": [  # the phases of complex vectors are LAPACK's choice: tests/test_decompositions.py
+        Call([Matrices(s, "apart")], {"lower": lower}, FLOATS[:2])
+        for s in SQUARES
+        for lower in (True, False)
+    ],
+    "eigvalsh": [
+        Call([Matrices(s, "apart")], {"lower": lower}, FLOATS)
+        for s in SQUARES
+        for lower in (True, False)
+    ],
+    "expm": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "det_sign": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
+    "fft": [
+        Call([s], {"axes": axes, "inverse": inverse}, FLOATS)
+        for s, axes in [((4,), (0,)), ((3, 5), (0, 1)), ((2, 3, 1), (1,)), ((2, 0), (0,))]
+        for inverse in (False, True)
+    ],
     "gather": [
         Call([(3,), ONE_INDEX], {}, NUMBERS),
         Call([(3, 2), ONE_INDEX], {}, NUMBERS),
@@ -239,7 +258,17 @@ CALLS: dict[str, list[Call]] = {
         Call([(3, 2), np.array(1)], {}, NUMBERS),
         Call([(3,), np.zeros(0, int)], {}, NUMBERS),
     ],
+    "irfft": [
+        Call([s], {"n": n, "axis": axis}, FLOATS)
+        for s, n, axis in [((3,), 4, 0), ((3, 2), 5, 0), ((2, 1), 1, 1), ((0, 2), 2, 1)]
+    ],
     "inv": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
+    "lu": [Call([Matrices(s, "apart")], {}, FLOATS) for s in SQUARES],
+    "pinv": [Call([Matrices(s, "apart")], {"rcond": 1e-6}, FLOATS) for s in RECTANGLES],
+    "pivots": [Call([Matrices(s)], {}, FLOATS) for s in RECTANGLES],
+    "qr": [Call([Matrices(s, "apart")], {}, FLOATS) for s in RECTANGLES if s[-2] >= s[-1]],
+    "svd": [Call([Matrices(s, "apart")], {}, FLOATS[:2]) for s in RECTANGLES],
+    "svdvals": [Call([Matrices(s, "apart")], {}, FLOATS) for s in RECTANGLES],
     "log_abs_det": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "log_softmax": [Call([s], {"axis": k}, ("float32", "float64")) for s, k in AXES + EMPTY],
     "logsumexp": _over(AXES, FLOATS) + _over(EMPTY, ("float32", "float64")),
@@ -255,6 +284,10 @@ CALLS: dict[str, list[Call]] = {
         Call([s, s], {"axis": k, "reverse": r}, FLOATS + MIXED[:3])
         for s, k in ALONG
         for r in (False, True)
+    ],
+    "rfft": [
+        Call([s], {"axis": axis}, FLOATS[:2])
+        for s, axis in [((4,), 0), ((5, 2), 0), ((2, 1), 1), ((0, 3), 1)]
     ],
     "reshape": [
         Call([s], {"shape": t}, NUMBERS)

@@ -242,7 +242,10 @@ def arctanh(x: Real, y: Real) -> Number:
 def expm1(x: Real, y: Real) -> Number:
     half = real_sin(y * 0.5)
     e, im = real_expm1(x), real_exp(x) * real_sin(y)
-    return fma(e, real_cos(y), half * half * -2.0), im
+    re = fma(e, real_cos(y), half * half * -2.0)
+    far, around = exp(x, y)
+    lost = ~(_is_finite(x) & _is_finite(y))
+    return select(lost, far - 1.0, re + 0.0), select(lost, around, im)
 
 
 def log1p(x: Real, y: Real) -> Number:

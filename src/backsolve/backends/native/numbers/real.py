@@ -91,7 +91,10 @@ def _remainder(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _floor_divide(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """As Python's divmod: (x − r)/y is whole but for rounding, and 0 has the sign of x/y."""
+    """As Python's divmod: (x − r)/y is whole but for rounding, and 0 has the sign of x/y.
+
+    By 0, of infinities and by infinities it is x/y, as the array API standard has it.
+    """
     zero, one, half = (ir.Constant(x.type, c) for c in (0.0, 1.0, 0.5))
     plain = b.fdiv(x, y)
     r = b.frem(x, y)
@@ -104,7 +107,8 @@ def _floor_divide(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     whole = b.select(low, b.fadd(whole, one), whole)
     vanishes = b.fcmp_ordered("==", quotient, zero)
     whole = b.select(vanishes, copysign(b, zero, plain), whole)
-    return b.select(b.fcmp_ordered("==", y, zero), plain, whole)
+    plainly = b.or_(b.fcmp_ordered("==", y, zero), _is_infinite(None)(b, x))
+    return b.select(b.or_(plainly, _is_infinite(None)(b, y)), plain, whole)
 
 
 def _angle(b: ir.IRBuilder, x: ir.Value) -> ir.Value:

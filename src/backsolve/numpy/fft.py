@@ -1,0 +1,18 @@
+"""numpy.fft: `from backsolve.numpy import fft`. Tensors reach it also through `numpy.fft` itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+
+from . import fourier as _fourier  # noqa: F401  (fills the table of functions)
+from ._register import OWN as _OWN
+
+
+def __getattr__(name: str) -> Any:
+    return _OWN.get(f"fft.{name}") or getattr(_np.fft, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_np.fft)

@@ -1,0 +1,109 @@
+"""What this namespace makes (zeros, asarray, arange …) are Tensors, which others can be written into."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from ..primitive import wrap
+from ..tensor import Tensor
+from . import creation
+from ._register import OWN, function, own
+from .creation import has_tensor
+from .elementwise import copy as copied
+
+
+@function
+def on_cpu(device: Any, stream: Any = None) -> None:
+    """There is one device; None means it, too."""
+    if stream is not None:
+        raise ValueError(f'the device "cpu" has no streams; got stream={stream!r}')
+    if device not in (None, "cpu"):
+        raise ValueError(f'there is one device, "cpu"; got device={device!r}')
+
+
+def made(y: Any) -> Any:
+    """NumPy's fresh array as a Tensor, its memory included; what is not of numbers stays NumPy's."""
+    return wrap(y[()], None) if y.dtype.kind in "biufc" else y
+
+
+@own
+def asarray(
+    obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None, **options: Any
+) -> Any:
+    """A Tensor as it is; anything else as a Tensor, with its own copy unless copy is False."""
+    on_cpu(device)
+    if not has_tensor(obj):
+        y = np.array(obj, dtype, copy=copy, **options)
+        return made(y.copy() if copy is None and np.may_share_memory(y, obj) else y)
+    y = creation.asarray(obj, dtype)
+    if copy is False and y is not obj:
+        raise ValueError("`asarray` cannot join or convert tensors without a copy")
+    return copied(y) if copy and y is obj else y
+
+
+@own
+def array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, device: Any = None, **options: Any
+) -> Any:
+    """A Tensor with its own copy of `object`, which may hold Tensors."""
+    return asarray(object, dtype, copy=copy, device=device, **options)
+
+
+OWN["asanyarray"] = asarray
+
+
+@own
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, **options: Any
+) -> Any:
+    """A Tensor of one number, which may itself be a Tensor."""
+    on_cpu(device)
+    y = creation.full(shape, fill_value, dtype, **options)
+    return y if isinstance(y, Tensor) else made(y)
+
+
+def _making(name: str) -> None:
+    """NumPy's function of sizes and numbers, which makes a Tensor here."""
+    make = getattr(np, name)
+
+    def call(*args: Any, device: Any = None, **options: Any) -> Any:
+        on_cpu(device)
+        return made(make(*args, **options))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`numpy.{name}`, as a Tensor."
+    call.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]
+    OWN[name] = call
+
+
+for _name in (
+    *("bartlett", "blackman", "empty", "eye", "fromfunction", "fromiter", "hamming", "hanning"),
+    *("identity", "kaiser", "ones", "tri", "zeros"),
+):
+    _making(_name)
+
+
+@own
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+) -> Any:
+    """The numbers start, start + step, … before stop; `arange(n)` counts from 0."""
+    on_cpu(device)
+    start, stop = (0, start) if stop is None else (start, stop)
+    return made(np.arange(start, stop, step, dtype=dtype))
+
+
+@own
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A Tensor on the memory of another library's array, without a copy (unless copy=True)."""
+    on_cpu(device)
+    return made(np.from_dlpack(x, copy=copy))

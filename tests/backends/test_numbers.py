@@ -137,9 +137,11 @@ class TestFloats:
     def test_pairs(self, dtype):
         with np.errstate(over="ignore"):
             x, y = pairs(FLOATS.astype(dtype), FLOATS.astype(dtype))
-        functions = named("nextafter copysign floor_divide remainder fmod divide maximum fmin")
+        functions = named("nextafter copysign remainder fmod divide maximum fmin")
+        finite = np.isfinite(x) & np.isfinite(y)  # else it is the standard's: test_namespace.py
+        assert compare([np.floor_divide], x[finite], y[finite])
         functions += [lambda x, y: np.clip(x, y, 1.0), lambda x, y: np.clip(x, -1.0, y)]
-        assert compare(functions, x, y) == 10
+        assert compare(functions, x, y) == 9
         assert compare(named("spacing signbit sign rint floor trunc"), x) == 6
 
     def test_ldexp(self, dtype):
@@ -190,6 +192,8 @@ def test_special_values_of_complex_numbers(name):
     z = z.ravel()
     if name in ("sin", "sinh"):  # the sign of an infinity beside NaN is nobody's
         z = z[~(np.isinf(z.real) | np.isinf(z.imag)) | (np.isfinite(z.real) | np.isfinite(z.imag))]
+    if name == "expm1":  # else it is the standard's: test_namespace.py
+        z = z[np.isfinite(z)]
     close(getattr(np, name), z)
 
 

@@ -156,7 +156,7 @@ class Operator:
                 e[j] = 1
                 column = self._column(e, k)
                 turned = self._column((1j * e).astype(t.dtype), k) if t.dtype.kind == "c" else None
-                if turned is not None and not _same_up_to_rounding(turned, 1j * column):
+                if turned is not None and not _same(turned, 1j * column, t.dtype):
                     raise ShapeError(
                         f"{self!r} is linear over the reals only: it has no complex matrix"
                     )
@@ -175,9 +175,10 @@ class Operator:
         return np.concatenate([np.reshape(x, -1) for x in parts(image)])
 
 
-def _same_up_to_rounding(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-    size = float(np.max(np.abs(b), initial=0))
-    return np.allclose(a, b, rtol=0, atol=1e3 * float(np.finfo(a.dtype).eps) * size)
+def _same(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Up to rounding, also of what is of another dtype in between."""
+    eps = max(float(np.finfo(d).eps) for d in (a.dtype, dtype))
+    return np.allclose(a, b, rtol=0, atol=1e3 * eps * float(np.max(np.abs(b), initial=0)))
 
 
 def fitted(A: Operator, in_type: Type, out_type: Type | None) -> Operator:

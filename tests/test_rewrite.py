@@ -519,3 +519,44 @@ def test_masks_that_keep_infinite_derivatives_out_stay():
 def test_nothing_fails_where_nothing_is_computed():
     f = bs.jit(lambda x: np.broadcast_to(x, (0, 3)) // np.broadcast_to(x, (0, 3)))
     assert f(np.array([0, 1, 2])).shape == (0, 3)
+
+
+# ---- products of which one operand alone has a label
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (lambda a, b: np.einsum("wx,yz->xy", a, b), (M, M)),
+        (lambda a, b: np.einsum("ij,k->k", a, b), (M, V)),
+        (lambda a, b: np.einsum("ij,jk->i", a, b), (M.T, M)),
+        (lambda a, b: np.einsum("ij,jk,kl->l", a, b, a), (M, M.T)),
+    ],
+)
+def test_a_label_of_one_operand_is_summed_before(f, args):
+    after = rewritten(f, *args)
+    for e in after.equations:
+        if e.primitive.name == "contract":
+            inputs, output = e.params["subscripts"].split("->")
+            parts = inputs.split(",")
+            for k, mine in enumerate(parts):
+                others = output + "".join(parts[:k] + parts[k + 1 :])
+                assert len(parts) == 1 or set(mine) <= set(others)
+
+
+@pytest.mark.parametrize("subscripts", ["ij,j->i", "ij,j->ji", "ij,k->k", "i,j->ij", "ij,ij->j"])
+def test_ones_are_no_factor(subscripts):
+    shapes = {"i": 4, "j": 3, "k": 5}
+    mine, other = subscripts.split("->")[0].split(",")
+    ones = np.ones([shapes[c] for c in mine])
+    b = RNG.normal(size=[shapes[c] for c in other])
+    after = rewritten(lambda b: np.einsum(subscripts, ones, b), b)
+    assert "contract" not in names(after)
+
+
+def test_the_gradient_of_a_sum_of_an_inverse_is_no_nest_of_four_loops():
+    f = bs.jit(bs.grad(lambda a: np.sum(np.linalg.inv(a))))
+    a = RNG.normal(size=(40, 40)) + 40 * np.eye(40)
+    b = np.linalg.inv(a)
+    np.testing.assert_allclose(f(a), -np.outer(b.sum(0), b.sum(1)), rtol=1e-10)
+    assert f.stats()["specialisations"][0]["flops"] < 10 * 40**3

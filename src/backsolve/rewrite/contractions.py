@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ..ir import Equation, Var, type_of
@@ -80,13 +81,45 @@ def _of_broadcast(w: Walk, e: Equation) -> Any:
 
 
 def _of_ones(w: Walk, e: Equation) -> Any:
-    """A factor of 1 goes, if the others have all of its labels."""
+    """A factor of 1 goes; a label that it alone has counts, or repeats what the others give."""
     labels, output = split_subscripts(e.params["subscripts"])
     for k, a in enumerate(e.inputs):
-        others = "".join(x for n, x in enumerate(labels) if n != k)
-        if len(e.inputs) > 1 and w.is_number(a, 1) and set(labels[k]) <= set(others):
-            rest = [x for n, x in enumerate(e.inputs) if n != k]
-            return _again(e, rest, [x for n, x in enumerate(labels) if n != k], output)
+        if len(e.inputs) < 2 or not w.is_number(a, 1):
+            continue
+        rest = [x for n, x in enumerate(e.inputs) if n != k]
+        left = [x for n, x in enumerate(labels) if n != k]
+        sizes = dict(zip(labels[k], type_of(a).shape, strict=True))
+        alone = [c for c in sizes if c not in "".join(left)]
+        if not alone:
+            return _again(e, rest, left, output)
+        if len(set(output)) < len(output) or not is_real(e.outputs[0].type):
+            continue
+        params = {
+            "subscripts": f"{','.join(left)}->{''.join(c for c in output if c not in alone)}",
+            "sizes": e.params["sizes"],
+        }
+        y = w.emit(e, P.contract, *rest, **params)
+        count = prod(sizes[c] for c in alone if c not in output)
+        y = w.emit(e, P.multiply, y, float(count)) if count != 1 else y
+        full = e.outputs[0].shape
+        spaced = tuple(1 if c in alone else n for c, n in zip(output, full, strict=True))
+        return instead(e, P.broadcast_to, w.emit(e, P.reshape, y, shape=spaced), shape=full)
+    return None
+
+
+def _of_lonely(w: Walk, e: Equation) -> Any:
+    """A label that one operand alone has, and not the output: that operand is summed before."""
+    labels, output = split_subscripts(e.params["subscripts"])
+    if len(e.inputs) < 2:
+        return None
+    for k, a in enumerate(e.inputs):
+        others = output + "".join(x for n, x in enumerate(labels) if n != k)
+        axes = tuple(n for n, c in enumerate(labels[k]) if c not in others)
+        if axes and len(set(labels[k])) == len(labels[k]) and type_of(a).dtype.kind in "fc":
+            inputs = list(e.inputs)
+            inputs[k] = w.emit(e, P.sum, a, axis=axes, keepdims=False)
+            labels[k] = "".join(c for c in labels[k] if c in others)
+            return _again(e, inputs, labels, output)
     return None
 
 
@@ -131,6 +164,8 @@ def _of_negative(w: Walk, e: Equation) -> Any:
 
 
 RULES: dict[str, list[Rule]] = {
-    "contract": [_of_permuted, _of_ones, _of_broadcast, _of_one, _of_negative, _in_order],
+    "contract": [
+        *(_of_permuted, _of_ones, _of_broadcast, _of_lonely, _of_one, _of_negative, _in_order)
+    ],
 }
 PERMUTED: Rule = _permuted

@@ -135,3 +135,54 @@ def test_expm1_of_complex_numbers(z):
         np.testing.assert_array_equal(np.asarray(got).real, expected.real)
         np.testing.assert_allclose(np.asarray(got).imag, expected.imag, rtol=1e-15)
         assert not np.signbit(np.asarray(got)[0].real) or expected[0].real < 0
+
+
+def test_lists_of_tensors_are_joined():
+    assert bs.grad(lambda x: bnp.mean([x, x * x]))(3.0) == 3.5
+    assert bs.grad(lambda x: bnp.linalg.norm([x, 2 * x]))(1.0) == pytest.approx(5**0.5)
+    assert bs.jit(bs.grad(lambda x: bnp.sum([x, x * x])))(3.0) == 7.0
+    np.testing.assert_allclose(
+        bs.grad(lambda x: (bnp.r_[x, 1.0, 2:4] ** 2).sum())(np.array([1.0, 2.0])), [2, 4]
+    )
+    np.testing.assert_array_equal(bnp.c_[bs.tensor([1.0, 2.0]), np.ones(2)].value, [[1, 1], [2, 1]])
+    with pytest.raises(TypeError, match="directives"):
+        bnp.r_["0,2", bs.tensor([1.0])]
+
+
+def test_whole_numbers_have_no_derivative_to_lose():
+    """`np.int64(x)` chooses rows; the chosen rows are differentiated."""
+    W = np.array([[1.0, 0.0], [2.0, 1.0]])
+    g = bs.grad(lambda W: (W[np.int64(W[:, -1])] ** 2).sum())(W)
+    np.testing.assert_array_equal(g, 2 * W)
+    with pytest.raises(TypeError, match="lose the derivative"):
+        np.asarray(bs.tensor([1.0], requires_grad=True), dtype=np.float32)
+
+
+def test_distinct_values_come_in_rising_order():
+    values = np.arange(60) % 7
+    np.testing.assert_array_equal(bnp.unique_values(bnp.asarray(values[::-1])).value, np.arange(7))
+
+
+def test_masks_without_entries_choose_nothing():
+    """As NumPy has it, an axis of a mask may have length 0."""
+    for shape, mask in (((3,), (0,)), ((2, 3), (2, 0)), ((2, 3), (0,))):
+        key = np.zeros(mask, bool)
+        assert bnp.ones(shape)[key].shape == np.ones(shape)[key].shape
+    with pytest.raises(IndexError, match="mask of shape"):
+        bnp.ones((2, 3))[np.zeros((0, 4), bool)]
+
+
+def test_every_matrix_of_a_stack_has_its_own_cutoff():
+    a = np.stack([np.diag([1.0, 0.1]), np.diag([1.0, 0.1])])
+    cut = bnp.asarray([0.5, 0.01])
+    np.testing.assert_allclose(
+        bnp.linalg.pinv(bnp.asarray(a), rtol=cut).value,
+        np.linalg.pinv(a, rtol=np.array([0.5, 0.01])),
+    )
+    g = bs.grad(lambda a: bnp.linalg.pinv(a, rtol=cut).sum())(a)
+    np.testing.assert_allclose(g[1], -np.outer([1.0, 10.0], [1.0, 10.0]), rtol=1e-12)
+
+
+def test_what_is_almost_real_is_real():
+    assert bs.grad(lambda x: bnp.real_if_close(x + 0j))(2.0) == 1.0
+    assert bnp.real_if_close(bnp.asarray([1 + 1j])).dtype == np.complex128

@@ -237,7 +237,10 @@ class Tensor:
         return v
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        v = np.asarray(self._plain("turning it into a NumPy array"))
+        # Whole numbers are steps of it: there is no derivative to lose.
+        counts = dtype is not None and np.dtype(dtype).kind in "biu"
+        held = self._known if counts else self._plain
+        v = np.asarray(held("turning it into a NumPy array"))
         if copy or (dtype is not None and v.dtype != dtype):
             return np.array(v, dtype=dtype, copy=True if copy is None else copy)
         return self.value  # read-only: writing into it would change this tensor unseen

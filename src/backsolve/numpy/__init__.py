@@ -22,6 +22,7 @@ from . import indexing as _indexing
 from . import joining as _joining
 from . import linalg as linalg
 from . import linear as _linear
+from . import lists as _lists
 from . import making as _making
 from . import padding as _padding
 from . import products as _products
@@ -51,6 +52,7 @@ _ROOMS = (
     _padding,
     _creation,
     _making,
+    _lists,
     _writing,
     _protocol,
     _standard,

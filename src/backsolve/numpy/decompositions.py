@@ -164,7 +164,16 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         unset = rtol is np._NoValue or rtol is None
         standard = max(*shape_of(a)[-2:], 1) * float(np.finfo(dtype_of(a)).eps)
         rcond = (1e-15 if rtol is np._NoValue else standard) if unset else rtol
-    return P.pinv(a, rcond=float(rcond))
+    if ndim_of(rcond) == 0:
+        return P.pinv(a, rcond=float(rcond))
+    cut = np.asarray(rcond)  # one for each matrix of the stack
+    stack = np.broadcast_shapes(cut.shape, shape_of(a)[:-2])
+    a = FUNCTIONS["broadcast_to"](a, (*stack, *shape_of(a)[-2:]))
+    first, *others = np.unique(cut).tolist() or [0.0]
+    y = P.pinv(a, rcond=first)
+    for r in others:
+        y = P.where(cut[..., None, None] == r, P.pinv(a, rcond=r), y)
+    return y
 
 
 @named("linalg.matrix_rank")

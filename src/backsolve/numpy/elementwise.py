@@ -261,6 +261,16 @@ def iscomplexobj(x: Any) -> bool:
 
 
 @function
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """The real part if no imaginary part is further from 0 than tol rounding errors (tol itself if below 1)."""
+    if dtype_of(a).kind != "c":
+        return a
+    v = np.asarray(a._known("its imaginary part") if isinstance(a, Tensor) else a)
+    near = tol * np.finfo(v.dtype).eps if tol > 1 else tol
+    return P.real(a) if np.all(np.absolute(v.imag) < near) else a
+
+
+@function
 def isrealobj(x: Any) -> bool:
     return dtype_of(x).kind != "c"
 

@@ -162,7 +162,7 @@ def _parts(x: Any, key: Any) -> list[Any]:
             axis += len(shape) - used
         elif type(p) is _Mask:
             covered = shape[axis : axis + p.array.ndim]
-            if p.array.shape != covered:
+            if any(m not in (n, 0) for m, n in zip(p.array.shape, covered, strict=True)):
                 raise IndexingError(f"a mask of shape {p.array.shape} on axes of shape {covered}")
             spread.extend(Index(i) for i in p.indices())
             axis += p.array.ndim

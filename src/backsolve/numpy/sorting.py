@@ -8,7 +8,7 @@ import numpy as np
 
 from ..primitive import P, wrap
 from ..tensor import Staged, Tensor
-from ._register import OWN, all_axes, array, function, ndim_of, one_axis, reject, shape_of
+from ._register import OWN, all_axes, array, function, ndim_of, one_axis, own, reject, shape_of
 from .elementwise import astype
 from .indexing import getitem, take_along_axis
 from .shapes import flip, moveaxis, ravel, reshape
@@ -131,3 +131,9 @@ def _descending(name: str, up: Any) -> Any:
 
 
 OWN["sort"], OWN["argsort"] = _descending("sort", np.sort), _descending("argsort", np.argsort)
+
+
+@own
+def unique_values(x: Any, /) -> Any:
+    """The distinct entries in rising order, which NumPy's own does not promise."""
+    return np.unique(x, equal_nan=False)

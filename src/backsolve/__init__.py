@@ -24,6 +24,7 @@ from .function import Function as Function
 from .function import primitive as primitive
 from .operators import Block as Block
 from .operators import I as I
+from .pages import keep_pages as _keep_pages
 from .primitive import hooks as _hooks
 from .solve import checkpoint as checkpoint
 from .source import source as source
@@ -31,6 +32,8 @@ from .system import System as System
 from .tensor import Tensor as Tensor
 from .tensor import tensor as tensor
 from .writers import writes_arrays as _writes_arrays
+
+_keep_pages()
 
 if TYPE_CHECKING:
     from . import nn as nn

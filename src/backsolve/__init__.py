@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .control import map as map
     from .control import scan as scan
     from .control import while_loop as while_loop
+    from .interop import scipy as scipy
     from .nests import loops as loops
 
 __version__ = "0.1.0"
@@ -63,6 +64,7 @@ _LATER = {
     "nn": (".nn", None),
     "numeric": (".numeric", None),
     "scan": (".control", "scan"),
+    "scipy": (".interop.scipy", None),
     "set_threads": (".backends.native.threads", "set_threads"),
     "symbolic": (".symbolic", None),
     "testing": (".testing", None),

@@ -1,0 +1,1 @@
+"""Where other libraries are met: SciPy's solvers, other libraries' arrays."""

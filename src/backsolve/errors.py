@@ -205,10 +205,11 @@ class ControlFlowError(BacksolveError, TypeError):
 
 
 class UndefinedNameError(BacksolveError, UnboundLocalError):
-    """A variable is used that only some ways through a traced branch or loop assign.
+    """A variable is used that only some ways through a traced branch or loop assign, with types that differ.
 
-    Which way is taken is known only when the compiled program runs. Assign the variable before, or in both
-    branches.
+    Which way is taken is known only when the compiled program runs. Assign the variable before, or give it the
+    same type in all ways. (With one type it works; then the run raises UnboundLocalError if no way taken has
+    assigned it.)
     """
 
 

@@ -431,32 +431,6 @@ def test_a_recursive_function_may_write_into_its_own_arrays():
     np.testing.assert_allclose(bs.jit(f)(v, 3), f(v, 3))
 
 
-def test_a_name_that_only_one_branch_assigns():
-    def f(x):
-        if x > 1:
-            y = x
-        x = x + 1
-        return y * x
-
-    with pytest.raises(
-        errors.UndefinedNameError, match="`y` is assigned in only some ways"
-    ) as caught:
-        bs.jit(f)(2.0)
-    assert "return y * x" in str(caught.value)
-    assert isinstance(caught.value, UnboundLocalError)
-
-
-def test_a_name_that_only_a_loop_assigns():
-    def f(x):
-        while x > 1:
-            last = x
-            x = x / 2
-        return last + 0.0
-
-    with pytest.raises(errors.UndefinedNameError, match="`last`"):
-        bs.jit(f)(2.0)
-
-
 def test_no_source_is_said():
     names = {}
     exec("def f(x):\n    while x > 1: x = x / 2\n    return x", names)

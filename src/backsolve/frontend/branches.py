@@ -103,7 +103,11 @@ def _agree(
             if key.startswith(RESULT) or missing in gone:
                 region.fill(key, ends[not missing][1][key])
             else:
-                region.lost.add(key)
+                region.flag(key, ends[not missing][1][key])
+            again = True
+            continue
+        if form.why is not None or other.why is not None:
+            region.flag(key, ends[now][1][key])
             again = True
             continue
         then, orelse = ends[True][1][key], ends[False][1][key]

@@ -1,4 +1,4 @@
-"""Runtime of `assert` on traced values: the compiled function raises."""
+"""Runtime of `assert` on traced values, and of names that may have none: the compiled function raises."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..control.checks import Failure
-from ..errors import location
+from ..errors import UndefinedNameError, location
 from ..primitives.checks import CODE, code_of
 from .branches import as_bool
-from .places import is_traced
+from .places import Perhaps, Undefined, is_traced
 
 
 class _Wanted(threading.local):
@@ -40,10 +40,30 @@ def holds(test: Any, message: Callable[[], Any] | None = None) -> Any:
         return test
     if _wanted.value:
         said = f"{_said(message)}, at {location(2)}"
-        number = code_of(said)
-        code = np.where(as_bool(test), CODE.type(0), CODE.type(number))
-        Failure(code, ((number, said),)).report()
+        _report(test, "AssertionError", said)
     return True
+
+
+def _report(test: Any, kind: str, said: str) -> None:
+    number = code_of(kind, said)
+    code = np.where(as_bool(test), CODE.type(0), CODE.type(number))
+    Failure(code, ((number, (kind, said)),)).report()
+
+
+def assigned(x: Any, name: str, is_checked: bool) -> Any:
+    """The value of a variable that may have none; `is_checked`: as far as Python itself can tell."""
+    if not isinstance(x, Undefined):
+        return x
+    if not isinstance(x, Perhaps):
+        raise UndefinedNameError(x._bs_why, at=location(2))
+    if is_checked and _wanted.value:
+        if not is_traced(x._bs_flag):
+            if not x._bs_flag:
+                raise UndefinedNameError(x._bs_why, at=location(2))
+        else:
+            said = f"`{name}` is read where no way taken has assigned it, at {location(2)}"
+            _report(x._bs_flag, "UnboundLocalError", said)
+    return x._bs_value
 
 
 def _said(message: Callable[[], Any] | None) -> str:

@@ -66,6 +66,8 @@ def pure(node: ast.expr) -> bool:
     for n in ast.walk(node):
         if isinstance(n, ast.expr) and not isinstance(n, _PURE):
             return False
+        if hasattr(n, "may_have_flag"):  # to read it may be an error
+            return False
         if isinstance(n, ast.BinOp) and not isinstance(n.op, _PURE_OPERATORS):
             return False
         if isinstance(n, ast.Compare) and any(isinstance(o, ast.In | ast.NotIn) for o in n.ops):
@@ -283,6 +285,12 @@ class Expressions(ast.NodeTransformer):
 
     visit_List = visit_Dict = visit_Set = _noted
     visit_DictComp = visit_SetComp = _noted
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load) or not hasattr(node, "may_have_flag"):
+            return node
+        checked = constant(hasattr(node, "may_lack"), node)
+        return runtime("assigned", node, constant(node.id, node), checked, at=node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
         node.value = self.visit(node.value)

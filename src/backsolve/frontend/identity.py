@@ -11,7 +11,7 @@ import numpy as np
 from ..tensor import Tensor
 from .aliases import doubt, join, spoil
 from .links import is_spoilt, link, linked, partners
-from .places import Attribute, Variable
+from .places import Attribute, Perhaps, Variable
 from .scope import is_made_in
 from .writes import REFERENCES_IN_CELL, is_entry_shared
 
@@ -24,6 +24,8 @@ MOST_OLDS = 4
 
 def parts(value: Any) -> list[Any]:
     """The objects that a variable leads to: those in a tuple, too."""
+    if isinstance(value, Perhaps):
+        return parts(value._bs_value)
     return [p for x in value for p in parts(x)] if isinstance(value, tuple) else [value]
 
 
@@ -39,6 +41,8 @@ def is_object(x: Any) -> bool:
 def has_others(cell: Any) -> bool:
     """Whether an object in a variable can be reached in another way too."""
     try:
+        if isinstance(cell.cell_contents, Perhaps):
+            return any(is_object(x) for x in parts(cell.cell_contents))
         if not is_object(cell.cell_contents):
             return False
     except ValueError:
@@ -109,14 +113,20 @@ def after_branches(region: Opened, ends: Sequence[Ends]) -> None:
         values = [end.values[key] for end in ends]
         if all(v is values[0] for v in values) and (key, 0) in ends[0].old:
             place.put(values[0])  # the same old object either way
-    spots = [spot for spot in ends[0].objects if all(spot in end.objects for end in ends)]
-    new = {spot: parts(places[spot[0]].get())[spot[1]] for spot in spots}
+    new = {
+        (key, j): part
+        for key, place in places.items()
+        for j, part in enumerate(parts(place.get()))
+        if is_object(part)
+    }
+    spots = [spot for spot in new if any(spot in end.objects for end in ends)]
     for n, spot in enumerate(spots):
-        olds = [x for end in ends for x in end.sharing(spot)]
+        olds = [x for end in ends if spot in end.objects for x in end.sharing(spot)]
         if olds and not all(x is new[spot] for x in olds):
             join(new[spot], olds, region.what)
         for other in spots[:n]:  # two names of one object
-            if any(end.objects[spot] is end.objects[other] for end in ends):
+            both = [end for end in ends if spot in end.objects and other in end.objects]
+            if any(end.objects[spot] is end.objects[other] for end in both):
                 join(new[spot], [new[other]], region.what)
 
 

@@ -327,7 +327,11 @@ class _Round:
                 if key.startswith(RESULT) or self.at_least_once:
                     region.fill(key, now[key])
                 else:
-                    region.lost.add(key)
+                    region.flag(key, now[key])
+                again = True
+                continue
+            if known.why is not None or form.why is not None:
+                region.flag(key, now[key])
                 again = True
                 continue
             if key.startswith(RESULT):

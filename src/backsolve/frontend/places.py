@@ -67,6 +67,19 @@ class Undefined:
         raise UndefinedNameError(self._bs_why)
 
 
+class Perhaps(Undefined):
+    """A value that only some ways assign, with the flag that says whether the way taken did.
+
+    Rewritten code takes it apart where it reads the variable (checks.py).
+    """
+
+    __slots__ = ("_bs_flag", "_bs_value")
+
+    def __init__(self, value: Any, flag: Any, why: str):
+        super().__init__(why)
+        self._bs_value, self._bs_flag = value, flag
+
+
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise UndefinedNameError(self._bs_why)
 
@@ -171,10 +184,15 @@ class Form:
     structure: tree.Structure | None  # None: it has no value
     fixed: tuple[Any, ...]  # leaves that are no numbers; a number's place holds NUMBER
     shapes: tuple[tuple[int, ...], ...]
+    why: str | None = None  # of a value with a flag, which is the first of its numbers (`Perhaps`)
+
+    def with_flag(self, why: str) -> Form:
+        return Form(self.structure, self.fixed, ((), *self.shapes), why)
 
     def fits(self, other: Form) -> bool:
         return (
-            self.structure == other.structure
+            (self.why is None) == (other.why is None)
+            and self.structure == other.structure
             and len(self.fixed) == len(other.fixed)
             and all(_same(a, b) for a, b in zip(self.fixed, other.fixed, strict=True))
         )
@@ -183,7 +201,9 @@ class Form:
         if self.structure is None:
             return NOTHING
         rest = iter(numbers)
-        return self.structure.unflatten([next(rest) if x is NUMBER else x for x in self.fixed])
+        flag = next(rest) if self.why is not None else True
+        value = self.structure.unflatten([next(rest) if x is NUMBER else x for x in self.fixed])
+        return value if self.why is None else Perhaps(value, flag, self.why)
 
 
 NUMBER = object()
@@ -201,6 +221,9 @@ def _same(a: Any, b: Any) -> bool:
 
 def take_apart(value: Any) -> tuple[list[Any], Form]:
     """The numbers in a value, and all else about it."""
+    if isinstance(value, Perhaps):
+        parts, form = take_apart(value._bs_value)
+        return [value._bs_flag, *parts], form.with_flag(value._bs_why)
     if value is NOTHING or isinstance(value, Undefined):
         return [], ABSENT
     leaves, structure = tree.flatten(value)
@@ -245,6 +268,8 @@ def traced_in(x: Any, depth: int = 4) -> list[Any]:
     """A traced value that can be reached from `x`, if there is one."""
     if is_traced(x):
         return [x]
+    if isinstance(x, Perhaps):
+        return traced_in([x._bs_flag, x._bs_value], depth)
     if x is NOTHING or x is None or depth == 0 or isinstance(x, np.ndarray | str | int | float):
         return []
     deeper: Any = ()

@@ -12,6 +12,7 @@ from .branches import if_ as if_
 from .branches import negated as negated
 from .branches import none_of as none_of
 from .calls import call as call
+from .checks import assigned as assigned
 from .checks import holds as holds
 from .comprehensions import listed as listed
 from .comprehensions import many as many

@@ -19,6 +19,7 @@ from .places import (
     NOTHING,
     Array,
     Form,
+    Perhaps,
     Place,
     Undefined,
     Variable,
@@ -62,7 +63,9 @@ class Opened(Region):
                 self.cells.update(zip(names, f.__closure__ or (), strict=True))
         self.scratch = [Variable(n, self.cell(n)) for n in scratch]
         self.fills: dict[str, tuple[list[Any], Form]] = {}  # for variables without a value at first
-        self.lost: set[str] = set()  # variables that only some ways assign
+        # Variables that only some ways assign: zeros in their place, beside a flag; or no value at all.
+        self.perhaps: dict[str, tuple[list[Any], Form]] = {}
+        self.lost: set[str] = set()
         self.first: list[tuple[str, Tensor, Any]] = []
         self.rounds: Any = None  # of a loop: what its rounds hand on (identity.py)
         self.shared: set[str] = set()  # variables whose object has other names
@@ -98,7 +101,7 @@ class Opened(Region):
         elif isinstance(value, list | dict):
             own_entries(value)
             place = Container(name, value)
-        elif not (value is NOTHING or is_number(value) or isinstance(value, tuple)):
+        elif not (value is NOTHING or is_number(value) or isinstance(value, tuple | Perhaps)):
             place = None  # an object: its attributes are found when they are set
         if place is not None:
             self.hold(place)
@@ -108,7 +111,10 @@ class Opened(Region):
     def note_first_arrays(self, values: dict[str, Any]) -> None:
         """What a round starts with, in variables whose array has other names."""
         self.first = [
-            (key, x, x._v) for key, x in values.items() if key in self.shared and is_array(x)
+            (key, x, x._v)
+            for key, value in values.items()
+            for x in [value._bs_value if isinstance(value, Perhaps) else value]
+            if key in self.shared and is_array(x)
         ]
 
     def check_first_arrays(self) -> None:
@@ -150,7 +156,14 @@ class Opened(Region):
             if isinstance(place, Container) and place.changed:
                 place.changed = False
                 raise Again(self)
-            if form is ABSENT and key in self.fills:
+            if key in self.perhaps:
+                zeros, flagged = self.perhaps[key]
+                if form is ABSENT:
+                    parts, form = [False, *zeros], flagged
+                elif form.why is None:
+                    assert flagged.why is not None
+                    parts, form = [True, *parts], form.with_flag(flagged.why)
+            elif form is ABSENT and key in self.fills:
                 parts, form = self.fills[key]
             forms[key] = form
             numbers[key] = parts[0] if len(parts) == 1 else parts
@@ -183,12 +196,23 @@ class Opened(Region):
 
     def why_lost(self, key: str) -> str:
         what = f"{self.what} ({location()})"
+        if key in self.lost and key in self.perhaps:
+            return f"`{key}` has other types, or no value, in other ways through {what}; give it one type"
         return f"`{key}` is assigned in only some ways through {what}; assign it before"
 
     def fill(self, key: str, like: Any) -> None:
         """Let a variable that has no value yet start as zeros of the type it gets."""
         parts, form = take_apart(like)
         self.fills[key] = ([zeros_like(x) for x in parts], form)
+
+    def flag(self, key: str, like: Any) -> None:
+        """Let a variable that only some ways assign have a flag; if its types differ, it has no value."""
+        if key in self.perhaps or not isinstance(dict(self.keyed())[key], Variable):
+            self.lost.add(key)
+            return
+        why = like._bs_why if isinstance(like, Perhaps) else self.why_lost(key)
+        parts, form = take_apart(like._bs_value if isinstance(like, Perhaps) else like)
+        self.perhaps[key] = [zeros_like(x) for x in parts], form.with_flag(why)
 
 
 def is_array(x: Any) -> bool:

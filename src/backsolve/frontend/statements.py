@@ -17,6 +17,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .assigned import Assigned
 from .expressions import Expressions, binds, constant, key, runtime, thunk
 from .jumps import lower_jumps
 from .names import Liveness, Names, forget_uses, names_of, parameters, uses
@@ -61,9 +62,12 @@ class Statements:
         self.in_try = False
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        given = parameters(node)
+        Assigned(names_of(node), given, "may_lack").function(node.body)
+        forget_uses(node)
         lower_jumps(node)
         self.names: Names = names_of(node)
-        given = parameters(node)
+        Assigned(self.names, given, "may_have_flag").function(node.body)
         self.expressions = Expressions(self.is_plain, given[0] if given else None)
         Liveness(self.names).block(node.body, set())
         bound_inside: set[str] = set()
@@ -333,7 +337,9 @@ class Statements:
         op = constant(_IN_PLACE[type(s.op)], s)
         if isinstance(s.target, ast.Name):
             old = ast.copy_location(ast.Name(s.target.id, ast.Load()), s.target)
-            call = runtime("in_place", op, old, self.expressions.visit(s.value), at=s)
+            vars(old).update(vars(s.target) | {"ctx": ast.Load()})
+            read = self.expressions.visit(old)
+            call = runtime("in_place", op, read, self.expressions.visit(s.value), at=s)
             return [self.bind(s.target.id, call, s)]
         stays = binds(s.value)
         value = self.expressions.visit(s.value)

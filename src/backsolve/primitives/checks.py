@@ -7,6 +7,7 @@ branches, loops and batches treat it as they treat all values.
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,27 @@ from ..ir import Type
 from ..primitive import Primitive
 
 CODE = np.dtype(np.int64)
-Messages = tuple[tuple[int, str], ...]
-_known: list[str] = []
+Messages = tuple[
+    tuple[int, tuple[str, str]], ...
+]  # by number: an exception's class, and what it says
+_known: list[tuple[str, str]] = []
 
 
-def code_of(message: str) -> int:
-    """The number of an assertion with this message, in this process."""
-    if message not in _known:
-        _known.append(message)
-    return _known.index(message) + 1
+def code_of(kind: str, message: str) -> int:
+    """The number of an exception with this message, in this process."""
+    if (kind, message) not in _known:
+        _known.append((kind, message))
+    return _known.index((kind, message)) + 1
+
+
+def exception_of(kind: str) -> type[Exception]:
+    return getattr(builtins, kind)
 
 
 def _run(code: Any, *, messages: Messages) -> Any:
     if code:
-        raise AssertionError(dict(messages)[int(code)])
+        kind, message = dict(messages)[int(code)]
+        raise exception_of(kind)(message)
     return np.int64(0)
 
 

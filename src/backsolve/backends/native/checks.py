@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...ir import Equation
+from ...primitives.checks import exception_of
 from .failure import fail_if
 from .numbers.registers import load
 from .steps import INT, Site, Step
@@ -35,7 +36,9 @@ class Check(Step):
 
 def lower_check(schedule: Schedule, e: Equation) -> None:
     (code,) = e.inputs
-    failures = {k: schedule.fail(AssertionError, message) for k, message in e.params["messages"]}
+    failures = {
+        k: schedule.fail(exception_of(kind), message) for k, (kind, message) in e.params["messages"]
+    }
     schedule.steps.append(Check(schedule.in_memory(code), failures))
     schedule.barrier = len(schedule.steps) - 1  # what may fail later is not moved ahead of it
 

@@ -37,7 +37,7 @@ def evaluate_batched_as(
         inputs = [values[a] if type(a) is Var else (a, False) for a in e.inputs]
         plain = [a for a, _ in inputs]
         flags = [b for _, b in inputs]
-        with standing_for(e):
+        with standing_for(e.where):
             _evaluate_one(e, plain, flags, size, values)
     outputs = [values[a] if type(a) is Var else (a, False) for a in program.outputs]
     return [

@@ -210,8 +210,8 @@ def innermost_region() -> Recorder | None:
 class standing_for:  # noqa: N801 - used as a function
     """While an equation is evaluated: what is recorded, or fails, does so at the user's line."""
 
-    def __init__(self, e: Equation):
-        self.where = e.where
+    def __init__(self, where: str):
+        self.where = where
 
     def __enter__(self) -> None:
         self.outside, _active.where = _active.where, self.where or _active.where
@@ -235,7 +235,7 @@ def evaluate(program: Program, args: Sequence[Any]) -> list[Any]:
     values.update(program.constants)
     for e in program.equations:
         inputs = [values[a] if type(a) is Var else a for a in e.inputs]
-        with standing_for(e):
+        with standing_for(e.where):
             result = e.primitive(*inputs, **e.params)
         if e.primitive.holds_regions:
             values.update(zip(e.outputs, result, strict=True))

@@ -95,3 +95,38 @@ def test_there_is_no_such_branch(shape):
         ):
             with pytest.raises(IndexError, match="there are 3 branches, and no such one"):
                 run(k)
+
+
+def adds(idx, w):
+    h = np.zeros(4)
+    for i in range(len(idx)):
+        h[idx[i]] += w[i]
+    return (h * h).sum()
+
+
+def sets(idx, w):
+    h = np.zeros(4)
+    for i in range(len(idx)):
+        h[idx[i]] = w[i]
+    return (h * h).sum()
+
+
+def reads_a_row(idx, w):
+    rows, total = w.reshape(4, 5), 0.0
+    for i in range(len(idx)):
+        k = idx[7]
+        total += rows[k, i % 5] * w[i]
+    return total
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize(
+    ("f", "line"),
+    [(adds, r"h.idx.i.. \+= w"), (sets, r"h.idx.i.. = w"), (reads_a_row, r"\+= rows.k")],
+)
+def test_an_index_out_of_range_is_told_with_its_line(f, line, backend):
+    idx, w = np.arange(20) % 4, np.linspace(0.0, 1.0, 20)
+    idx[7] = 9
+    for g in (f, bs.grad(f, argnums=1)):
+        with pytest.raises(IndexError, match=line):
+            bs.jit(g, backend=backend)(idx, w)

@@ -27,7 +27,7 @@ from ..ir import Equation, Program, Type, Var, type_of
 from ..operators.nests import split_subscripts
 from ..primitive import P
 from ..regions import Loop
-from ..trace import evaluate, stage
+from ..trace import evaluate, stage, standing_for
 from .choices import FEWEST, without_branches
 from .clean import drop_unused
 from .regions import inside
@@ -47,12 +47,13 @@ def take_rounds_apart(program: Program) -> Program:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
             region = e.params.get("region")
             simple = apart(region, True) if isinstance(region, Loop) else None
-            if simple is not None:
-                values.update(zip(e.outputs, evaluate(simple, inputs), strict=True))
-            elif e.primitive.holds_regions:
-                values.update(zip(e.outputs, e.primitive(*inputs, **e.params), strict=True))
-            else:
-                values[e.outputs[0]] = e.primitive(*inputs, **e.params)
+            with standing_for(e.where):
+                if simple is not None:
+                    found = evaluate(simple, inputs)
+                else:
+                    found = e.primitive(*inputs, **e.params)
+                    found = found if e.primitive.holds_regions else [found]
+            values.update(zip(e.outputs, found, strict=True))
         return [values[a] if type(a) is Var else a for a in program.outputs]
 
     if not any(
@@ -143,11 +144,12 @@ class _Work(Separable):
                     continue
                 if late.how == "add":
                     t, *indices = late.parts
-                    term = self._emit(P.scatter_add, (t, *indices), {"shape": late.params["shape"]})
+                    shape = {"shape": late.params["shape"]}
+                    term = self._emit(P.scatter_add, (t, *indices), shape, late.where)
                 else:
                     term = late.parts[0]
                 how = P.subtract if late.params["minus"] else P.add
-                out = self._emit(how, (out, term), {})
+                out = self._emit(how, (out, term), {}, late.where)
             self.outputs[i] = out
         self._refresh()
         self._find_ahead()
@@ -252,10 +254,12 @@ class _Work(Separable):
             type(v) is Var and v in self.moving and v not in self.entries and v not in self._taken()
         )
 
-    def _emit(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Var:
+    def _emit(
+        self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any], where: str = ""
+    ) -> Var:
         (t,) = primitive.infer([type_of(a) for a in inputs], params)
         var = Var(t)
-        self.equations.append(Equation((var,), primitive, inputs, params))
+        self.equations.append(Equation((var,), primitive, inputs, params, where))
         return var
 
     def _needed_behind(self) -> list[Var]:
@@ -339,9 +343,10 @@ class _Work(Separable):
         fixed = dict(zip(self.fixed, others, strict=True))
         fixed.update({self.carried[i]: starts[i] for i in self.kept})
         sequences = dict(zip(self.entries, columns, strict=True))
-        for v, x, axis, offset, sign, row in self.reads:
+        for v, x, axis, offset, sign, row, where in self.reads:
             at = [fixed[i] if type(i) is Var else i for i in row]
-            whole = P.gather(fixed[x], *at) if row else fixed[x]
+            with standing_for(where):
+                whole = P.gather(fixed[x], *at) if row else fixed[x]
             sequences[v] = self._sequence(whole, axis - len(row), offset, sign)
         for v, i, offset, sign in self.own:
             sequences[v] = self._sequence(starts[i], 0, offset, sign)
@@ -389,24 +394,26 @@ class _Work(Separable):
         """The last value of carried i, from its start and the sequences of its parts."""
         total = start
         for late in reversed(self.late[i]):
-            parts = [values[id(p)] for p in late.parts]
-            if late.how == "set":
-                total = self._set(total, late, parts)
-                continue
-            if late.how in ("max", "min", "prod"):
-                total = _reduced(total, late, self._column(late.parts[0], parts[0]))
-                continue
-            if late.how == "add":
-                term = self._added(late, parts)
-            elif late.how == "contract":
-                term = self._contract(late, parts)
-            else:
-                term = P.sum(self._column(late.parts[0], parts[0]), axis=(0,), keepdims=False)
-            if "at" in late.params:
-                indices = [values[id(p)] for p in late.params["at"]]
-                term = P.scatter_add(term, *indices, shape=late.params["shape"])
-            total = total - term if late.params["minus"] else total + term
+            with standing_for(late.where):
+                total = self._late_step(total, late, values)
         return total
+
+    def _late_step(self, total: Any, late: Late, values: dict[int, Any]) -> Any:
+        parts = [values[id(p)] for p in late.parts]
+        if late.how == "set":
+            return self._set(total, late, parts)
+        if late.how in ("max", "min", "prod"):
+            return _reduced(total, late, self._column(late.parts[0], parts[0]))
+        if late.how == "add":
+            term = self._added(late, parts)
+        elif late.how == "contract":
+            term = self._contract(late, parts)
+        else:
+            term = P.sum(self._column(late.parts[0], parts[0]), axis=(0,), keepdims=False)
+        if "at" in late.params:
+            indices = [values[id(p)] for p in late.params["at"]]
+            term = P.scatter_add(term, *indices, shape=late.params["shape"])
+        return total - term if late.params["minus"] else total + term
 
     def _added(self, late: Late, parts: list[Any]) -> Any:
         """scatter_add of all rounds; where the last index is the round itself, that axis is written whole."""

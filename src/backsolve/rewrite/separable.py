@@ -30,6 +30,7 @@ class Late:
     how: str  # "set", "add" at indices; "sum", "max", "min", "prod", "contract"
     parts: list[Any]  # variables (or numbers) of the body: the value, then indices or operands
     params: dict[str, Any]
+    where: str = ""  # the user's line
 
 
 class Separable:
@@ -46,7 +47,7 @@ class Separable:
         self.outputs = list(self.body.outputs)
         self.types = [v.type for v in (*self.carried, *self.fixed)]
         # reads: (variable, which fixed input, axis, offset, sign, fixed indices of the axes before)
-        self.reads: list[tuple[Var, Var, int, int, int, tuple[Any, ...]]] = []
+        self.reads: list[tuple[Var, Var, int, int, int, tuple[Any, ...], str]] = []
         self.own: list[tuple[Var, int, int, int]] = []  # entries that only their own round looks at
         self.late: dict[int, list[Late]] = {}  # carried values made behind the loop
         self.ahead: list[Equation] = []
@@ -108,7 +109,7 @@ class Separable:
             if key not in known:
                 shape = (*x.shape[: axis - len(row)], *x.shape[axis + 1 :])
                 known[key] = Var(Type(shape, x.dtype))
-                self.reads.append((known[key], *read, row))
+                self.reads.append((known[key], *read, row, e.where))
             if others:
                 out.append(Equation(e.outputs, P.gather, (known[key], *others), {}, e.where))
             else:
@@ -259,7 +260,7 @@ class Separable:
             x, v, *indices = e.inputs
             if any(type(i) is Var and i in rest for i in indices):
                 return None
-            return x, Late("set", [v, *indices], {})
+            return x, Late("set", [v, *indices], {}, e.where)
         if name == "where":
             return self._better(e, c, rest)
         if name not in ("add", "subtract", *REDUCED):
@@ -272,13 +273,13 @@ class Separable:
         if type(a) is not Var or a.type != e.outputs[0].type:
             return None
         if name in REDUCED:
-            return a, Late(REDUCED[name], [b], {"by": name})
+            return a, Late(REDUCED[name], [b], {"by": name}, e.where)
         maker = self.makers.get(b) if type(b) is Var else None
         sign = {"minus": name == "subtract"}
         if maker is not None and maker.primitive is P.scatter_add and self.uses[b] == 1:
             t, *indices = maker.inputs
-            return a, Late("add", [t, *indices], {**maker.params, **sign})
-        return a, Late("sum", [b], sign)
+            return a, Late("add", [t, *indices], {**maker.params, **sign}, maker.where)
+        return a, Late("sum", [b], sign, e.where)
 
     def _better(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, Late] | None:
         """where(x > y, x, y) with y on the chain: max(y, x) as Python means it, which no NaN replaces."""
@@ -294,7 +295,7 @@ class Separable:
         if not ((a is x and b is y) or (a is y and b is x)):
             return None
         larger = (test.primitive.name == "greater") == (a is x)
-        return y, Late("max" if larger else "min", [x], {"by": "comparison"})
+        return y, Late("max" if larger else "min", [x], {"by": "comparison"}, e.where)
 
     def find_products(self) -> None:
         """Sums over rounds stay in the loop unless they are sums of products, which BLAS does at once."""
@@ -321,7 +322,7 @@ class Separable:
         if sum(type_of(a).size for a in e.inputs) > max(out.size, 256):
             return None
         params = {**e.params, "minus": late.params["minus"]}
-        return Late("contract", list(e.inputs), params)
+        return Late("contract", list(e.inputs), params, late.where)
 
     def is_parallel(self) -> bool:
         """Whether every carried value is made behind the loop, and the rest can be done at once."""
@@ -344,9 +345,10 @@ class Separable:
             type(x) is Var and x in self.moving for x in late.parts[1:]
         ):
             # The same place in every round: sum first, then write.
-            inner = self._as_product(Late("sum", late.parts[:1], {"minus": late.params["minus"]}))
+            sign = {"minus": late.params["minus"]}
+            inner = self._as_product(Late("sum", late.parts[:1], sign, late.where))
             at = {"at": tuple(late.parts[1:]), "shape": late.params["shape"]}
-            return Late(inner.how, inner.parts, {**inner.params, **at})
+            return Late(inner.how, inner.parts, {**inner.params, **at}, late.where)
         if late.how != "sum":
             return late
         found = self._product(late)
@@ -365,7 +367,7 @@ class Separable:
         names = [labels if a.shape else "" for a in e.inputs]
         params = {"subscripts": f"{','.join(names)}->{labels}", "sizes": (), **late.params}
         if not out.shape or all(names):
-            return Late("contract", list(e.inputs), params)
+            return Late("contract", list(e.inputs), params, late.where)
         return late
 
 

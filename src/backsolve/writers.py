@@ -15,7 +15,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 LIBRARIES = frozenset({"backsolve", "numpy", "scipy", *sys.stdlib_module_names})
-_JOINS = frozenset({"array", "asarray"})  # np.array([t, u])
+_JOINS = frozenset({"array", "asarray", "ascontiguousarray", "asfortranarray"})  # np.array([t, u])
 _MAKES = frozenset({"zeros", "ones", "empty", "full", "eye", "identity", "arange", "copy"})
 
 # By the id of a function's code, which is kept alive: whether it writes itself, and the names in it (None:

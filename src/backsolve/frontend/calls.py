@@ -254,7 +254,13 @@ _SPECIAL.update({create: filled(create) for create in FILLING})
 SEEDED = (np.random.default_rng, np.random.Generator, np.random.RandomState, random.Random)
 _SPECIAL.update({make: _seeding(make) for make in SEEDED})
 
-JOINING = (np.array, np.asarray, np.asanyarray)  # whose lists may have tensors in them
+JOINING = (
+    np.array,
+    np.asarray,
+    np.asanyarray,
+    np.ascontiguousarray,
+    np.asfortranarray,
+)  # whose lists may have tensors in them
 _SPECIAL.update({join: joined(KEEPING[join.__name__]) for join in JOINING})
 
 

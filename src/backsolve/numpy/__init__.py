@@ -13,21 +13,28 @@ import numpy as _np
 
 from ..primitive import FUNCTIONS as _FUNCTIONS
 from . import calculus as _calculus
+from . import choosing as _choosing
 from . import creation as _creation
 from . import decompositions as _decompositions
 from . import elementwise as _elementwise
 from . import fft as fft
 from . import fourier as _fourier
+from . import histograms as _histograms
 from . import indexing as _indexing
 from . import joining as _joining
 from . import linalg as linalg
 from . import linear as _linear
 from . import lists as _lists
 from . import making as _making
+from . import nans as _nans
 from . import padding as _padding
+from . import polynomials as _polynomials
 from . import products as _products
 from . import protocol as _protocol
+from . import quantiles as _quantiles
 from . import reductions as _reductions
+from . import sequences as _sequences
+from . import sets as _sets
 from . import shapes as _shapes
 from . import sorting as _sorting
 from . import standard as _standard
@@ -56,6 +63,13 @@ _ROOMS = (
     _writing,
     _protocol,
     _standard,
+    _choosing,
+    _histograms,
+    _nans,
+    _polynomials,
+    _quantiles,
+    _sequences,
+    _sets,
 )
 _INTERNAL = {
     "getitem",

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from ..errors import AxisError, UnsupportedError
+from ..errors import AxisError, TracedValueError, UnsupportedError
 from ..primitive import FUNCTIONS, coerce
-from ..tensor import Tensor
+from ..tensor import Staged, Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,3 +113,24 @@ def reject(name: str, **options: Any) -> None:
 
 def given(option: Any) -> bool:
     return option is not None and option is not np._NoValue
+
+
+def known(name: str, x: Any, because: str = "how long its result is") -> Any:
+    """The value of x, on which depends what a program could not know while it is staged."""
+    if not isinstance(x, Tensor):
+        return x
+    if isinstance(x, Staged):
+        raise TracedValueError(
+            f"`{name}` cannot be staged: {because} depends on values, and inside jit and vmap only types are "
+            "known. Call it outside, and pass its result as an argument"
+        )
+    return np.asarray(x._v)
+
+
+def rests_on_leaf(*xs: Any) -> bool:
+    """Whether y.forward() might compute one of these anew."""
+    return any(
+        isinstance(x, Tensor)
+        and (getattr(x, "origin", None) is not None or (x.row is not None and x.row.owner))
+        for x in xs
+    )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
+from ..tensor import Staged
 from ._register import array, dtype_of, function, ndim_of, one_axis, reject, shape_of, size_of
 from .elementwise import astype
 from .indexing import getitem, take
@@ -107,9 +108,13 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """Piecewise linear interpolation, differentiated in x, xp and fp."""
-    reject("interp", period=period)
     x, xp = astype(array(x), float), astype(array(xp), float)
     fp = astype(array(fp), complex if dtype_of(array(fp)).kind == "c" else float)
+    if ndim_of(xp) != 1 or shape_of(fp) != shape_of(xp) or not size_of(xp):
+        raise ShapeError(f"`interp` needs points (xp, fp), got {shape_of(xp)} and {shape_of(fp)}")
+    if period is not None:
+        left = right = None
+        x, xp, fp = _periodic(x, xp, fp, period)
     n = shape_of(xp)[0]
     i = P.clip(FUNCTIONS["searchsorted"](xp, x, "right") - 1, 0, max(n - 2, 0))
     j = P.minimum(i + 1, n - 1)
@@ -118,6 +123,19 @@ def interp(
     first, last = getitem(xp, 0), getitem(xp, -1)
     y = P.where(P.less(x, first), getitem(fp, 0) if left is None else left, y)
     return P.where(P.greater(x, last), getitem(fp, -1) if right is None else right, y)
+
+
+def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+    """All within one period, the points in order, with one more at either end."""
+    if not isinstance(period, Staged) and period == 0:
+        raise ValueError("`interp` needs a period other than 0")
+    period = P.absolute(array(period))
+    x, xp = P.remainder(x, period), P.remainder(xp, period)
+    order = P.argsort(xp, axis=0)
+    xp, fp = take(xp, order), take(fp, order)
+    first, last = slice(0, 1), slice(-1, None)
+    xp = concatenate([getitem(xp, last) - period, xp, getitem(xp, first) + period])
+    return x, xp, concatenate([getitem(fp, last), fp, getitem(fp, first)])
 
 
 @function

@@ -12,7 +12,7 @@ from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
 from ..primitives.special import NAMES, when_loaded
 from ..tensor import Staged, Tensor
-from ._register import OWN, array, dtype_of, function, given, named, reject, shape_of
+from ._register import OWN, array, dtype_of, function, given, known, named, reject, shape_of
 
 
 def _expose(name: str, ufunc: np.ufunc | None) -> Any:
@@ -265,7 +265,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     """The real part if no imaginary part is further from 0 than tol rounding errors (tol itself if below 1)."""
     if dtype_of(a).kind != "c":
         return a
-    v = np.asarray(a._known("its imaginary part") if isinstance(a, Tensor) else a)
+    v = np.asarray(known("real_if_close", a, "whether its result is real"))
     near = tol * np.finfo(v.dtype).eps if tol > 1 else tol
     return P.real(a) if np.all(np.absolute(v.imag) < near) else a
 
@@ -290,11 +290,32 @@ def _array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
     return np.all(a == b if not equal_nan else (a == b) | (np.isnan(a) & np.isnan(b)))
 
 
+def _isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Any = None,
+) -> Any:
+    found = np.any(np.equal(np.expand_dims(element, -1), np.ravel(test_elements)), axis=-1)
+    return ~found if invert else found
+
+
+def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """Bins may fall; which way they go is seen by their ends."""
+    side: Any = "left" if right else "right"
+    up = np.searchsorted(bins, x, side)
+    return np.where(bins[0] > bins[-1], len(bins) - np.searchsorted(bins[::-1], x, side), up)
+
+
 # Of values that are only types while a program is staged.
 _STAGED: dict[str, Any] = {
     "isclose": _isclose,
     "allclose": lambda *args, **options: np.all(_isclose(*args, **options)),
     "array_equal": _array_equal,
+    "digitize": _digitize,
+    "isin": _isin,
 }
 
 

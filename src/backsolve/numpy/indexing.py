@@ -18,6 +18,7 @@ from ._register import (
     array,
     dtype_of,
     function,
+    known,
     named,
     ndim_of,
     one_axis,
@@ -389,11 +390,11 @@ def along(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
 
 @function
 def nonzero(a: Any) -> Any:
-    found = np.nonzero(a._known("its non-zero places") if isinstance(a, Tensor) else a)
+    found = np.nonzero(known("nonzero", a))
     return tuple(Tensor(i) for i in found) if isinstance(a, Tensor) else found
 
 
 @function
 def extract(condition: Any, arr: Any) -> Any:
-    chosen = np.ravel(condition._known("it") if isinstance(condition, Tensor) else condition)
+    chosen = np.ravel(known("extract", condition))
     return getitem(FUNCTIONS["ravel"](arr), np.flatnonzero(chosen))

@@ -8,14 +8,26 @@ import numpy as np
 
 from ..primitive import P, wrap
 from ..tensor import Staged, Tensor
-from ._register import OWN, all_axes, array, function, ndim_of, one_axis, own, reject, shape_of
+from ._register import (
+    OWN,
+    all_axes,
+    array,
+    function,
+    integers,
+    known,
+    ndim_of,
+    one_axis,
+    own,
+    reject,
+    shape_of,
+)
 from .elementwise import astype
 from .indexing import getitem, take_along_axis
 from .shapes import flip, moveaxis, ravel, reshape
 
 
-def _value(a: Any) -> Any:
-    return np.asarray(a._known("which entries are chosen") if isinstance(a, Tensor) else a)
+def _value(name: str, a: Any) -> Any:
+    return np.asarray(known(name, a))
 
 
 def _prepared(a: Any, axis: Any) -> tuple[Any, int]:
@@ -46,6 +58,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 def argpartition(
     a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
 ) -> Any:
+    _check_places("argpartition", a, kth, axis)
     return argsort(a, axis, order=order)  # sorted is partitioned
 
 
@@ -53,7 +66,16 @@ def argpartition(
 def partition(
     a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
 ) -> Any:
+    _check_places("partition", a, kth, axis)
     return sort(a, axis, order=order)
+
+
+def _check_places(name: str, a: Any, kth: Any, axis: Any) -> None:
+    a, axis = _prepared(a, axis)
+    n = shape_of(a)[axis]
+    for k in integers(kth):
+        if not -n <= k < n:
+            raise ValueError(f"`{name}` got kth={k} along an axis of {n} entries")
 
 
 @function
@@ -90,17 +112,17 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     if axis is None:
         a, axis = ravel(a), 0
     full = (slice(None),) * one_axis(axis, ndim_of(a))
-    return getitem(a, (*full, np.flatnonzero(_value(condition))))
+    return getitem(a, (*full, np.flatnonzero(_value("compress", condition))))
 
 
 @function
 def argwhere(a: Any) -> Any:
-    return Tensor(np.argwhere(_value(a)))
+    return Tensor(np.argwhere(_value("argwhere", a)))
 
 
 @function
 def flatnonzero(a: Any) -> Any:
-    return Tensor(np.flatnonzero(_value(a)))
+    return Tensor(np.flatnonzero(_value("flatnonzero", a)))
 
 
 # ---- the array API standard's signatures, for the namespace

@@ -30,6 +30,7 @@ class Registers:
     vectors: int  # side by side in each row
     by_lane: bool  # an instruction multiplies a vector by one entry of another
     cache: int  # bytes of the first one
+    near: int  # bytes of columns that a few rows read where they lie
 
     def lanes(self, dtype: np.dtype[Any]) -> int:
         return self.nbytes // dtype.itemsize
@@ -43,12 +44,12 @@ def registers() -> Registers | None:
     """Those of this processor; None where products are better left to BLAS."""
     family = binding.get_default_triple().split("-")[0]
     if family in ("aarch64", "arm64"):
-        return Registers(16, 4, 4, by_lane=True, cache=1 << 16)  # of 32
+        return Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16)  # of 32
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):
-        return Registers(64, 8, 3, by_lane=False, cache=1 << 15)  # of 32
+        return Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18)  # of 32
     if features.get("avx2") and features.get("fma"):
-        return Registers(32, 6, 2, by_lane=False, cache=1 << 15)  # of 16
+        return Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17)  # of 16
     return None
 
 

@@ -24,6 +24,7 @@ from .views import Buffer, View
 if TYPE_CHECKING:
     from .schedule import Schedule
 
+FEW = 64  # rows that find their columns in the second cache as well as in panels
 REPAID = 24  # rows from which on panels are worth making for one product
 
 
@@ -154,7 +155,7 @@ def _columns(
         known[key] = panels
         return panels
     in_lines = _steps(step.b)[1] == 1 and n % found.lanes(dtype) == 0
-    if in_lines and size + rows <= found.cache:
+    if in_lines and size + rows <= (found.near if m <= FEW else found.cache):
         return step.b
     is_repaid = m >= REPAID and size <= PANELS
     return _packed(schedule, step.b, shape, found) if is_repaid else None

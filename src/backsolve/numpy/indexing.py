@@ -186,12 +186,43 @@ def _spec(parts: list[Any]) -> tuple[Any, ...]:
     return tuple(p for p in parts if p is not Ellipsis)
 
 
+_BOUND = (int, type(None))
+
+
+def _plain_spec(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """The spec of a key of plain ints and slices; None of any other."""
+    keys = key if type(key) is tuple else (key,)
+    if len(keys) > len(shape):
+        return None
+    spec: list[Any] = []
+    for k, n in zip(keys, shape, strict=False):
+        if type(k) is int:
+            if not -n <= k < n:
+                return None
+            spec.append(k)
+        elif type(k) is slice:
+            if (
+                type(k.start) not in _BOUND
+                or type(k.stop) not in _BOUND
+                or type(k.step) not in _BOUND
+            ):
+                return None
+            spec.append((k.start, k.stop, k.step))
+        else:
+            return None
+    while spec and spec[-1] == FULL:
+        spec.pop()
+    return tuple(spec)
+
+
 @named("getitem")
 def getitem(x: Any, key: Any) -> Any:
-    if type(key) is int:
-        shape = shape_of(x)
-        if shape and -shape[0] <= key < shape[0]:
-            return P.slice(x, spec=(key,))
+    shape = shape_of(x)
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:
+        return P.slice(x, spec=(key,))
+    plain = _plain_spec(key, shape)
+    if plain:
+        return P.slice(x, spec=plain)
     parts = _parts(x, key)
     if any(type(p) is Index for p in parts):
         for k, p in enumerate([p for p in parts if p is not None]):

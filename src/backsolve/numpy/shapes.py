@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,14 +32,14 @@ def reshape(
     target = tuple(integers(newshape if shape is None else shape))
     size = size_of(a)
     if -1 in target:
-        known = -int(np.prod(target))
+        known = -prod(target)
         if target.count(-1) > 1 or known <= 0 or size % known:
             raise ShapeError(f"`reshape` cannot bring {shape_of(a)} to {target}")
         target = tuple(size // known if s == -1 else s for s in target)
-    if size != int(np.prod(target)):
+    if size != prod(target):
         raise ShapeError(
             f"`reshape` cannot bring {shape_of(a)} ({size} entries) to {target} "
-            f"({int(np.prod(target))} entries)"
+            f"({prod(target)} entries)"
         )
     if order == "F":
         return transpose(P.reshape(transpose(a), shape=target[::-1]))

@@ -315,6 +315,8 @@ _STAGED: dict[str, Any] = {
     "allclose": lambda *args, **options: np.all(_isclose(*args, **options)),
     "array_equal": _array_equal,
     "digitize": _digitize,
+    "iscomplex": lambda x: np.imag(x) != 0,
+    "isreal": lambda x: np.imag(x) == 0,
     "isin": _isin,
 }
 

@@ -329,11 +329,24 @@ def own(constant: Any) -> Any:
 
 def _may_change(array: Any) -> bool:
     """Whether anybody can write into the memory: a read-only view of a writable array counts."""
-    while type(array) is np.ndarray:
+    while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True
         array = array.base
-    return False
+    return type(array).__name__ == "PyCapsule"  # another library's memory, by DLPack
+
+
+def shared(value: Any) -> Any:
+    """Memory that others hold, too, as a Tensor may have it: read-only, so that `is_shared` knows it."""
+    if type(value) is np.ndarray:
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
+def is_shared(value: Any) -> bool:
+    """Whether others may write into a Tensor's memory, or rely on it: then it is copied before it is kept."""
+    return type(value) is np.ndarray and not value.flags.writeable and _may_change(value)
 
 
 def primitive(

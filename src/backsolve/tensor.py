@@ -24,7 +24,18 @@ from .errors import (
     UnsupportedError,
 )
 from .ir import Shape, Var
-from .primitive import ARRAY_FUNCTIONS, FUNCTIONS, PRIMITIVES, UFUNCS, P, Primitive, hooks, wrap
+from .primitive import (
+    ARRAY_FUNCTIONS,
+    FUNCTIONS,
+    PRIMITIVES,
+    UFUNCS,
+    P,
+    Primitive,
+    hooks,
+    is_shared,
+    shared,
+    wrap,
+)
 from .row import NOTHING, Row
 from .trace import is_in_region
 
@@ -153,13 +164,16 @@ class Tensor:
         if self.row is not None and not self.row.is_leaf:
             raise InPlaceError("requires_grad can be set on leaves; use bs.stop_gradient(x)")
         if not wish:
-            self.row = None
+            if self.row is not None:  # what was computed from it keeps this memory
+                self._v, self.row = shared(self._v), None
         elif self.row is None:
             if self.dtype.kind not in "fc":
                 raise NotDifferentiableError(
                     f"a gradient needs floating-point values, got {self.dtype}; write 2.0 for 2, "
                     "or x.astype(float)"
                 )
+            if is_shared(self._v):
+                self._v = self._v.copy()
             self.row = leaf_row(self._v, ref(self))
 
     @property
@@ -210,7 +224,7 @@ class Tensor:
             self._v.recorder.has_own_derivative = True
             if is_in_region():  # it is differentiated later, from what was recorded
                 return P.detach(self)
-        return wrap(self._v, None)
+        return wrap(self._v if self.row is None else shared(self._v), None)
 
     # ---- leaving the world of derivatives
 
@@ -274,6 +288,7 @@ class Tensor:
     # ---- NumPy's protocols
 
     __array_priority__ = 1000
+    __pandas_priority__ = 5000  # above a DataFrame's: `series * tensor` is then ours
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:

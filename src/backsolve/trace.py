@@ -21,7 +21,7 @@ import numpy as np
 
 from .errors import TracedValueError, location
 from .ir import Equation, Program, Type, Var, type_of
-from .primitive import LARGE, Primitive, coerce, hooks, own, wrap
+from .primitive import LARGE, Primitive, coerce, hooks, is_shared, own, wrap
 
 _level = itertools.count().__next__
 
@@ -82,7 +82,9 @@ class Recorder:
         found = self.constants.get((id(raw), row))
         if found is not None and (found[2] is raw or _same_bytes(found[2], raw)):
             return found[0]
-        value = wrap(raw, row) if isinstance(a, hooks.Tensor) else own(raw)
+        is_tensor = isinstance(a, hooks.Tensor)
+        kept = own(raw) if is_shared(raw) or not is_tensor else raw
+        value = wrap(kept, row) if is_tensor else kept
         t = raw.type if type(raw) is Var else type_of(value)
         var = Var(t if type(raw) is Var else Type(t.shape, t.dtype), self)
         captured = getattr(value, "_v", value)

@@ -11,7 +11,7 @@ from . import tree
 from .errors import NotDifferentiableError
 from .ir import Var
 from .kinds import same_kind
-from .primitive import P, coerce, own, wrap
+from .primitive import P, coerce, is_shared, own, wrap
 from .row import FINISHED, Row, ancestors, descendants
 from .solve.reverse import OuterRow, back_substitute
 from .tensor import Staged, Tensor, leaf_row
@@ -46,10 +46,15 @@ class Varied:
         self.rows: list[Row] = []
         self.from_tensors, self.from_python = False, True
         fresh = []
-        for x in self.originals:
+        for k, x in enumerate(self.originals):
             kind = type(x)
             if kind is np.ndarray:
                 x = keep(x)
+            elif kind is Tensor and x.row is None and (keep is np.copy or is_shared(x._v)):
+                x = wrap(np.copy(x._v)[()], None)
+            elif kind not in _NUMBERS and hasattr(x, "__array__") and not isinstance(x, _NUMBERS):
+                x = self.originals[k] = np.array(x)  # a column of pandas or Polars
+                kind = np.ndarray
             if (kind is np.ndarray and x.dtype.kind == "f" and x.ndim) or kind is float:
                 x = wrap(x, leaf_row(x))
             elif isinstance(x, _NUMBERS):

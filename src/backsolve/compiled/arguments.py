@@ -36,7 +36,8 @@ class Arguments:
         self.static_named = {name: x for name, x in kwargs.items() if name in static_names}
         dynamic = [a for k, a in enumerate(args) if k not in self.static]
         named = {name: x for name, x in kwargs.items() if name not in self.static_named}
-        self.leaves, self.structure = tree.flatten((dynamic, named))
+        leaves, self.structure = tree.flatten((dynamic, named))
+        self.leaves = [np.array(x) if _is_column(x) else x for x in leaves]
         self.fixed = {k: x for k, x in enumerate(self.leaves) if not _is_number(x)}
         for x in self.fixed.values():
             if not (tree.is_immutable(x) or type(x) is int):
@@ -130,6 +131,12 @@ def _is_number(x: Any) -> bool:
     if type(x) in _PYTHON or isinstance(x, Tensor | np.generic):
         return True
     return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
+
+
+def _is_column(x: Any) -> bool:
+    """Whether x is another library's array: a column or a frame of pandas or Polars."""
+    known = type(x) in _PYTHON or isinstance(x, Tensor | np.ndarray | np.generic)
+    return not known and hasattr(x, "__array__") and not tree.is_immutable(x)
 
 
 def _is_turned(x: Any) -> bool:

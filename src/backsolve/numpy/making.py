@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import wrap
+from ..primitive import shared, wrap
 from ..tensor import Tensor
 from . import creation
 from ._register import OWN, function, own
@@ -37,7 +37,9 @@ def asarray(
     on_cpu(device)
     if not has_tensor(obj):
         y = np.array(obj, dtype, copy=copy, **options)
-        return made(y.copy() if copy is None and np.may_share_memory(y, obj) else y)
+        if np.may_share_memory(y, obj):
+            y = y.copy() if copy is None else shared(y)
+        return made(y)
     y = creation.asarray(obj, dtype)
     if copy is False and y is not obj:
         raise ValueError("`asarray` cannot join or convert tensors without a copy")
@@ -106,4 +108,5 @@ def arange(
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """A Tensor on the memory of another library's array, without a copy (unless copy=True)."""
     on_cpu(device)
-    return made(np.from_dlpack(x, copy=copy))
+    y = np.from_dlpack(x, copy=copy)
+    return made(y if copy else shared(y))

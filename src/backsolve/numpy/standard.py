@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..primitive import shared
 from ..tensor import Tensor
 from ._register import OWN, dtype_of, named
 from .making import on_cpu
@@ -90,5 +91,14 @@ OWN["iinfo"] = _limits(np.iinfo, ("max", "min"))
 
 @named("to_dlpack")
 def to_dlpack(x: Any, stream: Any, max_version: Any, device: Any, copy: Any) -> Any:
+    """x's memory; a copy of it where a derivative may rest on it, since others do not heed read-only."""
     value = np.asarray(x._plain("handing its memory over by DLPack"))
+    if not value.flags.writeable:
+        if copy is False:
+            raise BufferError(
+                "`__dlpack__` cannot hand memory over without a copy that others, or derivatives, rely on"
+            )
+        value, copy = value.copy(), None
+    elif not copy:
+        x._v = shared(x._v)  # from here on, others can write into it
     return value.__dlpack__(stream=stream, max_version=max_version, dl_device=device, copy=copy)

@@ -15,11 +15,30 @@ from backsolve.testing.samples import EVERY_INTEGER, cases
 COMPLEX = ("complex64", "complex128", "pythoncomplex", "float64+complex128", "complex128+float64")
 LAPACK = "the LAPACK routines of complex matrices are not called yet"
 CALLED = ("eig", "eigh", "eigvals", "eigvalsh", "expm", "lu", "over_gaps", "pinv", "pivots")
+CALLED += ("dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel", "zeta")
 CALLED += ("qr", "svd", "svdvals", "fft", "rfft", "irfft")
 FADDEEVA = "needs the Faddeeva function of a complex argument"
+SCIPY = "SciPy's functions of complex numbers are not called yet"
+SCIPYS = (
+    "exp1",
+    "expi",
+    "hyp1f1",
+    "hyp2f1",
+    "iv",
+    "jv",
+    "kv",
+    "kve",
+    "spence",
+    "wrightomega",
+    "yv",
+)
 # row -> (dtypes, why NumPy computes them)
 ELSEWHERE = {
-    **{row: (COMPLEX, FADDEEVA) for row in ("erf", "erfc", "ndtr")},
+    **{
+        row: (COMPLEX, FADDEEVA)
+        for row in ("dawsn", "erf", "erfc", "erfcx", "erfi", "log_ndtr", "ndtr")
+    },
+    **{row: (COMPLEX, SCIPY) for row in SCIPYS},
     **{
         row: (COMPLEX, LAPACK)
         for row in (

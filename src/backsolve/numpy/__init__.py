@@ -37,6 +37,7 @@ from . import sequences as _sequences
 from . import sets as _sets
 from . import shapes as _shapes
 from . import sorting as _sorting
+from . import special as special
 from . import standard as _standard
 from . import systems as _systems
 from . import writing as _writing

@@ -35,9 +35,11 @@ def _expose(name: str, ufunc: np.ufunc | None) -> Any:
     return call
 
 
+_WITH_METADATA = {"cast", "cast_discrete", "where", "clip", "polygamma"}
+_WITH_METADATA |= {"dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel"}
 _UFUNC_OF = {impl: ufunc for ufunc, impl in UFUNCS.items()}
 for _name, _prim in list(PRIMITIVES.items()):
-    if _prim.elementwise and _name not in ("cast", "cast_discrete", "where", "clip", "polygamma"):
+    if _prim.elementwise and _name not in _WITH_METADATA:
         globals()[_name] = _expose(_name, _UFUNC_OF.get(getattr(_prim, "call", _prim)))
 
 # Other names for the same functions: NumPy's aliases and the array API's names.

@@ -2,10 +2,13 @@
 
 from ..tensor import install_operators
 from . import attention as attention
+from . import bessel as bessel
 from . import contract as contract
 from . import discrete as discrete
+from . import distributions as distributions
 from . import eigen as eigen
 from . import elementwise as elementwise
+from . import expansions as expansions
 from . import factors as factors
 from . import fourier as fourier
 from . import index as index

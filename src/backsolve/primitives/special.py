@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import NotDifferentiableError
 from ..lanes import Binary, Unary
 from ..operators import Diagonal
-from ..primitive import UFUNCS, know_dtype
+from ..primitive import UFUNCS, Primitive, know_dtype
 from .elementwise import COSTLY, elementwise, exp_
 from .large import large
 
@@ -24,7 +25,7 @@ TWO_OVER_ROOT_PI = float(2 / np.sqrt(np.pi))
 ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
 _lock = threading.RLock()
-_waiting: list[tuple[str, Callable[[Any], None]]] = []
+_waiting: list[tuple[str, Callable[[Any], Any]]] = []
 _loaded: Any = None
 NAMES: dict[str, str] = {}  # of the rows: what SciPy calls them
 
@@ -48,7 +49,7 @@ def load_if_imported() -> None:
         load()
 
 
-def when_loaded(name: str, receive: Callable[[Any], None]) -> None:
+def when_loaded(name: str, receive: Callable[[Any], Any]) -> None:
     """`receive(scipy.special.<name>)`, as soon as there is such a thing."""
     with _lock:
         if _loaded is None:
@@ -68,8 +69,12 @@ def _row(name: str, kind: Any, blocks: Any, ufunc: str, code: str | None) -> Any
         know_dtype(row, np.dtype(real), arity=len(blocks))
 
     def receive(found: Any) -> None:
-        row.use(large(found, name) if name in COSTLY else found)
-        UFUNCS[found] = row.call
+        run = large(found, name) if name in COSTLY else found
+        if isinstance(row, Unary | Binary):
+            row.use(run)
+        else:
+            row.run = run
+        UFUNCS[found] = getattr(row, "call", row)
 
     when_loaded(ufunc, receive)
     return row
@@ -81,6 +86,35 @@ def unary(name: str, block: Any, ufunc: str | None = None, *, code: str | None =
 
 def binary(name: str, a: Any, b: Any) -> Any:
     return _row(name, Binary, (a, b), name, None)
+
+
+def several(name: str, *blocks: Any) -> Any:
+    """Of three arguments or more."""
+    return _row(name, Primitive, blocks, name, None)
+
+
+def also(ufunc: str, row: Any) -> None:
+    """A ufunc of SciPy's that computes what a row of ours does."""
+    when_loaded(ufunc, lambda found: UFUNCS.setdefault(found, getattr(row, "call", row)))
+
+
+def undefined(name: str, argument: str) -> Any:
+    """The block of an argument in which there is no derivative here."""
+
+    def block(A: Any) -> Any:
+        raise NotDifferentiableError(
+            f"`{name}` has no derivative with respect to `{argument}` here; keep that argument constant, "
+            f"for example by bs.stop_gradient({argument})"
+        )
+
+    return block
+
+
+def kept(y: Any, *args: Any) -> Any:
+    """In the precision of the arguments, though computed in double precision."""
+    dtype = np.result_type(*[x if type(x) in (int, float) else np.asarray(x) for x in args])
+    single = dtype in (np.float32, np.float16)
+    return np.asarray(y).astype(np.float32 if single else np.float64)[()]
 
 
 erf = unary("erf", lambda a: Diagonal(TWO_OVER_ROOT_PI * exp_(-a * a)))

@@ -17,10 +17,10 @@ from scipy import special
 
 from ..lanes import Binary, Unary
 from ..primitive import PRIMITIVES, Primitive
-from .draws import ANY, POSITIVE, Matrices, draw, spread
+from .domains import DOMAINS, FLOATS, PARAMS, REAL
+from .draws import ANY, Matrices, draw, spread
 from .references import REFERENCES, Shape, key_of
 
-FLOATS = ("float32", "float64", "complex64", "complex128")
 INTEGERS = ("int64", "int32", "bool")
 EVERY_INTEGER = (*[f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)], "bool")
 # Two or more arguments of different dtypes: promotion.
@@ -45,45 +45,6 @@ class Case:
         return f"{self.primitive.name} {self.dtype} {self.label}{params}"
 
 
-# ---- element-wise rows: what each argument may be
-
-INSIDE = (-0.9, 0.9)
-DOMAINS: dict[str, Sequence[Any]] = {
-    "arccos": [INSIDE],
-    "arccosh": [(1.2, 3.0)],
-    "arcsin": [INSIDE],
-    "arctanh": [INSIDE],
-    "clip": [ANY, (-1.2, -0.7), (0.7, 1.2)],
-    "digamma": [(0.5, 3.0)],
-    "erfinv": [INSIDE],
-    "float_power": [POSITIVE, ANY],
-    "gamma": [(0.5, 3.0)],
-    "gammaln": [(0.5, 3.0)],
-    "ldexp": [ANY, "integer"],
-    "left_shift": [ANY, "small"],
-    "log": [POSITIVE],
-    "log10": [POSITIVE],
-    "log1p": [(-0.5, 2.0)],
-    "log2": [POSITIVE],
-    "logit": [(0.1, 0.9)],
-    "polygamma": [(0.5, 3.0)],
-    "power": [POSITIVE, ANY],
-    "right_shift": [ANY, "small"],
-    "sqrt": [POSITIVE],
-    "tan": [(-1.0, 1.0)],
-    "where": ["bool", ANY, ANY],
-    "xlog1py": [ANY, (-0.5, 2.0)],
-    "xlogy": [ANY, POSITIVE],
-}
-# SciPy has them for complex numbers, but not the polygamma functions that are their derivatives.
-REAL = ("digamma", "gamma")
-PARAMS: dict[str, list[dict[str, Any]]] = {
-    "cast": [{"dtype": np.dtype(d)} for d in FLOATS],
-    "cast_discrete": [{"dtype": np.dtype(d)} for d in ("int64", "bool")],
-    "polygamma": [{"n": 1}, {"n": 2}],
-}
-
-
 UNARY_SHAPES: list[tuple[Shape, ...]] = [((),), ((3,),), ((2, 3),), ((0,),), ((2, 0),)]
 BINARY_SHAPES: list[tuple[Shape, ...]] = [
     ((), ()),
@@ -100,7 +61,8 @@ TERNARY_SHAPES: list[tuple[Shape, ...]] = [
     ((3,), (2, 1), (2, 3)),
     ((0,), (), (1,)),
 ]
-BY_ARITY = {1: UNARY_SHAPES, 2: BINARY_SHAPES, 3: TERNARY_SHAPES}
+QUATERNARY_SHAPES: list[tuple[Shape, ...]] = [((), (), (), s) for s in [(), (3,), (2, 3), (0,)]]
+BY_ARITY = {1: UNARY_SHAPES, 2: BINARY_SHAPES, 3: TERNARY_SHAPES, 4: QUATERNARY_SHAPES}
 
 
 # ---- all other rows: their calls
@@ -358,7 +320,7 @@ def cases(prim: Primitive | str, integers: Sequence[str] = INTEGERS) -> Iterator
         return
     arity = arity_of(prim)
     kinds = list(DOMAINS.get(name, [ANY] * arity))
-    free = sum(k not in ("bool", "integer", "small") for k in kinds)
+    free = sum(k == ANY or isinstance(k, tuple) for k in kinds if not isinstance(k, np.ndarray))
     for params in PARAMS.get(name, [{}]):
         for dtype in (*FLOATS, *integers, FLOAT, COMPLEX, *((*MIXED, BESIDE) if free > 1 else ())):
             if (name in REAL and "complex" in dtype) or not _defined(

@@ -6,24 +6,25 @@ They stand in no vector loop; float32 is computed in float64 and rounded.
 from __future__ import annotations
 
 import ctypes
+import re
 from functools import cache
 from math import factorial
 from typing import Any
 
 from llvmlite import binding, ir
 
+from ...primitives.special import NAMES
 from .numbers.integer import while_
 from .numbers.real import intrinsic
 
 DOUBLE, CINT = ir.DoubleType(), ir.IntType(32)
-# row -> SciPy's name
-NAMES = {"digamma": "psi", "erfinv": "erfinv", "gamma": "gamma", "gammaln": "gammaln"}
-_SIGNATURES = (b"double (double, int __pyx_skip_dispatch)", b"double (double)")
+_FLAG = ", int __pyx_skip_dispatch"
+_FUSED = re.compile(r"(?:__pyx_fuse_[0-9](?:_1)?)?(.*)")
 
 
 @cache
-def pointer(name: str) -> tuple[int, bool] | None:
-    """The address of a function of one double, and whether it takes Cython's flag too."""
+def pointer(name: str) -> tuple[int, int, bool] | None:
+    """The address of a function of doubles, how many it takes, and whether it takes Cython's flag too."""
     from scipy.special import cython_special
 
     api = ctypes.pythonapi
@@ -33,12 +34,14 @@ def pointer(name: str) -> tuple[int, bool] | None:
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     exported: dict[str, Any] = dict(cython_special.__pyx_capi__)
     for key, capsule in exported.items():
-        if key != name and not (key.startswith("__pyx_fuse_") and key[12:] == name):
+        if _FUSED.sub(r"\1", key, count=1) != name:
             continue
         signature = api.PyCapsule_GetName(capsule)
-        if signature in _SIGNATURES:
+        inside = signature.decode().removeprefix("double (").removesuffix(")")
+        arguments = inside.removesuffix(_FLAG).split(", ")
+        if set(arguments) == {"double"} and signature.startswith(b"double ("):
             found = api.PyCapsule_GetPointer(capsule, signature)
-            return int(found), signature == _SIGNATURES[0]
+            return int(found), len(arguments), inside.endswith(_FLAG)
     return None
 
 
@@ -48,26 +51,28 @@ def supports(name: str) -> bool:
 
 def provide(symbol: str) -> None:
     """Have code find a function by its symbol, which tells whether it takes Cython's flag."""
-    name, _, flag = symbol.removeprefix("backsolve_special_").partition("_")
+    word = symbol.removeprefix("backsolve_special_")
+    name = word.removesuffix("_flagged")
     found = pointer(name)
-    if found is None or found[1] != bool(flag):
+    if found is None or found[2] != (name != word):
         raise LookupError(f"SciPy exports no {symbol}")
     binding.add_symbol(symbol, found[0])
 
 
-def call(b: ir.IRBuilder, name: str, x: ir.Value) -> ir.Value:
+def call(b: ir.IRBuilder, name: str, args: list[ir.Value]) -> ir.Value:
     found = pointer(NAMES[name])
     assert found is not None
-    _, flagged = found
+    _, arity, flagged = found
+    assert arity == len(args)
     symbol = f"backsolve_special_{NAMES[name]}{'_flagged' if flagged else ''}"
     provide(symbol)
-    arguments = [DOUBLE, CINT] if flagged else [DOUBLE]
+    kinds = [DOUBLE] * arity + ([CINT] if flagged else [])
     function = b.module.globals.get(symbol)
     if function is None:
-        function = ir.Function(b.module, ir.FunctionType(DOUBLE, arguments), symbol)
-    wide = x if x.type == DOUBLE else b.fpext(x, DOUBLE)
-    y = b.call(function, [wide, CINT(0)] if flagged else [wide])
-    return y if x.type == DOUBLE else b.fptrunc(y, x.type)
+        function = ir.Function(b.module, ir.FunctionType(DOUBLE, kinds), symbol)
+    wide = [x if x.type == DOUBLE else b.fpext(x, DOUBLE) for x in args]
+    y = b.call(function, [*wide, CINT(0)] if flagged else wide)
+    return y if args[0].type == DOUBLE else b.fptrunc(y, args[0].type)
 
 
 # Of the expansion of Hurwitz' zeta function: (2k)!/B_2k.
@@ -90,7 +95,7 @@ _FACTORIAL_OVER_BERNOULLI = [
 def polygamma(b: ir.IRBuilder, x: ir.Value, n: int) -> ir.Value:
     """(−1)^(n+1) n! ζ(n + 1, x), and digamma for n = 0."""
     if n == 0:
-        return call(b, "digamma", x)
+        return call(b, "digamma", [x])
     wide = x if x.type == DOUBLE else b.fpext(x, DOUBLE)
     factor = ir.Constant(DOUBLE, float((-1) ** (n + 1) * factorial(n)))
     y = b.fmul(factor, zeta(b, n + 1, wide))

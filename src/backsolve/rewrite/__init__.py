@@ -13,6 +13,7 @@ from .division import share_division
 from .entries import read_entries
 from .expand import expand
 from .invariants import do_once
+from .order import read_first
 from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
@@ -72,7 +73,8 @@ def rewrite_for_machines(program: Program) -> Program:
     if moved is not program:
         program = rewrite(moved)
     if _holds_regions(program):
-        program = chain_sums(read_entries(program))  # last: merging equal equations would undo it
+        # last: merging equal equations would undo it
+        program = read_first(chain_sums(read_entries(program)))
         if VERIFY:
             program.verify()
     split = split_rows(program)

@@ -20,18 +20,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ..batch import evaluate_batched_as
 from ..ir import Equation, Program, Type, Var, type_of
-from ..operators.nests import split_subscripts
 from ..primitive import P
 from ..regions import Loop
 from ..trace import evaluate, stage, standing_for
+from .all_rounds import AllRounds
 from .choices import FEWEST, without_branches
 from .clean import drop_unused
 from .regions import inside
-from .separable import LETTERS, MOST, PRODUCTS, Late, Separable
+from .separable import MOST, PRODUCTS, Late
+
+MOST_KNOWN = 1 << 20  # rounds whose indices are known numbers, and not computed by the loop
 
 
 def take_rounds_apart(program: Program) -> Program:
@@ -109,7 +108,7 @@ def _apart(loop: Loop, is_derived: bool) -> Program | None:
     return work.with_loop()
 
 
-class _Work(Separable):
+class _Work(AllRounds):
     """The loop put together again: with less in it, or without one."""
 
     def without_loop(self) -> Program:
@@ -131,7 +130,11 @@ class _Work(Separable):
 
         None if all of it must stay.
         """
+        loop = self.loop
+        self._read_in_place()
         back = {} if self.leaves_rounds_free() else self.sums
+        if back or len(self.late) < loop.carried:
+            back = {**back, **self._single_entries()}
         for i in self.kept:
             del self.late[i]
         self.kept = []
@@ -141,6 +144,9 @@ class _Work(Separable):
             for late in reversed(terms):
                 if late.how in ("max", "min", "prod"):
                     out = self._again(late, out)
+                    continue
+                if late.how == "set":
+                    out = self._emit(P.scatter_set, (out, *late.parts), late.params, late.where)
                     continue
                 if late.how == "add":
                     t, *indices = late.parts
@@ -156,11 +162,13 @@ class _Work(Separable):
         self._find_behind()
         if not self.has_found:
             return None
-        loop, count = self.loop, self.count
+        count = self.count
         parts = [p for p in self._parts() if type(p) is Var]
         stays = [i for i in range(loop.carried) if i not in self.late]
         made = self.outputs[loop.carried :]
-        gone = [v for e in self.behind for v in e.outputs]
+        counted = self._counted(parts)
+        gone = {v for e in (*self.behind, *counted) for v in e.outputs}
+        gone |= {self.k} if self.count <= MOST_KNOWN else set()
         wanted = list(dict.fromkeys([*parts, *self._needed_behind()]))
         in_loop = list(
             dict.fromkeys(
@@ -219,7 +227,7 @@ class _Work(Separable):
                 for e in self.equations
                 if not any(v in self.moving or v in fixed for v in e.outputs)
             ]  # what no round changes, and was not worth taking out
-            rest = self._on_all_rounds([*still, *self.behind], fixed, sequences, asked)
+            rest = self._on_all_rounds([*still, *counted, *self.behind], fixed, sequences, asked)
             every = dict(zip([id(v) for v in asked], rest, strict=True))
             last = iter(results[: len(stays)])
             values = [
@@ -229,6 +237,36 @@ class _Work(Separable):
             return [*values, *[self._column(v, every[id(v)]) for v in made], results[-1]]
 
         return self._staged(run)
+
+    def _read_in_place(self) -> None:
+        """Single entries of a row or column: a loop that stays needs no copy of it."""
+        single = {r.entry: r for r in self.reads if r.at and r.entry.type.size == 1}
+        before, self.equations = self.equations, []
+        for e in before:
+            r = single.get(e.inputs[0]) if e.primitive is P.alias else None
+            if r is None:
+                self.equations.append(e)
+                continue
+            place = self.k if r.sign > 0 else self._emit(P.negative, (self.k,), {})
+            place = self._emit(P.add, (place, r.offset), {}) if r.offset else place
+            inputs = (r.x, *r.at[: r.axis], place, *r.at[r.axis :])
+            self.equations.append(Equation(e.outputs, P.gather, inputs, {}, e.where))
+        self.reads = [r for r in self.reads if r.entry not in single]
+        self._refresh()
+
+    def _single_entries(self) -> dict[int, list[Late]]:
+        """Writes of single entries, here and there: a loop that hands on other values does them in place."""
+        return {
+            i: parts
+            for i, parts in self.late.items()
+            if i not in self.kept
+            and all(late.how in ("set", "add") and self._is_single(late) for late in parts)
+        }
+
+    def _is_single(self, late: Late) -> bool:
+        v, *at = late.parts
+        along = len(at) == 1 and self._affine(at[0]) is not None
+        return type_of(v).size == 1 and not along and not any(type_of(i).shape for i in at)
 
     def leaves_rounds_free(self) -> bool:
         """Whether rounds that stay, since there are loops or branches in them, hand nothing on but sums."""
@@ -266,6 +304,29 @@ class _Work(Separable):
         made = {v for e in self.behind for v in e.outputs}
         atoms = [a for e in self.behind for a in e.inputs]
         return [a for a in atoms if type(a) is Var and a not in made]
+
+    def _counted(self, parts: Sequence[Var]) -> list[Equation]:
+        """What makes indices of the counter and of fixed values: known behind the loop without it."""
+        if self.count > MOST_KNOWN:
+            return []
+        known = {self.k, *self.fixed, *[v for v, _ in self.body.constants]}
+        ahead = {v for e in self.ahead for v in e.outputs}
+        found = []
+        for e in self.equations:
+            if e.outputs[0] in ahead or not any(v in self.moving for v in e.outputs):
+                known.update(e.outputs)
+                continue
+            is_index = e.primitive.elementwise and e.outputs[0].type.dtype.kind in "iu"
+            if is_index and all(type(a) is not Var or a in known for a in e.inputs):
+                known.update(e.outputs)
+                found.append(e)
+        needed = {*parts, *self._needed_behind()}
+        kept = []
+        for e in reversed(found):
+            if e.outputs[0] in needed:
+                needed.update(a for a in e.inputs if type(a) is Var)
+                kept.append(e)
+        return kept[::-1]
 
     def _read_in_loop(self, outputs: Sequence[Var], stays: Sequence[int]) -> list[Var]:
         taken = {v for e in (*self.ahead, *self.behind) for v in e.outputs}
@@ -337,143 +398,7 @@ class _Work(Separable):
             for p in (*late.parts, *late.params.get("at", ()))
         ]
 
-    def _sides(self, args: Sequence[Any]) -> tuple[list[Any], dict[Var, Any], dict[Var, Any]]:
-        """Starts; fixed values; sequences, with the reads of fixed arrays among them."""
-        _, starts, others, columns = self.loop.split(args)
-        fixed = dict(zip(self.fixed, others, strict=True))
-        fixed.update({self.carried[i]: starts[i] for i in self.kept})
-        sequences = dict(zip(self.entries, columns, strict=True))
-        for v, x, axis, offset, sign, row, where in self.reads:
-            at = [fixed[i] if type(i) is Var else i for i in row]
-            with standing_for(where):
-                whole = P.gather(fixed[x], *at) if row else fixed[x]
-            sequences[v] = self._sequence(whole, axis - len(row), offset, sign)
-        for v, i, offset, sign in self.own:
-            sequences[v] = self._sequence(starts[i], 0, offset, sign)
-        return list(starts), fixed, sequences
-
-    def _sequence(self, x: Any, axis: int, offset: int, sign: int) -> Any:
-        n = x.shape[axis]
-        if axis:
-            order = (axis, *[k for k in range(len(x.shape)) if k != axis])
-            x = P.permute(x, axes=order)
-        if sign > 0:
-            spec = (offset, offset + self.count, None)
-            return x if spec == (0, n, None) else P.slice(x, spec=(spec,))
-        stop = offset - self.count
-        return P.slice(x, spec=((offset, None if stop < 0 else stop, -1),))
-
-    def _on_all_rounds(
-        self,
-        equations: Sequence[Equation],
-        fixed: dict[Var, Any],
-        sequences: dict[Var, Any],
-        wanted: Sequence[Any],
-    ) -> list[Any]:
-        """Equations of the body for all rounds at once: what moves among `wanted` as sequences."""
-        rounds = np.arange(self.count)
-        inputs = [self.k, *fixed, *sequences]
-        program = drop_unused(
-            Program(tuple(inputs), self.body.constants, tuple(equations), tuple(wanted))
-        )
-        flags = [True, *[False] * len(fixed), *[True] * len(sequences)]
-        marks = [self._moves(v) for v in wanted]
-        args = [rounds, *fixed.values(), *sequences.values()]
-        return evaluate_batched_as(program, args, flags, self.count, marks)
-
-    def _moves(self, v: Any) -> bool:
-        return type(v) is Var and v in self.moving
-
-    def _column(self, v: Any, value: Any) -> Any:
-        """The sequence of a value, also of one that is the same in every round."""
-        if self._moves(v):
-            return value
-        return np.broadcast_to(value, (self.count, *np.shape(value)))
-
-    def _late_value(self, i: int, start: Any, values: dict[int, Any]) -> Any:
-        """The last value of carried i, from its start and the sequences of its parts."""
-        total = start
-        for late in reversed(self.late[i]):
-            with standing_for(late.where):
-                total = self._late_step(total, late, values)
-        return total
-
-    def _late_step(self, total: Any, late: Late, values: dict[int, Any]) -> Any:
-        parts = [values[id(p)] for p in late.parts]
-        if late.how == "set":
-            return self._set(total, late, parts)
-        if late.how in ("max", "min", "prod"):
-            return _reduced(total, late, self._column(late.parts[0], parts[0]))
-        if late.how == "add":
-            term = self._added(late, parts)
-        elif late.how == "contract":
-            term = self._contract(late, parts)
-        else:
-            term = P.sum(self._column(late.parts[0], parts[0]), axis=(0,), keepdims=False)
-        if "at" in late.params:
-            indices = [values[id(p)] for p in late.params["at"]]
-            term = P.scatter_add(term, *indices, shape=late.params["shape"])
-        return total - term if late.params["minus"] else total + term
-
-    def _added(self, late: Late, parts: list[Any]) -> Any:
-        """scatter_add of all rounds; where the last index is the round itself, that axis is written whole."""
-        (t, *indices), shape = parts, late.params["shape"]
-        last = late.parts[-1]
-        found = self._affine(last)
-        whole = (
-            found == (0, 1) and type_of(last).shape == () and shape[len(indices) - 1] == self.count
-        )
-        others = late.parts[1:-1]
-        t = self._column(late.parts[0], t)
-        if whole and not any(map(self._moves, others)):
-            return P.scatter_add(t, *indices[:-1], shape=shape) if others else t
-        return P.scatter_add(t, *self._index_columns(late.parts[1:], indices), shape=shape)
-
-    def _index_columns(self, atoms: Sequence[Any], indices: Sequence[Any]) -> list[Any]:
-        """Index sequences of one rank, side by side: axis 0 counts the rounds."""
-        columns = [self._column(a, i) for a, i in zip(atoms, indices, strict=True)]
-        rank = max(len(np.shape(i)) for i in columns)
-        return [
-            np.reshape(i, (self.count, *[1] * (rank - len(np.shape(i))), *np.shape(i)[1:]))
-            for i in columns
-        ]
-
-    def _set(self, start: Any, late: Late, parts: list[Any]) -> Any:
-        v, *indices = parts
-        v = self._column(late.parts[0], v)
-        found = self._affine(late.parts[1]) if len(indices) == 1 else None
-        if found is not None and found[1] > 0 and type_of(late.parts[1]).shape == ():
-            offset, n = found[0], start.shape[0]
-            if offset == 0 and n == self.count and v.shape == start.shape:
-                return v
-            if offset >= 0 and offset + self.count <= n:
-                return P.slice_update(start, v, spec=((offset, offset + self.count, None),))
-        return P.scatter_set(start, v, *self._index_columns(late.parts[1:], indices))
-
-    def _contract(self, late: Late, parts: list[Any]) -> Any:
-        subscripts, sizes = late.params["subscripts"], late.params["sizes"]
-        labels, output = split_subscripts(subscripts)
-        fresh = next(c for c in LETTERS if c not in subscripts)
-        operands, names = [], []
-        for p, x, mine in zip(late.parts, parts, labels, strict=True):
-            operands.append(x)
-            names.append(fresh + mine if self._moves(p) else mine)
-        if not any(map(self._moves, late.parts)):
-            names[0], operands[0] = fresh + labels[0], self._column(late.parts[0], parts[0])
-        return P.contract(*operands, subscripts=f"{','.join(names)}->{output}", sizes=sizes)
-
     def _staged(self, run: Any) -> Program:
         head = [v.type for v in (*self.carried, *self.fixed)]
         columns = [Type((self.count, *v.shape), v.dtype) for v in self.entries]
         return stage(run, [*head, *columns])[0]
-
-
-def _reduced(start: Any, late: Late, column: Any) -> Any:
-    """The largest, the smallest or the product of a start and a sequence."""
-    if late.params["by"] == "comparison" and column.dtype.kind == "f":
-        worst = column.dtype.type(-np.inf if late.how == "max" else np.inf)
-        column = np.where(np.isnan(column), worst, column)
-    best = getattr(P, late.how)(column, axis=(0,), keepdims=False)
-    if late.params["by"] != "comparison":
-        return getattr(np, late.params["by"])(start, best)
-    return np.where(best > start if late.how == "max" else best < start, best, start)

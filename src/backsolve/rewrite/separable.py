@@ -23,6 +23,19 @@ PRODUCTS = ("contract",)
 REDUCED = {"maximum": "max", "minimum": "min", "multiply": "prod"}
 
 
+@dataclass(frozen=True)
+class Read:
+    """An entry of a sequence: x[…, offset ± k, …], with indices at the other axes that no round changes."""
+
+    entry: Var
+    x: Var
+    axis: int
+    offset: int
+    sign: int
+    at: tuple[Any, ...]
+    where: str  # the user's line
+
+
 @dataclass
 class Late:
     """A carried value that is made behind the loop: from its start and the sequences of some variables."""
@@ -46,8 +59,7 @@ class Separable:
         self.equations = list(self.body.equations)
         self.outputs = list(self.body.outputs)
         self.types = [v.type for v in (*self.carried, *self.fixed)]
-        # reads: (variable, which fixed input, axis, offset, sign, fixed indices of the axes before)
-        self.reads: list[tuple[Var, Var, int, int, int, tuple[Any, ...], str]] = []
+        self.reads: list[Read] = []
         self.own: list[tuple[Var, int, int, int]] = []  # entries that only their own round looks at
         self.late: dict[int, list[Late]] = {}  # carried values made behind the loop
         self.ahead: list[Equation] = []
@@ -71,7 +83,7 @@ class Separable:
 
     def _taken(self) -> list[Var]:
         """Variables that are entries of arrays."""
-        return [*[r[0] for r in self.reads], *[r[0] for r in self.own]]
+        return [*[r.entry for r in self.reads], *[r[0] for r in self.own]]
 
     def _rests_on(self, sources: Sequence[Var]) -> set[Var]:
         found = set(sources)
@@ -91,7 +103,11 @@ class Separable:
         return affine(a, self.k, self.makers)
 
     def find_reads(self) -> None:
-        """gather(x, …, k + c, …) of a fixed x, all indices single numbers: entries of a sequence."""
+        """gather(x, …, k + c, …) of a fixed x, all other indices fixed, too: entries of a sequence.
+
+        Where another index moves, too, the entry is read in its round: the sequence would be one of whole rows,
+        and its derivative as large as x however few entries are read.
+        """
         known: dict[Any, Var] = {}
         out: list[Equation] = []
         for e in self.equations:
@@ -99,39 +115,33 @@ class Separable:
             if read is None:
                 out.append(e)
                 continue
-            x, axis, offset, sign = read
-            others = [i for n, i in enumerate(e.inputs[1:]) if n != axis]
-            row: tuple[Any, ...] = ()
-            if len(others) == axis and all(type(i) is not Var or i in self.fixed for i in others):
-                # Of one row alone: the derivative is one of that row, too, and not of the whole array.
-                row, others = tuple(others), []
-            key = (x, axis, offset, sign, row)
+            key = (read.x, read.axis, read.offset, read.sign, read.at)
             if key not in known:
-                shape = (*x.shape[: axis - len(row)], *x.shape[axis + 1 :])
-                known[key] = Var(Type(shape, x.dtype))
-                self.reads.append((known[key], *read, row, e.where))
-            if others:
-                out.append(Equation(e.outputs, P.gather, (known[key], *others), {}, e.where))
-            else:
-                out.append(Equation(e.outputs, P.alias, (known[key],), {}, e.where))
+                known[key] = read.entry
+                self.reads.append(read)
+            out.append(Equation(e.outputs, P.alias, (known[key],), {}, e.where))
         self.equations = out
         self._refresh()
 
-    def _read(self, e: Equation) -> tuple[Var, int, int, int] | None:
+    def _read(self, e: Equation) -> Read | None:
         if e.primitive is not P.gather or e.inputs[0] not in self.fixed:
             return None
         x, *indices = e.inputs
         if any(type_of(i).shape != () for i in indices):
             return None
-        for axis, i in enumerate(indices):
-            found = self._affine(i)
-            if found is None:
-                continue
-            offset, sign = found
-            low = offset if sign > 0 else offset - self.count + 1
-            if low >= 0 and low + self.count <= x.shape[axis]:
-                return x, axis, offset, sign
-        return None
+        moves = [type(i) is Var and i in self.moving for i in indices]
+        if sum(moves) != 1:
+            return None
+        axis = moves.index(True)
+        found = self._affine(indices[axis])
+        if found is None:
+            return None
+        offset, sign = found
+        low = offset if sign > 0 else offset - self.count + 1
+        if low < 0 or low + self.count > x.shape[axis]:
+            return None
+        others = (*indices[:axis], *indices[axis + 1 :])
+        return Read(Var(e.outputs[0].type), x, axis, offset, sign, others, e.where)
 
     # ---- what can be written behind the loop
 
@@ -180,6 +190,7 @@ class Separable:
             for p in late.parts
             if type(p) is Var
         )
+        needed.update(i for r in self.reads for i in r.at if type(i) is Var)
         kept = []
         for e in reversed(self.equations):
             if any(v in needed for v in e.outputs):
@@ -205,14 +216,14 @@ class Separable:
             if e is None or out in chain:
                 return None
             chain.add(out)
-            late = self._step(e, c, rest)
-            if late is None:
+            step = self._step(e, c, rest)
+            if step is None:
                 return None
-            out, made = late
-            found.append(made)
-            if made.params.get("by") == "comparison":
+            out, made = step
+            found += made
+            if made[0].params.get("by") == "comparison":
                 compared.add(out)
-            if any(type(p) is Var and (p in rest or p is c) for p in made.parts):
+            if any(type(p) is Var and (p in rest or p is c) for late in made for p in late.parts):
                 return None
         if not found or not self._unread(c, chain, compared):
             return None
@@ -254,13 +265,13 @@ class Separable:
         ]
         return all(i >= 0 for at in rest for i in at) and len(set(rest)) == len(rest)
 
-    def _step(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, Late] | None:
+    def _step(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, list[Late]] | None:
         name = e.primitive.name
         if name == "scatter_set":
             x, v, *indices = e.inputs
             if any(type(i) is Var and i in rest for i in indices):
                 return None
-            return x, Late("set", [v, *indices], {}, e.where)
+            return x, [Late("set", [v, *indices], {}, e.where)]
         if name == "where":
             return self._better(e, c, rest)
         if name not in ("add", "subtract", *REDUCED):
@@ -273,15 +284,24 @@ class Separable:
         if type(a) is not Var or a.type != e.outputs[0].type:
             return None
         if name in REDUCED:
-            return a, Late(REDUCED[name], [b], {"by": name}, e.where)
-        maker = self.makers.get(b) if type(b) is Var else None
+            return a, [Late(REDUCED[name], [b], {"by": name}, e.where)]
         sign = {"minus": name == "subtract"}
-        if maker is not None and maker.primitive is P.scatter_add and self.uses[b] == 1:
-            t, *indices = maker.inputs
-            return a, Late("add", [t, *indices], {**maker.params, **sign}, maker.where)
-        return a, Late("sum", [b], sign, e.where)
+        parts = self._entries_among_zeros(b)
+        if parts is None:
+            return a, [Late("sum", [b], sign, e.where)]
+        return a, [Late("add", list(p.inputs), {**p.params, **sign}, p.where) for p in parts]
 
-    def _better(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, Late] | None:
+    def _entries_among_zeros(self, b: Any) -> list[Equation] | None:
+        """The parts of a sum of nothing but parts: each is written for all rounds, and no array in any."""
+        e = self.makers.get(b) if type(b) is Var and self.uses[b] == 1 else None
+        if e is None or e.primitive not in (P.scatter_add, P.add):
+            return None
+        if e.primitive is P.scatter_add:
+            return [e]
+        found = [self._entries_among_zeros(x) for x in e.inputs]
+        return None if None in found else [part for parts in found for part in parts or ()]
+
+    def _better(self, e: Equation, c: Var, rest: set[Var]) -> tuple[Any, list[Late]] | None:
         """where(x > y, x, y) with y on the chain: max(y, x) as Python means it, which no NaN replaces."""
         mask, x, y = e.inputs
         test = self.makers.get(mask) if type(mask) is Var else None
@@ -295,7 +315,7 @@ class Separable:
         if not ((a is x and b is y) or (a is y and b is x)):
             return None
         larger = (test.primitive.name == "greater") == (a is x)
-        return y, Late("max" if larger else "min", [x], {"by": "comparison"}, e.where)
+        return y, [Late("max" if larger else "min", [x], {"by": "comparison"}, e.where)]
 
     def find_products(self) -> None:
         """Sums over rounds stay in the loop unless they are sums of products, which BLAS does at once."""

@@ -20,14 +20,14 @@ from ..ir import Equation, Program, Type, Var, is_uniform, type_of
 from ..primitive import P
 from ..regions import Branches, Loop
 from .clean import drop_unused
+from .plain_parts import PARTS, with_plain_parts
 from .regions import in_order, inside
 
 LARGE = 16  # entries above which an array is worth it
-_PARTS = ("scatter_add", "unslice")
 
 
 def chain_sums(program: Program) -> Program:
-    return inside(_Sums(program).run(), chain_sums)
+    return inside(_Sums(with_plain_parts(program)).run(), chain_sums)
 
 
 class _Sums:
@@ -170,7 +170,7 @@ def _same(a: Type, b: Type) -> bool:
 
 
 def _is_part(e: Equation) -> bool:
-    return e.primitive.name in _PARTS and 2 * type_of(e.inputs[0]).size <= e.outputs[0].type.size
+    return e.primitive.name in PARTS and 2 * type_of(e.inputs[0]).size <= e.outputs[0].type.size
 
 
 def _only_adds(loop: Loop, c: int) -> bool:

@@ -27,6 +27,7 @@ class Masked:
 
 # Arrays that are read and written entry by entry: given to a region, or made by writing into one.
 _MEMORY = frozenset(["leaf", "alias", "scatter_set", "slice_update", "component"])
+_TURNED = ("permute", "reshape")
 
 
 def is_kept_entry_by_entry(op: Operator, row: Row) -> bool:
@@ -36,10 +37,14 @@ def is_kept_entry_by_entry(op: Operator, row: Row) -> bool:
     Such an adjoint is a number 0 where nothing was read.
     """
     return (
-        op.__class__ in (Unslice, ScatterAdd, Erase, EraseAt)
-        and row.primitive.name in _MEMORY
-        and is_in_region()
+        op.__class__ in (Unslice, ScatterAdd, Erase, EraseAt) and _is_memory(row) and is_in_region()
     )
+
+
+def _is_memory(row: Row) -> bool:
+    while row.primitive.name in _TURNED and row.parents[0].__class__ is Row:
+        row = row.parents[0]
+    return row.primitive.name in _MEMORY
 
 
 def apply(op: Operator, t: Any) -> Any:

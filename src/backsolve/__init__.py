@@ -38,6 +38,7 @@ _keep_pages()
 if TYPE_CHECKING:
     from . import nn as nn
     from . import numeric as numeric
+    from . import random as random
     from . import symbolic as symbolic
     from . import testing as testing
     from .backends.native.threads import get_threads as get_threads
@@ -63,6 +64,7 @@ _LATER = {
     "map": (".control", "map"),
     "nn": (".nn", None),
     "numeric": (".numeric", None),
+    "random": (".random", None),
     "scan": (".control", "scan"),
     "scipy": (".interop.scipy", None),
     "set_threads": (".backends.native.threads", "set_threads"),

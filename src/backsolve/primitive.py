@@ -418,7 +418,7 @@ def translate(error: Exception, prim: Primitive, values: Sequence[Any], params: 
     shapes = " and ".join(str(np.shape(v)) for v in values)
     if isinstance(error, ValueError):
         return ShapeError(f"`{prim.name}` got shapes {shapes}: {error}")
-    if isinstance(error, TypeError):
+    if isinstance(error, TypeError | AttributeError):  # the latter of arrays of objects
         dtypes = " and ".join(str(getattr(v, "dtype", type(v).__name__)) for v in values)
         return DTypeError(f"`{prim.name}` got {dtypes}: {error}")
     return error

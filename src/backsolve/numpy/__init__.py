@@ -73,8 +73,14 @@ _ROOMS = (
     _sets,
 )
 _INTERNAL = {
+    "add_stacks",
+    "alias",
+    "checkpoint_staged",
+    "detach",
+    "over_gaps",
     "getitem",
     "setitem",
+    "spread_stack",
     "array_ufunc",
     "array_function",
     "ufunc_at",

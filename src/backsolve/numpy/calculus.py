@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def _along(axis: int, start: Any, stop: Any) -> tuple[Any, ...]:
 def diff(
     a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue
 ) -> Any:
-    a = array(a)
+    a, n = array(a), operator.index(n)
     if n < 0:
         raise ValueError(f"`diff` needs a non-negative order, got n={n}")
     if n == 0:
@@ -40,7 +41,7 @@ def diff(
     parts = [e for e in (ends[0], a, ends[1]) if e is not None]
     a = concatenate(parts, axis) if len(parts) > 1 else a
     minus = P.not_equal if dtype_of(a).kind == "b" else P.subtract
-    for _ in range(n):
+    for _ in range(min(n, shape_of(a)[axis])):  # then nothing is left
         a = minus(getitem(a, _along(axis, 1, None)), getitem(a, _along(axis, None, -1)))
     return a
 

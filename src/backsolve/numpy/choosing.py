@@ -176,7 +176,7 @@ def sliding_window_view(
 @function
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     filt = array(filt)
-    if trim.lower() not in ("fb", "bf", "f", "b"):
+    if not isinstance(trim, str) or trim.lower() not in ("fb", "bf", "f", "b"):
         raise ValueError(f"`trim_zeros` takes trim of 'f' and 'b', got {trim!r}")
     axes = all_axes(axis, ndim_of(filt))
     found = np.argwhere(known("trim_zeros", filt))

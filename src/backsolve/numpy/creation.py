@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Tensor
 from ._register import array as as_array
@@ -141,7 +143,13 @@ def meshgrid(
 
 @function
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    n = shape_of(x)[0] if N is None else N
+    x = as_array(x)
+    if ndim_of(x) != 1:
+        raise ShapeError(f"`vander` needs points of rank 1, got shape {shape_of(x)}")
+    n = shape_of(x)[0] if N is None else operator.index(N)
+    np.broadcast_to(False, (*shape_of(x), n))  # its error, if n is no length
     x = astype(x, np.promote_types(dtype_of(x), int))
+    if not n:
+        return P.broadcast_to(np.zeros((), dtype_of(x)), shape=(*shape_of(x), 0))
     powers = [P.power(x, k) for k in range(n)]
     return FUNCTIONS["stack"](powers if increasing else powers[::-1], axis=-1)

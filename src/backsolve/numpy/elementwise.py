@@ -189,7 +189,8 @@ UFUNCS[np.divmod], UFUNCS[np.modf] = divmod, modf
 
 @function
 def frexp(x: Any) -> Any:
-    exponent = np.frexp(x._known("its exponent"))[1]
+    x = array(x)
+    exponent = np.frexp(known("frexp", x, "its exponent"))[1]
     return P.ldexp(x, -exponent), Tensor(exponent)
 
 
@@ -327,7 +328,10 @@ def _compare(name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if name in _STAGED and any(isinstance(a, Staged) for a in args):
             return _STAGED[name](*map(array, args[:2]), *args[2:], **kwargs)
-        y = getattr(np, name)(*_values(args), **kwargs)
+        try:
+            y = getattr(np, name)(*_values(args), **kwargs)
+        except AttributeError as error:  # NumPy asks for the dtype of what has none
+            raise DTypeError(f"`{name}` got what is no array: {error}") from None
         return Tensor(y) if isinstance(y, np.ndarray | np.generic) else y
 
     call.__name__ = name

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Staged
-from ._register import array, function, integers, ndim_of, one_axis, shape_of, size_of
+from ._register import array, function, integers, known, ndim_of, one_axis, shape_of, size_of
 from .elementwise import astype
 from .indexing import getitem, take
 from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape
@@ -114,6 +114,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         a, axis = ravel(a), 0
     axis = one_axis(axis, ndim_of(a))
     n = shape_of(a)[axis]
+    obj = known("insert", obj)
     if not isinstance(obj, slice) and np.size(obj) == 1 and np.asarray(obj).dtype.kind != "b":
         # One place takes a whole run of values; a bare number reads their first axis as the run.
         v = atleast_nd(v, ndim_of(a))
@@ -143,7 +144,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
         left = np.arange(n - 1)  # all places from the one that goes move up
         place = np.where(obj < 0, obj + n, obj)
         return take(a, left + (left >= place), axis=axis)
-    return take(a, np.delete(np.arange(n), obj), axis=axis)
+    return take(a, np.delete(np.arange(n), known("delete", obj)), axis=axis)
 
 
 @function

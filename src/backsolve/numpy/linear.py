@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,11 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 @named("linalg.matrix_power")
 def matrix_power(a: Any, n: int) -> Any:
-    a = array(a)
+    a, n = array(a), operator.index(n)
+    if ndim_of(a) < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
+        raise np.linalg.LinAlgError(
+            f"`matrix_power` needs square matrices, got shape {shape_of(a)}"
+        )
     if n < 0:
         a, n = FUNCTIONS["linalg.inv"](a), -n
     result = None

@@ -98,7 +98,7 @@ def polyder(p: Any, m: int = 1) -> Any:
         raise ValueError(f"`polyder` needs an order of 0 or more, got m={m}; see polyint")
     if ndim_of(p) == 0:
         raise TypeError("`polyder` needs coefficients, got one number")
-    for _ in range(m):
+    for _ in range(min(m, shape_of(p)[0])):  # then nothing is left
         p = getitem(p, slice(None, -1)) * np.arange(shape_of(p)[0] - 1, 0, -1)
     return p
 

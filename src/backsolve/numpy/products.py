@@ -126,6 +126,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     n, m = ndim_of(a), ndim_of(b)
     if isinstance(axes, int | np.integer):
         over_a, over_b = tuple(range(n - axes, n)), tuple(range(axes))
+    elif not isinstance(axes, list | tuple | np.ndarray) or len(axes) != 2:
+        raise TypeError(f"`tensordot` takes a number of axes, or two lists of them, got {axes!r}")
     else:
         over_a, over_b = all_axes(axes[0], n), all_axes(axes[1], m)
     left = list(_LETTERS[:n])

@@ -60,7 +60,7 @@ def array_ufunc(
     if method == "at" and ufunc in UFUNCS:
         return ufunc_at(ufunc, *inputs)
     name = f"{_full_name(ufunc)}.{method}"
-    return _fallback(name, lambda *a: getattr(ufunc, method)(*a, **kwargs), inputs)
+    return _fallback(name, lambda a, o: getattr(ufunc, method)(*a, **o), (list(inputs), kwargs))
 
 
 def _full_name(ufunc: np.ufunc) -> str:
@@ -80,7 +80,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     if impl is None:
         if dtype is not None:
             options["dtype"] = dtype
-        return _fallback(name, lambda *a: ufunc(*a, **options), inputs)
+        return _fallback(name, lambda a, o: ufunc(*a, **o), (list(inputs), options))
     if options.pop("where", True) is not True:
         raise UnsupportedError(
             f"`{name}` on a tensor does not take where=; use np.where on the result"

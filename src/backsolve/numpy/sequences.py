@@ -169,7 +169,10 @@ def _in_memory(name: str) -> None:
 
     def call(a: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
         if not has_tensor(a):
-            return plain(a, dtype, *args, **options)
+            try:
+                return plain(a, dtype, *args, **options)
+            except (AttributeError, KeyError) as error:  # of requirements that are none
+                raise TypeError(f"`{name}` got {args or options}: {error}") from None
         y = KEEPING["asarray"](a, dtype)
         if name == "asarray_chkfinite" and type(y) is Tensor and not np.all(np.isfinite(y._v)):
             raise ValueError("array must not contain infs or NaNs")

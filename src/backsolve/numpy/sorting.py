@@ -12,6 +12,7 @@ from ._register import (
     OWN,
     all_axes,
     array,
+    dtype_of,
     function,
     integers,
     known,
@@ -91,7 +92,7 @@ def median(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     a = array(a)
-    a = a if a.dtype.kind in "fc" else astype(a, float)
+    a = a if hasattr(a, "dtype") and dtype_of(a).kind in "fc" else astype(a, float)
     shape = shape_of(a)
     axes = all_axes(axis, len(shape))
     rest = [k for k in range(len(shape)) if k not in axes]

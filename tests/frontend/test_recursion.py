@@ -5,6 +5,11 @@ import pytest
 
 import backsolve as bs
 from backsolve import errors
+from backsolve.frontend.scope import Staging
+from backsolve.ir import Type
+from backsolve.primitive import hooks
+from backsolve.regions import Callee
+from backsolve.trace import stage
 
 
 def chain(x, n):
@@ -145,3 +150,37 @@ def test_parts_without_entries_in_a_batch():
     cofactors = np.stack([np.linalg.det(x) * np.linalg.inv(x).T for x in m])
     got = bs.jit(bs.vmap(bs.grad(lambda m: determinant(m))))(m)
     np.testing.assert_allclose(got, cofactors)
+
+
+def test_a_tolerance_that_each_level_halves_is_one_program_for_all():
+    def adaptive(a, b, w):
+        def area(a, b):
+            m = (a + b) / 2
+            return (b - a) / 6 * (np.sin(w * a) + 4 * np.sin(w * m) + np.sin(w * b))
+
+        def refined(a, b, whole, most):
+            m = (a + b) / 2
+            left, right = area(a, m), area(m, b)
+            if abs(left + right - whole) < most:
+                return left + right
+            return refined(a, m, left, most / 2) + refined(m, b, right, most / 2)
+
+        return refined(a, b, area(a, b), 1e-6)
+
+    args = 0.0, 2.0, 3.0
+    np.testing.assert_allclose(bs.jit(adaptive)(*args), adaptive(*args), rtol=1e-14)
+    expected = bs.grad(adaptive, argnums=2)(*args)
+    np.testing.assert_allclose(bs.jit(bs.grad(adaptive, argnums=2))(*args), expected, rtol=1e-12)
+    types = [Type((), np.dtype(float))] * 3
+    with Staging():
+        waiting = [stage(hooks.users(adaptive), types)[0]]
+    found = {}
+    while waiting:
+        for e in waiting.pop().equations:
+            region = e.params.get("region")
+            if region is None:
+                continue
+            inner = [region.program] if isinstance(region, Callee) else region.programs()
+            waiting += [p for p in inner if id(p) not in found]
+            found.update({id(p): p for p in inner})
+    assert 1 <= len(found) <= 12

@@ -62,6 +62,17 @@ class Unfinished(Exception):  # noqa: N818 - a signal, not a mistake
         self.of = of
 
 
+class _Sooner(BaseException):
+    """Numbers that can be traced deep in a recursion: one Program from its second level on then does for all.
+
+    Not an Exception: users catch those.
+    """
+
+    def __init__(self, key: Any):
+        super().__init__()
+        self.key = key
+
+
 class _Open(threading.local):
     """Functions that this thread is recording, and the Callees made meanwhile."""
 
@@ -71,6 +82,7 @@ class _Open(threading.local):
         self.recordings: list[_Recording] = []  # under way, the innermost last
         self.levels: dict[Any, list[list[Any]]] = {}  # by function: the arguments of its open calls
         self.specialised: set[Any] = set()  # functions whose known arguments must stay known
+        self.sooner: dict[Any, list[int]] = {}  # by function begun again: arguments traced at once
 
 
 _open = _Open()
@@ -83,20 +95,15 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     key_of_f = getattr(f, "__wrapped_code__", None) or getattr(f, "__code__", f)
     levels = _open.levels.setdefault(key_of_f, [])
     levels.append(form.leaves)
+    run = lambda: f(*args, **kwargs)
     try:
-        changing = _changing(f, key_of_f, form, staged)
-        if changing:
-            try:
-                return _opened(key_of_f, lambda: _called(f, key_of_f, form, [*staged, *changing]))
-            except RecursionTypeError:
+        try:
+            return _at_level(f, run, key_of_f, form, staged)
+        except _Sooner as found:
+            if found.key != key_of_f or len(levels) != 2:
                 raise
-            except (BacksolveError, TypeError, ValueError, LookupError):
-                _open.specialised.add(key_of_f)  # one of the numbers must be known
-        if not staged:
-            return f(*args, **kwargs)
-        if key_of_f not in _open.functions:  # the outermost call stands in its caller's Program
-            return _opened(key_of_f, lambda: f(*args, **kwargs))
-        return _called(f, key_of_f, form, staged)
+            _forget_done()
+            return _at_level(f, run, key_of_f, form, staged)
     except RecursionDepthError:
         raise
     except RecursionError:
@@ -111,11 +118,48 @@ def call(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if not levels:
             del _open.levels[key_of_f]
             _open.specialised.discard(key_of_f)
+            _open.sooner.pop(key_of_f, None)
+
+
+def _at_level(
+    f: Callable[..., Any],
+    run: Callable[[], Any],
+    key: Any,
+    form: Form,
+    staged: list[int],
+) -> Any:
+    changing = _changing(f, key, form, staged)
+    if changing:
+        try:
+            result = _opened(key, lambda: _called(f, key, form, [*staged, *changing]))
+        except RecursionTypeError:
+            raise
+        except (BacksolveError, TypeError, ValueError, LookupError):
+            _open.specialised.add(key)  # one of the numbers must be known
+        else:
+            if key in _open.sooner:
+                return result
+            _open.sooner[key] = changing
+            raise _Sooner(key)
+    if not staged:
+        return run()
+    if key not in _open.functions:  # the outermost call stands in its caller's Program
+        return _opened(key, run)
+    return _called(f, key, form, staged)
+
+
+def _forget_done() -> None:
+    """Callees that were made on a way which is not gone on with."""
+    for key in [key for key, r in _open.known.items() if r.is_done]:
+        del _open.known[key]
 
 
 def _changing(f: Any, key: Any, form: Form, staged: list[int]) -> list[int]:
     """Known numbers that are to be traced, as this recursion goes deep and they are others at each level."""
     levels = _open.levels[key]
+    at_once = _open.sooner.get(key, []) if len(levels) > 1 else []
+    if at_once and key not in _open.specialised and max(at_once) < len(form.leaves):
+        return [k for k in at_once if _is_known_number(form.leaves[k])]
     depth = sum(map(len, _open.levels.values()))  # functions may call each other
     if depth <= DEEP or len(levels) <= DEEP // 2 or key in _open.specialised:
         return []

@@ -9,6 +9,7 @@
 
 from .distributions import bernoulli as bernoulli
 from .distributions import beta as beta
+from .distributions import binomial as binomial
 from .distributions import categorical as categorical
 from .distributions import choice as choice
 from .distributions import dirichlet as dirichlet
@@ -20,6 +21,7 @@ from .distributions import laplace as laplace
 from .distributions import multivariate_normal as multivariate_normal
 from .distributions import normal as normal
 from .distributions import permutation as permutation
+from .distributions import poisson as poisson
 from .distributions import truncated_normal as truncated_normal
 from .distributions import uniform as uniform
 from .philox import State as State

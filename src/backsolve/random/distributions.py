@@ -17,6 +17,7 @@ from ..primitive import P
 from .philox import State, bits, products, split
 
 _TWELVE, _ELEVEN = np.uint64(12), np.uint64(11)
+_HALVINGS = 32  # of 2³² numbers
 
 
 def _shape(shape: Any, *parameters: Any) -> tuple[int, ...]:
@@ -120,6 +121,31 @@ def categorical(state: State, logits: Any, shape: Any = ()) -> Any:
     """Indices along the last axis, with probabilities softmax(logits)."""
     noise = gumbel(state, (*_shape(shape, 0.0), *np.shape(logits)))
     return np.argmax(logits + noise, axis=-1)
+
+
+def _smallest(enough: Any, high: Any) -> Any:
+    """The smallest k in [0, high] for which `enough(k)`, by halving; `enough(high)` is taken for granted."""
+    low = high * 0.0 - 1.0
+    for _ in range(_HALVINGS):
+        middle = np.floor((low + high) / 2)
+        found = np.logical_and(middle >= 0, enough(np.maximum(middle, 0.0)))
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return high.astype(np.int64)
+
+
+def poisson(state: State, lam: Any = 1.0, shape: Any = None) -> Any:
+    """int64 with mean lam (below 2³¹), by inversion."""
+    u = _open(state, _shape(shape, lam))
+    mean = P.detach(lam + 0.0 * u)
+    top = np.ceil(mean + 12 * np.sqrt(mean) + 60)
+    return _smallest(lambda k: P.gammaincc(k + 1.0, mean) >= u, top)
+
+
+def binomial(state: State, n: Any, p: Any, shape: Any = None) -> Any:
+    """int64: successes among n trials (below 2³¹) of probability p, by inversion."""
+    u = _open(state, _shape(shape, n, p))
+    trials, failure = P.detach(n + 0.0 * u), P.detach(1 - p + 0.0 * u)
+    return _smallest(lambda k: P.betainc(trials - k, k + 1.0, failure) >= u, trials)
 
 
 def permutation(state: State, x: Any) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import ir
 
 import backsolve as bs
-from backsolve.backends.native.heat import GUESS, MANY, VECTOR, Heat, spare_work
+from backsolve.backends.native.heat import GUESS, LARGE, MANY, TOGETHER, VECTOR, Heat, spare_work
 from backsolve.backends.native.loops import INT, loop, loop_between
 
 VOID = ir.VoidType()
@@ -141,3 +141,26 @@ def test_ends_of_ranges_are_reckoned():
     b.ret_void()
     inner = len(work.blocks[1].instructions)
     assert Heat(module).instructions[work] >= 640 * inner / VECTOR
+
+
+def test_long_functions_stay_apart_where_they_would_make_a_very_long_one():
+    def steps(count):
+        module = ir.Module()
+        made = []
+        for k in range(count):
+            step, b = function(module, f"step{k}", 1)
+            x = step.args[0]
+            for _ in range(2 * LARGE):
+                x = b.mul(x, x)
+            b.ret_void()
+            made.append(step)
+        _, b = function(module, "run", internal=False)
+        for step in made:
+            b.call(step, [INT(3)])
+        b.ret_void()
+        spare_work(module)
+        return [{*step.attributes} for step in made]
+
+    many = TOGETHER // LARGE
+    assert all("noinline" in attributes for attributes in steps(many))
+    assert all("alwaysinline" in attributes for attributes in steps(3))

@@ -25,6 +25,8 @@ COUNTING: dict[str, Callable[[float, float], float]] = {
     "sub": operator.sub,
     "mul": operator.mul,
 }
+TOGETHER = 4000  # instructions that are put into one function; beyond, those of a function of LARGE stay apart
+LARGE = 200
 GUESS = 32  # rounds of a loop, and activations of a recursive function, that nothing tells of
 
 
@@ -38,11 +40,23 @@ def spare_work(module: ir.Module) -> None:
     many = [f for f in mine if len(heat.callers.get(f, ())) > MANY]
     for function in _together({f: CALL * heat.runs[f] for f in many}, CALLS * total):
         keep_apart(function)
+    inside: dict[ir.Function, list[ir.Function]] = {}  # by the one caller
     for function in mine:
         callers = heat.callers.get(function, [])
         apart = "noinline" in function.attributes or function.linkage != "internal"
         if len(callers) == 1 and not apart and "optnone" not in callers[0].attributes:
-            function.attributes.add("alwaysinline")  # else it would be optimised twice
+            inside.setdefault(callers[0], []).append(function)
+    for functions in inside.values():
+        are_many = sum(map(_length, functions)) > TOGETHER
+        for function in functions:
+            if are_many and _length(function) >= LARGE and heat.runs.get(function, 0) <= 1:
+                keep_apart(function)  # passes take more than twice as long over twice as much
+            else:
+                function.attributes.add("alwaysinline")  # else it would be optimised twice
+
+
+def _length(function: ir.Function) -> int:
+    return sum(len(block.instructions) for block in function.blocks)
 
 
 def _together(costs: dict[ir.Function, float], most: float) -> Iterator[ir.Function]:

@@ -184,3 +184,27 @@ def test_a_tolerance_that_each_level_halves_is_one_program_for_all():
             waiting += [p for p in inner if id(p) not in found]
             found.update({id(p): p for p in inner})
     assert 1 <= len(found) <= 12
+
+
+def test_a_recursion_that_changes_its_argument_is_told_what_to_write():
+    def in_place(y, n):
+        if n > 0:
+            y[n] = y[n] * y[n - 1]
+            in_place(y, n - 1)
+
+    def returned(y, n):
+        y = y.copy()
+        if n > 0:
+            y[n] = y[n] * y[n - 1]
+            y = returned(y, n - 1)
+        return y
+
+    def changed(x, n):
+        y = x.copy()
+        in_place(y, n)
+        return y.sum()
+
+    x, n = np.linspace(1.0, 2.0, 5), 3
+    with pytest.raises(errors.ControlFlowError, match="bind what it returns where it is called"):
+        bs.jit(changed)(x, n)
+    assert bs.jit(lambda x, n: returned(x, n).sum())(x, n) == pytest.approx(changed(x, n))

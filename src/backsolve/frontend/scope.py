@@ -198,7 +198,8 @@ def check_write(x: Any, attribute: str | None = None) -> None:
         if isinstance(region, Called):
             raise ControlFlowError(
                 f"{region.what} changes something that it got or found outside, which a call of a compiled "
-                "function cannot do. Let it work on a copy, y = y.copy(), and return what it changed"
+                "function cannot do. Let it work on a copy and return that, y = y.copy(); …; return y, and "
+                "bind what it returns where it is called, also by itself: y = f(y, …) or y[a:b] = f(y[a:b])"
             )
         if attribute is None and not isinstance(x, Tensor):
             raise ControlFlowError(

@@ -92,9 +92,9 @@ def test_garbage_is_refused(f: Any, request: pytest.FixtureRequest) -> None:
     name = request.node.callspec.id
     draw = np.random.default_rng([len(name), *name.encode()])
     for _ in range(CALLS):
-        args, options = arguments(f, draw)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
+            args, options = arguments(f, draw)
             try:
                 f(*args, **options)
             except UNEXPECTED:

@@ -165,7 +165,9 @@ def roots(p: Any) -> Any:
     first = getitem(p, slice(1, None)) / -getitem(p, 0)
     below = np.eye(stop - start - 1, dtype=kind)[:-1]
     companion = concatenate([getitem(first, (None, slice(None))), below])
-    w = FUNCTIONS["linalg.eigvals"](companion)
+    w = P.eigvals(companion)
+    if kind.kind != "c" and not isinstance(w, Staged) and not np.any(np.imag(known("roots", w))):
+        w = P.real(w)  # NumPy's, too, are real if all of them are
     return concatenate([w, np.zeros(n - stop, dtype_of(w))]) if n > stop else w
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..primitive import PRIMITIVES, P
+from ..primitives.special import NAMES as SCIPYS
 from .samples import ANY, DOMAINS, PARAMS, REAL, arity_of
 
 GAP = 1e-3
@@ -104,6 +105,10 @@ AT_EQUAL |= {"greater", "greater_equal"}
 AT_INTEGERS = {"floor", "ceil", "trunc", "rint"}
 DIVIDES = {"divide", "floor_divide", "remainder", "fmod", "arctan2"}
 LEFT_OUT = {"nextafter", "spacing", "alias", "detach", "cast", "cast_discrete", "where", "clip"}
+# Of SciPy's functions those that are smooth in all arguments; test_special.py has the others.
+SMOOTH = {"erf", "erfc", "erfinv", "ndtr", "gammaln", "gamma", "digamma", "sigmoid", "log_sigmoid"}
+LEFT_OUT |= set(SCIPYS) - SMOOTH - {"logit", "xlogy", "xlog1py"}
+LEFT_OUT |= {"dawsn_derivative", "erfcx_moment", "gamma_tail", "over_gaps", "scaled_bessel", "zeta"}
 ELEMENTWISE = sorted(n for n, p in PRIMITIVES.items() if p.elementwise and n not in LEFT_OUT)
 
 

@@ -297,6 +297,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "qr": lambda a: _below(*np.linalg.qr(a)),
     "svd": _svd,
     "svdvals": lambda a: np.linalg.svd(a)[1],
+    "i0": special.i0,
     "inv": np.linalg.inv,
     "log_abs_det": lambda a: np.log(np.abs(_determinant(a))),
     "solve": np.linalg.solve,

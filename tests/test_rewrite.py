@@ -560,3 +560,10 @@ def test_the_gradient_of_a_sum_of_an_inverse_is_no_nest_of_four_loops():
     b = np.linalg.inv(a)
     np.testing.assert_allclose(f(a), -np.outer(b.sum(0), b.sum(1)), rtol=1e-10)
     assert f.stats()["specialisations"][0]["flops"] < 10 * 40**3
+
+
+def test_three_powers_are_added_up_as_they_are():
+    f = lambda a, b, c: np.log(np.exp(a) + np.exp(b) + np.exp(c))
+    assert "logaddexp" not in names(staged(f, 1.0, 2.0, 3.0, recognise=recognise))
+    two = lambda a, b: np.log(np.exp(a) + np.exp(b))
+    assert "logaddexp" in names(staged(two, 1.0, 2.0, recognise=recognise))

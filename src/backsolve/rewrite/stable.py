@@ -107,6 +107,11 @@ def _log_of_selected(r: Recorder, a: Any) -> Any:
     return y if found.primitive.name == "softmax" else P.log_sigmoid(y)
 
 
+def _terms(r: Recorder, a: Any) -> list[Any]:
+    call = _made(r, a, "add")
+    return [a] if call is None else [t for part in call.args for t in _terms(r, part)]
+
+
 def _log_of_powers(r: Recorder, a: Any) -> Any:
     """x, if a = eˣ; and logarithms of sums of such, also in parts (a positive multiple)."""
     call = _made(r, a, "exp", "sum", "add", "divide", "multiply")
@@ -119,6 +124,9 @@ def _log_of_powers(r: Recorder, a: Any) -> Any:
         power = _made(r, x, "exp")
         return None if power is None else P.logsumexp(power.args[0], **call.params)
     if name == "add":
+        terms = [t for part in call.args for t in _terms(r, part)]
+        if len(terms) > 2 and not any(_made(r, t, "sum") for t in terms):
+            return None  # of three numbers and more: each logaddexp takes as long as two powers
         logs = [_log_of_powers(r, part) for part in call.args]
         return None if any(y is None for y in logs) else P.logaddexp(*logs)
     number = call.args[1]

@@ -13,7 +13,6 @@ from backsolve.testing.backends import check_backend
 from backsolve.testing.samples import EVERY_INTEGER, cases
 
 COMPLEX = ("complex64", "complex128", "pythoncomplex", "float64+complex128", "complex128+float64")
-LAPACK = "the LAPACK routines of complex matrices are not called yet"
 CALLED = ("eig", "eigh", "eigvals", "eigvalsh", "expm", "lu", "over_gaps", "pinv", "pivots")
 CALLED += ("dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel", "zeta")
 CALLED += ("qr", "svd", "svdvals", "fft", "rfft", "irfft")
@@ -39,18 +38,6 @@ ELSEWHERE = {
         for row in ("dawsn", "erf", "erfc", "erfcx", "erfi", "log_ndtr", "ndtr")
     },
     **{row: (COMPLEX, SCIPY) for row in SCIPYS},
-    **{
-        row: (COMPLEX, LAPACK)
-        for row in (
-            "cholesky",
-            "det",
-            "det_sign",
-            "inv",
-            "log_abs_det",
-            "solve",
-            "triangular_solve",
-        )
-    },
 }
 
 

@@ -32,6 +32,7 @@ from ..operators import (
 from ..primitive import P, Primitive, primitive
 from .batching import spread
 
+LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # NumPy's names of dtypes: those of BLAS
 STACK = "abcdefghijklmnopqrstuvwxyz"  # labels of the leading axes; the matrices have X, Y, Z
 
 
@@ -112,7 +113,7 @@ def _run_triangular(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
     dtype = np.result_type(a, b)
     if not unit and not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
         raise np.linalg.LinAlgError("singular matrix: a zero on the diagonal of a triangular one")
-    trsm = _trsm({"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char])
+    trsm = _trsm(LETTERS[dtype.char])
     x = np.array(b, dtype, order="C")
     if not x.size:
         return x
@@ -250,7 +251,7 @@ def _run_lu_diagonal(a: Any) -> Any:
     from scipy.linalg import lapack
 
     d = np.empty(a.shape[:-1], a.dtype)
-    getrf = getattr(lapack, {"f": "s", "d": "d"}[a.dtype.char] + "getrf")
+    getrf = getattr(lapack, LETTERS[a.dtype.char] + "getrf")
     for place in np.ndindex(a.shape[:-2] if a.size else (0,)):
         lu, pivots, _ = getrf(a[place].T)
         stayed = pivots == np.arange(len(pivots))

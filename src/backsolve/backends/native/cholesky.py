@@ -6,8 +6,8 @@ divides the lower triangle of L into
     R  D .      rows [j, k)         R: columns [0, j)
     B  C .      rows [k, n)         D: the triangle on the diagonal
 
-Forward, left to right:    D ← chol(D − R Rᵀ),   C ← (C − B Rᵀ) D⁻ᵀ.
-Adjoint, right to left, on L̄ in place (I. Murray, Differentiation of the Cholesky decomposition, 2016):
+Forward, left to right:    D ← chol(D − R Rᴴ),   C ← (C − B Rᴴ) D⁻ᴴ.
+Adjoint (real), right to left, on L̄ in place (I. Murray, Differentiation of the Cholesky decomposition, 2016):
 
     C̄ ← C̄ D⁻¹,   B̄ ← B̄ − C̄ R,   S ← the adjoint of chol at D, of D̄ − C̄ᵀ C, plus its transposed,
     R̄ ← R̄ − C̄ᵀ B − S R
@@ -201,7 +201,7 @@ def _factor_by_blocks(grid: Grid, code: int) -> None:
     def diagonal(grid: Grid, j: ir.Value, k: ir.Value) -> None:
         (a,), b = grid.given, grid.b
         size, D, R, info = b.sub(k, j), grid.at(a, j, j), grid.at(a, j, INT(0)), slot(b)
-        grid.call("gemm", "T", "N", size, size, j, -1.0, R, n, R, n, 1.0, D, n)
+        grid.call("gemm", "C", "N", size, size, j, -1.0, R, n, R, n, 1.0, D, n)
         grid.call("potrf", "U", size, D, n, info)
         fail_if(b, b.icmp_signed("!=", b.load(info), CINT(0)), code)
 
@@ -209,12 +209,12 @@ def _factor_by_blocks(grid: Grid, code: int) -> None:
         (a,), b = grid.given, grid.b
         row = b.add(k, first)
         R, B, C = grid.at(a, j, INT(0)), grid.at(a, row, INT(0)), grid.at(a, row, j)
-        grid.call("gemm", "T", "N", b.sub(k, j), count, j, -1.0, R, n, B, n, 1.0, C, n)
+        grid.call("gemm", "C", "N", b.sub(k, j), count, j, -1.0, R, n, B, n, 1.0, C, n)
 
     def solve(grid: Grid, j: ir.Value, k: ir.Value, first: ir.Value, count: ir.Value) -> None:
         (a,), b = grid.given, grid.b
         C, D = grid.at(a, b.add(k, first), j), grid.at(a, j, j)
-        grid.call("trsm", "L", "U", "T", "N", b.sub(k, j), count, 1.0, D, n, C, n)
+        grid.call("trsm", "L", "U", "C", "N", b.sub(k, j), count, 1.0, D, n, C, n)
 
     with grid.blocks() as (j, k):
         rest = grid.b.sub(INT(n), k)

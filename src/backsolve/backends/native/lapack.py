@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, Var, type_of
-from . import elsewhere, threads
+from . import threads
 from .blas import LINES, SHARE, by_address, fortran, layout, pointer, share_lines
 from .contraction import has_unit_stride, same_dtype
 from .failure import CODE, FINE, call_step, fail_if, placed
+from .numbers.registers import each, load, parts, select, store
 from .steps import Site, Step
 from .views import Buffer, View
 
@@ -148,7 +150,7 @@ def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:
     diagonal = "U" if unit else "N"
 
     def check(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
-        _refuse_zeros(b, pointers[0], n, step, code)
+        _refuse_zeros(b, pointers[0], out.dtype, n, step, code)
 
     def one(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, right = pointers
@@ -182,7 +184,7 @@ def lower_solve(schedule: Schedule, e: Equation) -> View:
 
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, columns = pointers
-        _refuse_zeros(b, matrix, n, n + 1, code)
+        _refuse_zeros(b, matrix, out.dtype, n, n + 1, code)
         how, info = "N" if turned else "T", slot(b)
         fortran(b, out.dtype, "getrs", how, n, k, matrix, n, order, columns, n, info)
 
@@ -202,7 +204,7 @@ def lower_inv(schedule: Schedule, e: Equation) -> View:
 
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, space = pointers
-        _refuse_zeros(b, matrix, n, n + 1, code)
+        _refuse_zeros(b, matrix, out.dtype, n, n + 1, code)
         fortran(b, out.dtype, "getri", n, matrix, n, order, space, 64 * n, slot(b))
 
     if factor.imaginary.size:
@@ -223,10 +225,11 @@ def lower_lu_diagonal(schedule: Schedule, e: Equation) -> View:
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, diagonal = pointers
         with counting(b, n) as i:
-            pivot = b.load(b.gep(matrix, [b.mul(i, INT(n + 1))]))
+            pivot = load(b, b.gep(matrix, [b.mul(i, INT(n + 1))]), out.dtype)
             own = b.trunc(b.add(i, INT(1)), CINT)
             stayed = b.icmp_signed("==", b.load(b.gep(order, [i])), own)
-            b.store(b.select(stayed, pivot, b.fneg(pivot)), b.gep(diagonal, [i]))
+            signed = select(b, stayed, pivot, each(b.fneg, pivot))
+            store(b, signed, b.gep(diagonal, [i]), out.dtype)
 
     if flat.imaginary.size:
         append(schedule, Stacked("pivots", [factor, pivots, flat], n, body), flat)
@@ -341,19 +344,19 @@ def slot(b: ir.IRBuilder) -> ir.Value:
         return b.alloca(CINT)
 
 
-def _refuse_zeros(b: ir.IRBuilder, matrix: ir.Value, n: int, step: int, code: int) -> None:
+def _refuse_zeros(
+    b: ir.IRBuilder, matrix: ir.Value, dtype: np.dtype[Any], n: int, step: int, code: int
+) -> None:
     """Fail with `code` if an entry of the diagonal is zero."""
     with counting(b, n) as i:
-        entry = b.load(b.gep(matrix, [b.mul(i, INT(step))]))
-        fail_if(b, b.fcmp_ordered("==", entry, ir.Constant(entry.type, 0.0)), code)
+        entry = load(b, b.gep(matrix, [b.mul(i, INT(step))]), dtype)
+        zeros = [b.fcmp_ordered("==", x, ir.Constant(x.type, 0.0)) for x in parts(entry)]
+        fail_if(b, reduce(b.and_, zeros), code)
 
 
 def lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule, Equation], None]:
     def run(schedule: Schedule, e: Equation) -> None:
-        if e.outputs[0].dtype.kind == "f":
-            schedule.views[e.outputs[0]] = lower(schedule, e)
-        else:  # LAPACK's routines of complex matrices
-            elsewhere.lower(schedule, e)
+        schedule.views[e.outputs[0]] = lower(schedule, e)
 
     return run
 

@@ -202,3 +202,21 @@ def test_the_standards_eigenvalues_are_complex():
     w, V = bnp.linalg.eig(bnp.asarray(SYMMETRIC))
     assert w.dtype == V.dtype == np.complex128
     assert bnp.linalg.eigvals(bnp.asarray(SYMMETRIC[0].astype(np.float32))).dtype == np.complex64
+
+
+@pytest.mark.parametrize(
+    ("f", "products"),
+    [
+        (lambda a: np.linalg.eigh(a)[0], 1),  # (V w̄) Vᵀ
+        (np.linalg.eigvalsh, 1),
+        (lambda a: np.linalg.svd(a, full_matrices=False)[1], 1),
+        (np.linalg.svdvals, 1),
+        (lambda a: np.linalg.eigh(a)[1], 3),  # V ((Vᵀ V̄) / gaps) Vᵀ
+        (lambda a: np.linalg.svd(a, full_matrices=False)[0], 3),
+        (lambda a: np.linalg.qr(a)[1], 2),  # Q upper(R̄ Rᵀ) R⁻ᵀ
+        (lambda a: np.concatenate(np.linalg.svd(a, full_matrices=False)[::2]), 4),
+    ],
+)
+def test_gradients_take_as_few_products_as_they_can(f, products):
+    compiled = bs.jit(bs.grad(lambda a: np.sum(np.sin(f(a)))))
+    assert str(compiled.lower(np.eye(30))).count("product (30, 30) × (30, 30)") == products

@@ -32,7 +32,7 @@ from ..operators.solve import adjoint
 from ..primitive import P, primitive
 from .elementwise import binary
 from .linalg import STACK, batch_one, of_square, real_dtype, square, triangle
-from .matrix_maps import around, diagonal, left, right, rows, turn
+from .matrix_maps import diagonal, dots, left, right, rows, turn
 
 # ---- t / gaps
 
@@ -92,8 +92,9 @@ def _d_eigh(y: Any, a: Any, lower: bool) -> Operator:
     n = t.shape[-1]
     w, V = np.real(y[..., 0, :]), y[..., 1:, :]
     gaps = OverGaps(open_gaps(both(w, w, np.subtract), w, n), t)
-    parts = [rows(diagonal(t), out, 0, 1), rows(Product([left(V, t), gaps]), out, 1, n)]
-    return Product([OperatorSum(parts), around(adjoint(V), V, t), *_symmetric(t, lower)])
+    vectors = Product([left(V, t), gaps, left(adjoint(V), t)])
+    parts = [rows(dots(V, t), out, 0, 1), rows(vectors, out, 1, n)]
+    return Product([OperatorSum(parts), right(V, t), *_symmetric(t, lower)])
 
 
 eigh = primitive(
@@ -108,7 +109,7 @@ eigh = primitive(
 def _d_eigvalsh(a: Any, lower: bool) -> Operator:
     t, n = type_of(a), a.shape[-1]
     V = P.eigh(a, lower=lower)[..., 1:, :]
-    taken = Product([diagonal(t), around(adjoint(V), V, t), *_symmetric(t, lower)])
+    taken = Product([dots(V, t), right(V, t), *_symmetric(t, lower)])
     real = [RealPart(taken.out_type)] if t.dtype.kind == "c" else []
     row = Type((*t.shape[:-2], 1, n), real_dtype(t.dtype))
     return Product([Reshape(row, (*t.shape[:-2], n)), *real, taken])

@@ -14,6 +14,7 @@ from ..ir import Type, type_of
 from ..operators import (
     Conjugate,
     Frechet,
+    Identity,
     Mask,
     Operator,
     OperatorSum,
@@ -52,9 +53,9 @@ def _d_qr(y: Any, a: Any) -> Operator:
     Q, R = y[..., :m, :], y[..., m:, :]
     inner = matrix_type(t, n, n)
     B = by_upper(R, t)
-    D = Product([_upper(inner), left(adjoint(Q), t), B])
-    dQ = OperatorSum([B, Product([left(-Q, inner), D])])
-    return OperatorSum([rows(dQ, out, 0, m), rows(Product([right(R, inner), D]), out, m, n)])
+    D = Product([_upper(inner), left(adjoint(Q), t)])  # of B
+    of_D = OperatorSum([rows(left(-Q, inner), out, 0, m), rows(right(R, inner), out, m, n)])
+    return Product([OperatorSum([rows(Identity(t), out, 0, m), Product([of_D, D])]), B])
 
 
 qr = primitive(

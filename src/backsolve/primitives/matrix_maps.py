@@ -31,8 +31,14 @@ def right(M: Any, t: Type) -> Operator:
 
 
 def around(M: Any, N: Any, t: Type) -> Operator:
-    """X ↦ M X N"""
-    return Contraction(stacked("WX,XY,YZ->WZ", M), 1, (M, None, N), t)
+    """X ↦ M X N, the cheaper product first."""
+    w, z = M.shape[-2], N.shape[-1]
+    x, y = t.shape[-2:]
+    if w * y * (x + z) < x * z * (y + w):
+        first = left(M, t)
+        return Product([right(N, first.out_type), first])
+    first = right(N, t)
+    return Product([left(M, first.out_type), first])
 
 
 def turn(t: Type) -> Operator:
@@ -46,6 +52,14 @@ def diagonal(t: Type) -> Operator:
     """X ↦ its diagonal, as a row (…, 1, n)"""
     lead = STACK[: len(t.shape) - 2]
     taken = Contraction(f"{lead}XX->{lead}X", 0, (None,), t)
+    return Product([Reshape(taken.out_type, (*t.shape[:-2], 1, t.shape[-1])), taken])
+
+
+def dots(M: Any, t: Type) -> Operator:
+    """X ↦ diag(Mᴴ X), as a row (…, 1, n)"""
+    lead = STACK[: len(t.shape) - 2]
+    nest = f"{lead}XY,{lead}XY->{lead}Y"
+    taken = Contraction(nest, 1, (np.conjugate(M) if M.dtype.kind == "c" else M, None), t)
     return Product([Reshape(taken.out_type, (*t.shape[:-2], 1, t.shape[-1])), taken])
 
 

@@ -14,7 +14,6 @@ from ..ir import Type, type_of
 from ..operators import (
     Conjugate,
     Diagonal,
-    Identity,
     Mask,
     Operator,
     OperatorSum,
@@ -28,14 +27,15 @@ from ..operators.solve import adjoint
 from ..primitive import P, primitive
 from .eigen import both, open_gaps
 from .linalg import batch_one, real_dtype
-from .matrix_maps import around, diagonal, left, matrix_type, right, rows, turn
+from .matrix_maps import around, dots, left, matrix_type, right, rows, turn
 
 # ---- A = U diag(s) Vᴴ, k = min(m, n) columns:  P = Uᴴ dA V,  ds = Re diag P,  with  gaps_ij = s_j² − s_i²
 #
-#     dU = U ((P s_j + s_i Pᴴ) / gaps) + (1 − U Uᴴ) dA V / s_j
-#     dV = V ((s_i P + Pᴴ s_j) / gaps) + (1 − V Vᴴ) dAᴴ U / s_j
+#     dU = U ((P s_j + s_i Pᴴ) / gaps) + (1 − U Uᴴ) dA V / s_j        the latter for m > k
+#     dV = V ((s_i P + Pᴴ s_j) / gaps)
 #
-# and of complex matrices  i Im pii / 2 s_i  to U and from V, which turn against each other.
+# where m ≥ n; else Aᴴ is such a matrix, with U and V exchanged. And of complex matrices
+# i Im pii / 2 s_i  to U and from V, which turn against each other.
 
 
 def _run_svd(a: Any) -> Any:
@@ -46,36 +46,45 @@ def _run_svd(a: Any) -> Any:
 def _d_svd(y: Any, a: Any) -> Operator:
     t, out = type_of(a), type_of(y)
     m, n = t.shape[-2:]
-    k = min(m, n)
     U, s, V = y[..., :m, :], np.real(y[..., m, :]), y[..., m + 1 :, :]
+    if m >= n:
+        return _of_tall(U, s, V, t, out, (0, m, m + 1))
+    turned = turn(t)  # Aᴴ = V diag(s) Uᴴ
+    return Product([_of_tall(V, s, U, turned.out_type, out, (m + 1, m, 0)), turned])
+
+
+def _of_tall(U: Any, s: Any, V: Any, t: Type, out: Type, at: tuple[int, int, int]) -> Operator:
+    """Of m ≥ n = k, from Z = dA V; `at` tells where dU, ds and dV begin in `out`."""
+    m, k = U.shape[-2:]
     inner = matrix_type(t, k, k)
-    columns = Diagonal(np.broadcast_to(s[..., None, :], inner.shape), inner)
-    lines = Diagonal(np.broadcast_to(s[..., :, None], inner.shape), inner)
+    columns, lines = Diagonal(s[..., None, :], inner), Diagonal(s[..., :, None], inner)
     squares = both(s, s, np.subtract) * both(s, s, np.add)
     gaps, turned = OverGaps(open_gaps(squares, s * s, k), inner), turn(inner)
-    p = around(adjoint(U), V, t)
     of_U: list[Operator] = [Product([gaps, OperatorSum([columns, Product([lines, turned])])])]
     of_V: list[Operator] = [Product([gaps, OperatorSum([lines, Product([columns, turned])])])]
+    minus = Scale(-1.0, inner)
     if t.dtype.kind == "c":
         apart = OperatorSum([Scale(0.25, inner), Product([Scale(-0.25, inner), Conjugate(inner)])])
         phase = Product([_over(s, inner), apart, Mask(np.eye(k, dtype=bool), inner)])
-        of_U, of_V = [*of_U, phase], [*of_V, Product([Scale(-1.0, inner), phase])]
-    dU: list[Operator] = [Product([left(U, inner), OperatorSum(of_U), p])]
-    dV: list[Operator] = [Product([left(V, inner), OperatorSum(of_V), p])]
+        of_U, of_V = [*of_U, phase], [*of_V, Product([minus, phase])]
     if m > k:
-        dU.append(_outside(U, V, s, t))
-    if n > k:
-        dV.append(Product([_outside(V, U, s, matrix_type(t, n, m)), turn(t)]))
-    ds = diagonal(inner)
-    if t.dtype.kind == "c":
-        real = RealPart(ds.out_type)
-        ds = Product([real.T, real, ds])
-    parts = [
-        rows(OperatorSum(dU), out, 0, m),
-        rows(Product([ds, p]), out, m, 1),
-        rows(OperatorSum(dV), out, m + 1, n),
-    ]
-    return OperatorSum(parts)
+        of_U.append(Product([minus, _over(s, inner)]))
+    dU = Product([left(U, inner), OperatorSum(of_U)])
+    dV = Product([left(V, inner), OperatorSum(of_V)])
+    vectors = OperatorSum([rows(dU, out, at[0], m), rows(dV, out, at[2], k)])
+    Z = right(V, t)
+    parts = [Product([vectors, left(adjoint(U), t)]), rows(_real_dots(U, t), out, at[1], 1)]
+    if m > k:
+        parts.append(rows(_over(s, t), out, at[0], m))
+    return Product([OperatorSum(parts), Z])
+
+
+def _real_dots(U: Any, t: Type) -> Operator:
+    taken = dots(U, t)
+    if t.dtype.kind != "c":
+        return taken
+    real = RealPart(taken.out_type)
+    return Product([real.T, real, taken])
 
 
 def _over(s: Any, t: Type) -> Operator:
@@ -85,21 +94,6 @@ def _over(s: Any, t: Type) -> Operator:
     )
     kept = np.where(s <= noise, 0, s)
     return OverGaps(np.broadcast_to(kept[..., None, :], t.shape), t)
-
-
-def _outside(U: Any, V: Any, s: Any, t: Type) -> Operator:
-    """dA ↦ (1 − U Uᴴ) dA V / s_j"""
-    moved = right(V, t)
-    image = moved.out_type
-    rest = OperatorSum(
-        [
-            Identity(image),
-            Product(
-                [left(-U, matrix_type(t, *s.shape[-1:], *s.shape[-1:])), left(adjoint(U), image)]
-            ),
-        ]
-    )
-    return Product([_over(s, image), rest, moved])
 
 
 def _svd_type(a: Type) -> Type:
@@ -117,11 +111,11 @@ def _d_svdvals(a: Any) -> Operator:
     m, n = t.shape[-2:]
     k = min(m, n)
     y = P.svd(a)
-    p = around(adjoint(y[..., :m, :]), y[..., m + 1 :, :], t)
-    inner = matrix_type(t, k, k)
+    moved = right(y[..., m + 1 :, :], t)
     real = [RealPart(matrix_type(t, 1, k))] if t.dtype.kind == "c" else []
     row = Type((*t.shape[:-2], 1, k), real_dtype(t.dtype))
-    return Product([Reshape(row, (*t.shape[:-2], k)), *real, diagonal(inner), p])
+    taken = dots(y[..., :m, :], moved.out_type)
+    return Product([Reshape(row, (*t.shape[:-2], k)), *real, taken, moved])
 
 
 svdvals = primitive(

@@ -7,12 +7,14 @@ differentials as Masked pairs; everything else stays a plain array.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ..operators import Erase, EraseAt, Operator, ScatterAdd, Unslice
+from ..operators import Erase, EraseAt, Operator, OperatorSum, Product, ScatterAdd, Unslice
 from ..operators.base import whole
+from ..operators.slice import key_of
 from ..row import Row
 from ..trace import is_in_region
 
@@ -60,6 +62,32 @@ def apply(op: Operator, t: Any) -> Any:
     if support is None:
         return image
     return Masked(np.where(support, image, 0), whole(support, image.shape))
+
+
+def pull(op: Operator, t: Any) -> Any:
+    """The adjoint applied, factor by factor; None if that is zero by structure.
+
+    Terms that take parts of t are skipped where these are zero: who differentiates singular values alone
+    does not pay for the vectors.
+    """
+    if op.__class__ is Product:
+        for a in op.factors:
+            t = pull(a, t)
+            if t is None:
+                return None
+        return t
+    if op.__class__ is OperatorSum:
+        images = [g for a in op.terms if (g := pull(a, t)) is not None]
+        return reduce(plus, images) if images else None
+    if t.__class__ is not Masked:
+        return apply(op.T, t) if op.adjoint_masks else op.pull(t)
+    if op.__class__ is Unslice and type(t.mask) is np.ndarray:
+        part = t.mask[key_of(op.spec)]
+        if not part.any():
+            return None
+        if part.all():
+            return op.pull(t.value)
+    return apply(op.T, t)
 
 
 def plus(a: Any, b: Any) -> Any:

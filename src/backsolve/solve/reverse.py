@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FreedGraphError
-from ..operators import Identity, ScatterAdd, Unslice
+from ..operators import Identity, OperatorSum, Product, ScatterAdd, Unslice
 from ..primitive import ASKS_MORE, hooks, row_values
 from ..row import FREED, Row
 from . import masked
@@ -116,6 +116,11 @@ def back_substitute(
                         block = block(saved, row)
                 if block.__class__ is Identity:
                     g = seed
+                elif seed.__class__ is Masked and block.__class__ in (Product, OperatorSum):
+                    g = masked.pull(block, seed)
+                    if g is None:
+                        continue
+                    g = masked.plain(g) if parent.is_leaf else g
                 elif block.adjoint_masks or seed.__class__ is Masked:
                     block = block.T
                     if _add_into(block, adjoints, seed, parent, fresh, record):

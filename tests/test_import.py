@@ -32,6 +32,12 @@ def test_scipy_and_llvm_are_left_for_later() -> None:
     assert run(f"bs.grad(np.tanh)(0.3); bs.numpy.linalg.norm([1.0])\nprint({heavy})") == "[]\n"
 
 
+def test_parts_that_only_some_need_are_left_for_later() -> None:
+    parts = ["control", "rewrite", "nests", "frontend", "compiled", "source.function"]
+    names = [*[f"backsolve.{part}" for part in parts], "numpy.ma"]
+    assert run(f"bs.grad(np.tanh)(0.3)\nprint(sorted(set({names}) & set(sys.modules)))") == "[]\n"
+
+
 @pytest.mark.parametrize("code", CASES.values(), ids=CASES)
 def test_scipy_comes_when_needed(code: str) -> None:
     assert run(f"print(loaded()); {code}; print(loaded())") == "False\nTrue\n"

@@ -23,7 +23,8 @@ from backsolve.errors import (
 )
 from backsolve.lanes import Binary
 from backsolve.primitive import PRIMITIVES, P
-from backsolve.source import name_of, source
+from backsolve.source import source
+from backsolve.source.function import name_of
 
 GOLDEN = Path(__file__).parent / "golden" / "source"
 HEADER = "# Written by `pytest tests/test_source.py --update-golden`.\n# ruff: noqa\n"

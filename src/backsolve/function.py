@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .control.calls import call_with_rule
 from .errors import DroppedDerivativeError, ShapeError, StructureError
 from .joint import record_joint
 from .operators import Custom
@@ -149,6 +148,8 @@ class Function:
     @classmethod
     def _call(cls, args: Sequence[Any]) -> Any:
         """In a loop or branch that is being recorded: a call that remembers this rule."""
+        from .control.calls import call_with_rule  # there already: it is what records
+
         tensors = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
         forms: list[tuple[bool, list[int], int]] = []
 

@@ -46,11 +46,14 @@ def unique(
 
 
 def _named(name: str, index: bool, inverse: bool, counts: bool) -> None:
-    result = type(getattr(np, name)(np.zeros(1)))
-
     def call(x: Any) -> Any:
         found = unique(x, index, inverse, counts, equal_nan=False)
-        return result(*found) if isinstance(found, tuple) else found
+        if not isinstance(found, tuple):
+            return found
+        result = type(
+            getattr(np, name)(np.zeros(1))
+        )  # a named tuple of NumPy's, which it keeps to itself
+        return result(*found)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`numpy.{name}`: the array API standard's parts of `unique`."

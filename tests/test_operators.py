@@ -16,6 +16,7 @@ from backsolve import operators as ops
 from backsolve.errors import ShapeError
 from backsolve.ir import Type
 from backsolve.operators import (
+    BandedSolve,
     Block,
     Broadcast,
     Cast,
@@ -52,6 +53,7 @@ from backsolve.operators import (
     Spread,
     SumAxes,
     SumTo,
+    Sylvester,
     Transpose,
     TriangularSolve,
     Unslice,
@@ -83,6 +85,7 @@ def instances(dtype: str) -> dict[type[Operator], list[Operator]]:
     none, number = Type((0,), d), Type((), d)
     a3, a23 = array((3,), d), array((2, 3), d)
     A = array((3, 3), d) + 3 * np.eye(3, dtype=d)
+    bands = array((3, 4), d) + np.array([[3], [9], [3]], d)
     real = np.zeros((), d).real.dtype
     index, more = np.array([2, 0, 2]), np.array([[0], [1]])
     mask = np.array([True, False, True])
@@ -135,6 +138,14 @@ def instances(dtype: str) -> dict[type[Operator], list[Operator]]:
             TriangularSolve(A, True),
             TriangularSolve(A, False, True, Type((3, 1), d)),
             TriangularSolve(np.stack([A, A.T]), True),
+        ],
+        BandedSolve: [
+            BandedSolve(bands, 1, 1, Type((4, 2), d)),
+            BandedSolve(np.stack([bands[:2], bands[1:]]), 0, 1, Type((2, 4, 1), d)),
+        ],
+        Sylvester: [
+            Sylvester(A, array((2, 2), d), Type((3, 2), d)),
+            Sylvester(np.stack([A, A.T]), np.stack([A, A]), Type((2, 3, 3), d)),
         ],
         Concatenate: [Concatenate((m23, Type((1, 3), d))), Concatenate((m23, m23), axis=1)],
         Split: [Split((m23, Type((1, 3), d))), Split((v3,))],

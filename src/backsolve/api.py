@@ -345,6 +345,8 @@ def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
 
 
 def _as_jacobian(g: Any, like: Any) -> Any:
+    if type(g) is Tensor and g.row is None and not isinstance(like, Tensor):
+        g = g._v  # a `Function` may give Tensors for plain numbers
     if isinstance(g, Tensor) or isinstance(like, Tensor):
         return g if isinstance(g, Tensor) else wrap(np.asarray(g), None)
     g = np.array(g)

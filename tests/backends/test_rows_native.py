@@ -15,7 +15,7 @@ from backsolve.testing.samples import EVERY_INTEGER, cases
 COMPLEX = ("complex64", "complex128", "pythoncomplex", "float64+complex128", "complex128+float64")
 CALLED = ("eig", "eigh", "eigvals", "eigvalsh", "expm", "lu", "over_gaps", "pinv", "pivots")
 CALLED += ("dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel", "zeta")
-CALLED += ("qr", "svd", "svdvals", "fft", "rfft", "irfft")
+CALLED += ("banded_solve", "sqrtm", "sylvester", "qr", "svd", "svdvals", "fft", "rfft", "irfft")
 FADDEEVA = "needs the Faddeeva function of a complex argument"
 SCIPY = "SciPy's functions of complex numbers are not called yet"
 SCIPYS = (

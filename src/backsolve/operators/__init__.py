@@ -48,7 +48,9 @@ from .slice import Erase as Erase
 from .slice import Slice as Slice
 from .slice import Unslice as Unslice
 from .slice import pad as pad
+from .solve import BandedSolve as BandedSolve
 from .solve import Solve as Solve
 from .solve import TriangularSolve as TriangularSolve
 from .sum import OperatorSum as OperatorSum
+from .sylvester import Sylvester as Sylvester
 from .zero import Zero as Zero

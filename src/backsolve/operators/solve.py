@@ -1,6 +1,7 @@
-"""Solve and TriangularSolve: B ↦ A⁻¹ B for stacks of matrices; the adjoint solves with Aᴴ.
+"""Solve, TriangularSolve, BandedSolve: B ↦ A⁻¹ B for stacks of matrices; the adjoint solves with Aᴴ.
 
 A triangular solve reads one triangle of A (without its diagonal if that counts as ones) and nothing else.
+A banded one has the diagonals of A as rows, bands[u + i − j, j] = A[i, j].
 """
 
 from __future__ import annotations
@@ -95,3 +96,42 @@ class TriangularSolve(_Solve):
     def __repr__(self) -> str:
         which = "lower" if self.lower else "upper"
         return f"TriangularSolve({show(self.A)}, {which}{', unit' if self.unit else ''})"
+
+
+class BandedSolve(_Solve):
+    __slots__ = ("lower", "upper")
+
+    def __init__(self, bands: Any, lower: int, upper: int, type: Any):
+        super().__init__(bands, type)
+        self.lower, self.upper = lower, upper
+
+    def apply(self, t: Any) -> Any:
+        return P.banded_solve(self.A, t, lower=self.lower, upper=self.upper)
+
+    @property
+    def T(self) -> Operator:
+        turned = adjoint_bands(self.A, self.lower)
+        return BandedSolve(turned, self.upper, self.lower, self.in_type)
+
+    def _retyped(self, type: Type) -> _Solve:
+        return BandedSolve(self.A, self.lower, self.upper, type)
+
+    @property
+    def cost(self) -> Cost:
+        t, width = self.in_type, self.lower + self.upper + 1
+        work = t.size * width + self.A.size * self.lower
+        return Cost(work, work, (2 * t.size + self.A.size) * t.dtype.itemsize)
+
+    def __repr__(self) -> str:
+        return f"BandedSolve({show(self.A)}, {self.lower}, {self.upper})"
+
+
+def adjoint_bands(bands: Any, lower: int) -> Any:
+    """The diagonals of Aᴴ: turned[d, j] = conj A[j, j + d − l], from the last row to the first."""
+    count, n = bands.shape[-2:]
+    d, j = np.ogrid[:count, :n]
+    place = j + d - lower
+    inside = (place >= 0) & (place < n)
+    turned = bands[..., count - 1 - d, np.clip(place, 0, max(n - 1, 0))]
+    turned = np.where(inside, turned, np.zeros((), bands.dtype))
+    return np.conjugate(turned) if bands.dtype.kind == "c" else turned

@@ -8,6 +8,7 @@ from . import discrete as discrete
 from . import distributions as distributions
 from . import eigen as eigen
 from . import elementwise as elementwise
+from . import equations as equations
 from . import expansions as expansions
 from . import factors as factors
 from . import fourier as fourier

@@ -12,12 +12,12 @@ import numpy as np
 from .references import Shape
 
 ANY, POSITIVE = "any", (0.3, 2.0)
-MATRICES = ("definite", "regular", "apart")
+MATRICES = ("definite", "regular", "apart", "bands")
 
 
 @dataclass(frozen=True)
 class Matrices:
-    """A stack of matrices of a kind: "definite" (and Hermitian), "regular", or with values that lie "apart"."""
+    """Matrices: "definite" (and Hermitian), "regular", with values that lie "apart", or the "bands" of one."""
 
     shape: Shape
     kind: str = "regular"
@@ -60,6 +60,8 @@ def draw(rng: np.random.Generator, kind: Any, shape: Shape, dtype: str) -> Any:
 
 def _draw_matrices(rng: np.random.Generator, kind: str, shape: Shape, dtype: str) -> Any:
     x = draw(rng, (-1.0, 1.0), shape, dtype)
+    if kind == "bands":
+        return (x + 3 * (np.arange(shape[-2]) == shape[-2] // 2)[:, None]).astype(dtype)
     steps = np.arange(1.0, shape[-1] + 1) if kind == "apart" else 1.0
     x = np.asarray(x + 2 * steps * np.eye(shape[-2], shape[-1]))
     if kind == "definite":

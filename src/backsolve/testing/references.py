@@ -261,6 +261,35 @@ def _pivots(a: Any) -> Any:
     return order
 
 
+def _banded(a: Any, b: Any, lower: int, upper: int) -> Any:
+    """By the whole matrix."""
+    n = a.shape[-1]
+    A = np.zeros((*a.shape[:-2], n, n), a.dtype)
+    for i, j in np.ndindex(n, n):
+        if -upper <= i - j <= lower:
+            A[..., i, j] = a[..., upper + i - j, j]
+    return np.linalg.solve(A, b)
+
+
+def _sylvester(a: Any, b: Any, c: Any) -> Any:
+    """As one system for the rows of X, (A ⊗ I + I ⊗ Bᵀ) vec X = vec Q."""
+    m, n = c.shape[-2:]
+    large = np.einsum("...ij,kl->...ikjl", a, np.eye(n)) + np.einsum(
+        "ij,...lk->...ikjl", np.eye(m), b
+    )
+    large = large.reshape(*c.shape[:-2], m * n, m * n)
+    dtype = np.result_type(a, b, c)
+    return np.linalg.solve(large, c.reshape(*c.shape[:-2], m * n, 1)).reshape(c.shape).astype(dtype)
+
+
+def _square_root(a: Any) -> Any:
+    """Newton's iteration, in the product form of Denman and Beavers."""
+    y, z = a.astype(np.result_type(a, np.float64)), np.eye(a.shape[-1])
+    for _ in range(40):
+        y, z = (y + np.linalg.inv(z)) / 2, (z + np.linalg.inv(y)) / 2
+    return y.astype(a.dtype)
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     "attention": _attention,
     "attention_adjoint": _attention_adjoint,
@@ -300,7 +329,10 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "i0": special.i0,
     "inv": np.linalg.inv,
     "log_abs_det": lambda a: np.log(np.abs(_determinant(a))),
+    "banded_solve": _banded,
     "solve": np.linalg.solve,
+    "sqrtm": _square_root,
+    "sylvester": _sylvester,
     "triangular_solve": _triangular_solve,
     "broadcast_to": np.broadcast_to,
     "concatenate": lambda *parts, axis, starts: np.concatenate(parts, axis),

@@ -158,6 +158,15 @@ CALLS: dict[str, list[Call]] = {
         for causal in (False, True)
         for which in (0, 1, 2)
     ],
+    "banded_solve": [
+        Call([Matrices(s, "bands"), t], {"lower": n, "upper": n}, FLOATS + MIXED[:3])
+        for s, t, n in [
+            ((3, 4), (4, 2), 1),
+            ((2, 5, 3), (2, 3, 1), 2),
+            ((1, 2), (2, 1), 0),
+            ((3, 0), (0, 2), 1),
+        ]
+    ],
     "broadcast_to": [
         Call([s], {"shape": t}, NUMBERS)
         for s, t in [((), (2,)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((1,), (0,)), ((3,), (3,))]
@@ -283,7 +292,12 @@ CALLS: dict[str, list[Call]] = {
         for v in dict.fromkeys([np.zeros(s)[key_of(spec)].shape, ()])
     ],
     "solve": [Call([Matrices(s), t], {}, FLOATS + MIXED[:3]) for s, t in SYSTEMS],
+    "sqrtm": [Call([Matrices(s, "definite")], {}, FLOATS) for s in SQUARES],
     "sum": _over(AXES + EMPTY, NUMBERS),
+    "sylvester": [
+        Call([Matrices((*s, m, m)), Matrices((*s, n, n)), (*s, m, n)], {}, FLOATS + MIXED[:3])
+        for s, m, n in [((), 3, 2), ((2,), 2, 2), ((), 1, 1), ((), 0, 2)]
+    ],
     "triangular_solve": [
         Call([Matrices(s), t], {"lower": lower, "unit": unit}, FLOATS + MIXED[:3])
         for s, t in SYSTEMS

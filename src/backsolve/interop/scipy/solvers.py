@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..api import hessian, hvp, jacobian, value_and_grad
-from .flat import Form, compiled, joined
-from .sparse import Compressed
+from ...api import hessian, hvp, jacobian, value_and_grad
+from ..flat import Form, compiled, joined
+from ..sparse import Compressed
 
 _WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 _WITH_HESSIAN = {"dogleg", "trust-exact"}

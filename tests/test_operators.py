@@ -28,6 +28,7 @@ from backsolve.operators import (
     Diagonal,
     Erase,
     EraseAt,
+    Fold,
     Fourier,
     Frechet,
     Gather,
@@ -57,6 +58,7 @@ from backsolve.operators import (
     Transpose,
     TriangularSolve,
     Unslice,
+    Windows,
     Zero,
     as_operator,
     inner,
@@ -67,6 +69,7 @@ from backsolve.operators import (
     right,
     trace,
 )
+from backsolve.operators.windows import Cut
 from backsolve.testing import check_operator
 from backsolve.testing.grads import random_like
 from backsolve.testing.operators import real_matrix
@@ -119,6 +122,11 @@ def instances(dtype: str) -> dict[type[Operator], list[Operator]]:
         Unslice: [Unslice(m23, spec), pad(m23, ((1, 0), (0, 2)))],
         Erase: [Erase(m23, spec), Erase(v3, (1,))],
         Gather: [Gather(v3, (index,)), Gather(m33, (more, index)), Gather(m33, (np.array(1),))],
+        Windows: [
+            Windows(m23, Cut((1,), (2,), (1,), (1,))),
+            Windows(v3, Cut((0,), (2,), (2,), (1,))),
+        ],
+        Fold: [Fold(m33, Cut((1, 0), (2, 2), (1, 1), (1, 2)))],
         ScatterAdd: [ScatterAdd(v3, (index,)), ScatterAdd(m33, (more, index))],
         EraseAt: [EraseAt(v3, (index,)), EraseAt(m33, (more, index))],
         Cumsum: [Cumsum(m23, 0), Cumsum(m23, 1, reverse=True)],

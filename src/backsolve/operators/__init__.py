@@ -53,4 +53,6 @@ from .solve import Solve as Solve
 from .solve import TriangularSolve as TriangularSolve
 from .sum import OperatorSum as OperatorSum
 from .sylvester import Sylvester as Sylvester
+from .windows import Fold as Fold
+from .windows import Windows as Windows
 from .zero import Zero as Zero

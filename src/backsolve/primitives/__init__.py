@@ -21,5 +21,6 @@ from . import shape as shape
 from . import singular as singular
 from . import softmax as softmax
 from . import special as special
+from . import windows as windows
 
 install_operators()

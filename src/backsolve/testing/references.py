@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from ..operators.windows import Cut
+
 Shape = tuple[int, ...]
 
 
@@ -53,6 +55,28 @@ def _unslice(t: Any, spec: Any, shape: Shape) -> Any:
     out = np.zeros(shape, np.asarray(t).dtype)
     out[key_of(spec)] = t
     return out
+
+
+def _windows(a: Any, cut: Cut) -> Any:
+    out = np.zeros(cut.shape(a.shape), a.dtype)
+    for place in np.ndindex(out.shape):
+        out[place] = a[_entry(place, a.ndim, cut)]
+    return out
+
+
+def _fold(t: Any, cut: Cut, shape: Shape) -> Any:
+    out = np.zeros(shape, t.dtype)
+    for place in np.ndindex(t.shape):
+        out[_entry(place, len(shape), cut)] += t[place]
+    return out
+
+
+def _entry(place: Shape, rank: int, cut: Cut) -> Shape:
+    """Where an entry of the windows stands in the array."""
+    at = list(place[:rank])
+    for axis, k, step, dilation in zip(cut.axes, place[rank:], cut.step, cut.dilation, strict=True):
+        at[axis] = at[axis] * step + k * dilation
+    return tuple(at)
 
 
 def _update(a: Any, v: Any, spec: Any) -> Any:
@@ -350,4 +374,6 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "slice": lambda a, spec: np.asarray(a)[key_of(spec)],
     "slice_update": _update,
     "unslice": _unslice,
+    "windows": _windows,
+    "fold": _fold,
 }

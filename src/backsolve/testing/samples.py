@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from ..lanes import Binary, Unary
+from ..operators.windows import Cut
 from ..primitive import PRIMITIVES, Primitive
 from .domains import DOMAINS, FLOATS, PARAMS, REAL
 from .draws import ANY, Matrices, draw, spread
@@ -93,6 +94,16 @@ def _over(shapes_axes: Sequence[tuple[Shape, Any]], dtypes: Sequence[str]) -> li
 FULL = (None, None, None)
 ONE_INDEX, REPEATED = np.array([2, 0]), np.array([[0, 1], [-2, 0]])
 COLUMN, LINE = np.array([[0], [2]]), np.array([1, 0, 1])
+CUTS: list[tuple[Shape, Cut]] = [
+    ((5,), Cut((0,), (3,), (1,), (1,))),  # overlapping
+    ((7,), Cut((0,), (2,), (3,), (2,))),  # with gaps between and inside
+    ((2, 6), Cut((1,), (2,), (2,), (1,))),  # side by side
+    ((2, 4, 5), Cut((1, 2), (2, 3), (1, 2), (1, 1))),
+    ((4, 5, 2), Cut((1, 0), (3, 2), (1, 2), (2, 1))),
+    ((3, 2), Cut((0,), (3,), (1,), (1,))),  # a single window
+    ((3,), Cut((0,), (4,), (1,), (1,))),  # none
+    ((0, 4), Cut((1,), (2,), (1,), (1,))),
+]
 SPECS: list[tuple[Shape, Any]] = [
     ((3,), (1,)),
     ((4,), ((None, None, -2),)),
@@ -303,6 +314,8 @@ CALLS: dict[str, list[Call]] = {
         for s, t in SYSTEMS
         for lower, unit in [(True, False), (False, False), (True, True), (False, True)]
     ],
+    "fold": [Call([cut.shape(s)], {"cut": cut, "shape": s}, NUMBERS) for s, cut in CUTS],
+    "windows": [Call([s], {"cut": cut}, NUMBERS) for s, cut in CUTS],
     "unslice": [
         Call([np.zeros(s)[key_of(spec)].shape], {"spec": spec, "shape": s}, NUMBERS)
         for s, spec in SPECS

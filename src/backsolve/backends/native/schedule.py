@@ -36,12 +36,16 @@ from .stacks import Stacks
 from .steps import Step
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
 from .views import Buffer, View, size_of
+from .windows import LOWER as WINDOWS
 
 if TYPE_CHECKING:
     from .array_regions.inside import Inside
 
 # Equations that are lowered in a file of their own.
-LOWER = {**SHAPES, **ATTENTION, **INDEXING, **FACTORS, **LINEAR, **SCANS, **SORTING, **CHECKS}
+LOWER = {
+    **{**SHAPES, **WINDOWS, **ATTENTION, **INDEXING},
+    **{**FACTORS, **LINEAR, **SCANS, **SORTING, **CHECKS},
+}
 MAX_STATEMENTS = 512  # in one kernel: of more, too many live in spilled registers
 
 

@@ -61,6 +61,24 @@ def _extremum_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
     return Product([Diagonal(1 / count), SumAxes(a, axis, keepdims), Mask(winners)])
 
 
+def first_place(y: Any, a: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
+    """The number of the first entry along `axis` that equals the maximum y, and all their numbers.
+
+    A NaN is the largest of all."""
+    sizes = [a.shape[k] if k in axis else 1 for k in range(a.ndim)]
+    n = int(np.prod(sizes))
+    numbers = np.arange(n).reshape(sizes)
+    found = np.equal(a, kept(y, a.shape, axis))
+    if a.dtype.kind in "fc":
+        found = np.logical_or(found, np.isnan(a))
+    return np.min(np.where(found, numbers, n), axis=axis, keepdims=True), numbers
+
+
+def _first_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
+    first, numbers = first_place(y, a, axis)
+    return Product([SumAxes(a, axis, keepdims), Mask(np.equal(numbers, first))])
+
+
 def _run_logsumexp(a: Any, *, axis: Any, keepdims: bool) -> Any:
     top = np.maximum.reduce(np.real(a), axis=axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0)
@@ -108,6 +126,12 @@ max = _reduction(
     _ufunc(np.maximum),
     lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims),
     code="np.max({0}, axis={axis}, keepdims={keepdims})",
+)
+# the maximum of a window in a network: all of it belongs to the first of several equal entries
+first_max = _reduction(
+    "first_max",
+    _ufunc(np.maximum),
+    lambda y, a, *, axis, keepdims: _first_block(y, a, axis, keepdims),
 )
 min = _reduction(
     "min",

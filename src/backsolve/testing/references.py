@@ -375,5 +375,6 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "slice_update": _update,
     "unslice": _unslice,
     "windows": _windows,
+    "first_max": np.max,
     "fold": _fold,
 }

@@ -254,6 +254,7 @@ CALLS: dict[str, list[Call]] = {
     "log_abs_det": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "log_softmax": [Call([s], {"axis": k}, ("float32", "float64")) for s, k in AXES + EMPTY],
     "logsumexp": _over(AXES, FLOATS) + _over(EMPTY, ("float32", "float64")),
+    "first_max": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
     "max": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
     "min": _over([*AXES, ((2, 0), (0,))], (*FLOATS, "int64")),
     "norm": _over(AXES + EMPTY, FLOATS),

@@ -10,7 +10,10 @@ from ...ir import Equation, type_of
 from .numbers.registers import DTYPES
 
 # primitive -> the way entries are combined
-REDUCTIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+REDUCTIONS = {
+    **{"sum": "add", "prod": "mul", "max": "max", "min": "min", "first_max": "max"},
+    **{"any": "or", "all": "and"},
+}
 
 
 def is_native_elementwise(e: Equation) -> bool:

@@ -31,9 +31,13 @@ def _fold(schedule: Schedule, e: Equation) -> None:
     out, cut = e.outputs[0], e.params["cut"]
     view = schedule.new_buffer(out.shape, out.dtype)
     if _are_apart(cut):
-        if not _covers(cut, out.shape):
+        places = view.with_(cut.view(view.imaginary))
+        if prod(places.shape) == prod(view.shape):  # no entry is left out
+            schedule.put(e.inputs[0], places)
+        else:
+            source = schedule.in_memory(e.inputs[0])
             schedule.copy(out.dtype.type(0), view)
-        schedule.put(e.inputs[0], view.with_(cut.view(view.imaginary)))
+            schedule.copy(source, places)
         schedule.views[out] = view
         return
     source = schedule.in_memory(e.inputs[0])
@@ -51,11 +55,6 @@ def _are_apart(cut: Cut) -> bool:
     """Whether no entry stands in two windows."""
     apart = (d * (n - 1) < s for n, s, d in zip(*cut[1:], strict=True))
     return all(apart)
-
-
-def _covers(cut: Cut, shape: Shape) -> bool:
-    """Whether windows that are apart leave no entry out."""
-    return prod(cut.shape(shape)) == prod(shape)
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Functions of networks, with PyTorch's names and arguments."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, UnsupportedError
-from ..numpy._register import array, dtype_of
-from ..primitive import P
+from ...errors import DTypeError, UnsupportedError
+from ...numpy._register import array, dtype_of
+from ...primitive import P
 
 
 def scaled_dot_product_attention(

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from calls import GROUPS
+from references import Call, flattened, load, sketch, weights_of
 
 import backsolve as bs
 from backsolve.nn import functional
-
-from calls import GROUPS
-from references import Call, flattened, load, sketch, weights_of
 
 CALLS = [(group, call) for group in GROUPS for call in GROUPS[group]()]
 IDS = [f"{call.label}" for _, call in CALLS]

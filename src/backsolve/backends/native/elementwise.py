@@ -57,7 +57,11 @@ def emit(
 def supports(e: Equation) -> bool:
     name = e.primitive.name
     kind = compute_dtype(e).kind
-    return name in _MIXED or name in _RULES[kind] or (kind == "f" and special.supports(name))
+    return (
+        name in _MIXED
+        or name in _RULES[kind]
+        or (kind in "fc" and special.supports(name, of_complex=kind == "c"))
+    )
 
 
 # ---- equations whose inputs are not all computed with in one dtype

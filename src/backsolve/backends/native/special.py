@@ -6,7 +6,11 @@ They stand in no vector loop; float32 is computed in float64 and rounded.
 from __future__ import annotations
 
 import ctypes
+import platform
 import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import factorial
 from typing import Any
@@ -16,15 +20,29 @@ from llvmlite import binding, ir
 from ...primitives.special import NAMES
 from .numbers.integer import while_
 from .numbers.real import intrinsic
+from .numbers.registers import Complex, Register, each, parts
 
 DOUBLE, CINT = ir.DoubleType(), ir.IntType(32)
+PAIR = ir.LiteralStructType([DOUBLE, DOUBLE])
+_COMPLEX = "__pyx_t_double_complex"
 _FLAG = ", int __pyx_skip_dispatch"
 _FUSED = re.compile(r"(?:__pyx_fuse_[0-9](?:_1)?)?(.*)")
+# How C hands over a complex number: two registers, but for Windows on x86-64, where it is an address.
+_MACHINES = ("x86_64", "amd64", "arm64", "aarch64")
+_MACHINE = platform.machine().lower()
+_BY_ADDRESS = sys.platform == "win32" and _MACHINE == "amd64"
+
+
+@dataclass(frozen=True)
+class Exported:
+    address: int
+    arguments: tuple[str, ...]  # their types in C
+    flagged: bool  # whether it takes Cython's flag too
 
 
 @cache
-def pointer(name: str) -> tuple[int, int, bool] | None:
-    """The address of a function of doubles, how many it takes, and whether it takes Cython's flag too."""
+def pointer(name: str, of_complex: bool = False) -> Exported | None:
+    """A function of doubles; or one that gives a complex number, of such numbers and doubles."""
     from scipy.special import cython_special
 
     api = ctypes.pythonapi
@@ -33,46 +51,81 @@ def pointer(name: str) -> tuple[int, int, bool] | None:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     exported: dict[str, Any] = dict(cython_special.__pyx_capi__)
+    result = f"{_COMPLEX if of_complex else 'double'} ("
+    known = {"double", _COMPLEX} if of_complex else {"double"}
     for key, capsule in exported.items():
         if _FUSED.sub(r"\1", key, count=1) != name:
             continue
         signature = api.PyCapsule_GetName(capsule)
-        inside = signature.decode().removeprefix("double (").removesuffix(")")
-        arguments = inside.removesuffix(_FLAG).split(", ")
-        if set(arguments) == {"double"} and signature.startswith(b"double ("):
-            found = api.PyCapsule_GetPointer(capsule, signature)
-            return int(found), len(arguments), inside.endswith(_FLAG)
+        inside = signature.decode().removeprefix(result).removesuffix(")")
+        arguments = tuple(inside.removesuffix(_FLAG).split(", "))
+        if set(arguments) <= known and signature.startswith(result.encode()):
+            found = int(api.PyCapsule_GetPointer(capsule, signature))
+            return Exported(found, arguments, inside.endswith(_FLAG))
     return None
 
 
-def supports(name: str) -> bool:
-    return name == "polygamma" or (name in NAMES and pointer(NAMES[name]) is not None)
+def supports(name: str, of_complex: bool = False) -> bool:
+    if of_complex and _MACHINE not in _MACHINES:
+        return False
+    if name == "polygamma":
+        return not of_complex
+    return name in NAMES and pointer(NAMES[name], of_complex) is not None
 
 
 def provide(symbol: str) -> None:
-    """Have code find a function by its symbol, which tells whether it takes Cython's flag."""
+    """Have code find a function by its symbol, which tells what it takes."""
     word = symbol.removeprefix("backsolve_special_")
-    name = word.removesuffix("_flagged")
-    found = pointer(name)
-    if found is None or found[2] != (name != word):
+    plain = word.removesuffix("_flagged")
+    name = plain.removesuffix("_complex")
+    found = pointer(name, of_complex=name != plain)
+    if found is None or found.flagged != (plain != word):
         raise LookupError(f"SciPy exports no {symbol}")
-    binding.add_symbol(symbol, found[0])
+    binding.add_symbol(symbol, found.address)
 
 
-def call(b: ir.IRBuilder, name: str, args: list[ir.Value]) -> ir.Value:
-    found = pointer(NAMES[name])
+def call(b: ir.IRBuilder, name: str, args: Sequence[Register]) -> Register:
+    """All arguments are of one dtype; of a complex one, a function may take the real part."""
+    of_complex = isinstance(args[0], Complex)
+    found = pointer(NAMES[name], of_complex)
     assert found is not None
-    _, arity, flagged = found
-    assert arity == len(args)
-    symbol = f"backsolve_special_{NAMES[name]}{'_flagged' if flagged else ''}"
+    assert len(found.arguments) == len(args)
+    words = ["backsolve_special", NAMES[name]]
+    words += ["complex"] * of_complex + ["flagged"] * found.flagged
+    symbol = "_".join(words)
     provide(symbol)
-    kinds = [DOUBLE] * arity + ([CINT] if flagged else [])
+    part = parts(args[0])[0].type
+    wide = [each(lambda x: x if part == DOUBLE else b.fpext(x, DOUBLE), x) for x in args]
+    if of_complex:
+        pairs = zip(wide, found.arguments, strict=True)
+        wide = [x if t == _COMPLEX else x.re for x, t in pairs]
+    flag = [CINT(0)] if found.flagged else []
+    y = (_call_with_complex if of_complex else _call)(b, symbol, [*wide, *flag])
+    return y if part == DOUBLE else each(lambda x: b.fptrunc(x, part), y)
+
+
+def _call(
+    b: ir.IRBuilder, symbol: str, args: Sequence[ir.Value], result: ir.Type = DOUBLE
+) -> ir.Value:
     function = b.module.globals.get(symbol)
     if function is None:
-        function = ir.Function(b.module, ir.FunctionType(DOUBLE, kinds), symbol)
-    wide = [x if x.type == DOUBLE else b.fpext(x, DOUBLE) for x in args]
-    y = b.call(function, [*wide, CINT(0)] if flagged else wide)
-    return y if args[0].type == DOUBLE else b.fptrunc(y, args[0].type)
+        function = ir.Function(b.module, ir.FunctionType(result, [x.type for x in args]), symbol)
+    return b.call(function, args)
+
+
+def _call_with_complex(b: ir.IRBuilder, symbol: str, args: Sequence[Register]) -> Complex:
+    if not _BY_ADDRESS:
+        y = _call(b, symbol, [p for x in args for p in parts(x)], PAIR)
+        return Complex(b.extract_value(y, 0), b.extract_value(y, 1))
+    with b.goto_entry_block():
+        places = [b.alloca(PAIR) if isinstance(x, Complex) else x for x in args]
+        result = b.alloca(PAIR)
+    for x, place in zip(args, places, strict=True):
+        if isinstance(x, Complex):
+            for k in (0, 1):
+                b.store(x[k], b.gep(place, [CINT(0), CINT(k)]))
+    _call(b, symbol, [result, *places], ir.VoidType())
+    return Complex(*(b.load(b.gep(result, [CINT(0), CINT(k)])) for k in (0, 1)))
 
 
 # Of the expansion of Hurwitz' zeta function: (2k)!/B_2k.

@@ -9,7 +9,7 @@ import backsolve as bs
 from backsolve.backends.native.sorting import FEW
 from backsolve.testing.backends import check_compiled
 
-DTYPES = [np.float64, np.float32, np.int64, np.int32, np.bool_]
+DTYPES = [np.float64, np.float32, np.int64, np.int32, np.bool_, np.complex64, np.complex128]
 SHAPES = [((7,), 0), ((3, 5), 0), ((3, 5), 1), ((2, 40, 3), 1), ((1,), 0), ((300,), 0)]
 EMPTY = [((0,), 0), ((2, 0), 1), ((0, 3), 1)]
 SPECIAL = np.array(
@@ -19,8 +19,11 @@ SPECIAL = np.array(
 
 def array(shape, dtype, seed=0):
     """Few different values: many ties."""
-    values = np.random.default_rng(seed).integers(-4, 5, size=shape)
-    return (values > 0) if dtype == np.bool_ else values.astype(dtype)
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-4, 5, size=shape)
+    if np.dtype(dtype).kind == "c":
+        values = values // 2 + 1j * rng.integers(-2, 3, size=shape)
+    return (values > 0) if dtype == np.bool_ else np.asarray(values).astype(dtype)
 
 
 def argsort(x, axis=-1):
@@ -64,6 +67,25 @@ def test_special_numbers(dtype, copies):
         assert check_compiled(lambda a, v, side=side: np.searchsorted(a, v, side), [line, x])
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_special_complex_numbers(dtype):
+    """All pairs of special parts: NaN in either part comes after all numbers, in NumPy's order."""
+    with np.errstate(all="ignore"):
+        real, imaginary = (x.astype(np.float32) for x in np.meshgrid(SPECIAL, SPECIAL))
+    x = np.empty(real.size, dtype)
+    x.real, x.imag = real.ravel(), imaginary.ravel()
+    x = np.random.default_rng(0).permutation(x)
+    line = np.sort(x)
+    for part in (x, x[:20], x[~np.isnan(x)]):
+        assert check_compiled(argsort, [part])
+        assert check_compiled(np.argmax, [part])
+        assert check_compiled(np.argmin, [part])
+        for side in ("left", "right"):
+            search = lambda a, v, side=side: np.searchsorted(a, v, side)
+            assert check_compiled(search, [line, part])
+            assert check_compiled(search, [np.sort(SPECIAL), part])
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "f",
@@ -96,7 +118,7 @@ def test_arg_reductions(f, dtype):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.complex128])
 def test_searchsorted(dtype, side):
     f = lambda a, v: np.searchsorted(a, v, side)
     for n in (0, 1, 2, 3, 7, 8, 9, 100):
@@ -107,6 +129,16 @@ def test_searchsorted(dtype, side):
     assert check_compiled(lambda a, v: np.searchsorted(a[::2], v * 2, side) * v, [line, line])
     assert check_compiled(f, [line, np.linspace(-1, 11, 50)])
     assert check_compiled(lambda v: np.searchsorted(np.arange(3, 9), v + 0, side), [line])
+
+
+def test_gradient_of_sorted_complex_numbers():
+    x = array((5, 7), np.complex128, 1) + np.random.default_rng(3).normal(size=(5, 7))
+    weights = np.arange(35.0).reshape(5, 7)
+
+    def total(x):
+        return np.sum(np.sort(x).imag * weights) + np.sum(np.sort(x, axis=0).real ** 2)
+
+    assert check_compiled(bs.grad(total), [x])
 
 
 def test_code_does_not_grow_with_the_array():

@@ -14,9 +14,8 @@ from ..ir import Equation
 
 
 def is_place(e: Equation) -> bool:
-    """Whether it can be found so: of real numbers, and not along an empty axis, which is an error."""
-    a = e.inputs[0]
-    return e.primitive.name in PLACES and a.dtype.kind in "fiub" and a.shape[e.params["axis"]] > 0
+    """Whether it can be found so: not along an empty axis, which is an error."""
+    return e.primitive.name in PLACES and e.inputs[0].shape[e.params["axis"]] > 0
 
 
 def _place_of(extremum: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,7 +23,7 @@ def _place_of(extremum: Callable[..., Any]) -> Callable[..., Any]:
         a = a.astype(np.int32) if a.dtype == np.bool_ else a
         n = a.shape[axis]
         found = np.equal(a, extremum(a, axis=axis, keepdims=True))
-        if a.dtype.kind == "f":
+        if a.dtype.kind in "fc":
             found = np.logical_or(found, np.isnan(a))
         numbers = np.arange(n).reshape(n, *[1] * (a.ndim - 1 - axis))
         return np.min(np.where(found, numbers, n), axis=axis)

@@ -151,9 +151,9 @@ HEADS: list[tuple[Shape, Shape, Shape]] = [
 CALLS: dict[str, list[Call]] = {
     "all": _over(AXES + EMPTY, ("bool",)),
     "any": _over(AXES + EMPTY, ("bool",)),
-    "argmax": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
-    "argmin": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG[:4]],
-    "argsort": [Call([s], {"axis": k}, ("float64", "int64")) for s, k in ALONG],
+    "argmax": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG[:4]],
+    "argmin": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG[:4]],
+    "argsort": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
     "attention": [
         Call(list(shapes), {"scale": 0.7, "causal": causal}, ("float32", "float64"))
         for shapes in HEADS
@@ -292,7 +292,7 @@ CALLS: dict[str, list[Call]] = {
         Call([(3,), (0,), np.zeros(0, int)], {}, NUMBERS),
     ],
     "searchsorted": [
-        Call([np.array([-1.0, 0.5, 2.0]), s], {"side": side}, ("float64",))
+        Call([np.array([-1.0, 0.5, 2.0]), s], {"side": side}, NUMBERS)
         for s in [(), (3,), (2, 2), (0,)]
         for side in ("left", "right")
     ],

@@ -2,22 +2,23 @@
 
 argsort maps numbers of all dtypes to unsigned integers of the same order (−0 is 0, NaN comes last) and
 sorts these together with their places: a few by counting smaller ones, more by their bytes, the lowest
-first. Both are stable. One function serves a whole program. searchsorted is a statement of a kernel: it halves.
+first. Both are stable, so complex numbers are sorted by one key after the other, the least significant first.
+One function serves a whole program. searchsorted is a statement of a kernel: it halves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, type_of
-from . import elsewhere
 from .indexing import Axis
 from .loops import load, loop, loop_with, nest, offset
-from .numbers.registers import convert
+from .numbers.registers import BOOL, Complex, Register, convert, real_dtype
 from .repeat import range_loop
 from .steps import Site, Step
 from .views import Buffer, View
@@ -62,13 +63,16 @@ class Argsort(Step):
                 at = offset(b, view.offset, view.strides, [*place[:k], j, *place[k:]])
                 return b.gep(pointers[view.buffer], [at])
 
-            def begin(b: ir.IRBuilder, j: Any) -> None:
-                x = load(b, address(b, self.source, j), self.source.dtype)
-                b.store(_key(b, x, self.source.dtype), b.gep(scratch[0], [j]))
-                b.store(j, b.gep(scratch[1], [j]))
+            def begin(b: ir.IRBuilder, j: Any, which: int, places: Any) -> None:
+                place = j if places is None else b.load(b.gep(places, [j]))
+                x = load(b, address(b, self.source, place), self.source.dtype)
+                b.store(_keys(b, x, self.source.dtype)[which], b.gep(scratch[0], [j]))
+                b.store(place, b.gep(scratch[1], [j]))
 
-            loop(b, shape[k], begin)
-            places = b.call(sort, [*scratch, INT(shape[k])])
+            places = None
+            for which in reversed(range(_count_of_keys(self.source.dtype))):
+                loop(b, shape[k], partial(begin, which=which, places=places))
+                places = b.call(sort, [*scratch, INT(shape[k])])
             loop(
                 b,
                 shape[k],
@@ -76,6 +80,21 @@ class Argsort(Step):
             )
 
         nest(b, (*shape[:k], *shape[k + 1 :]), line)
+
+
+def _count_of_keys(dtype: np.dtype[Any]) -> int:
+    return 3 if dtype.kind == "c" else 1
+
+
+def _keys(b: ir.IRBuilder, x: Register, dtype: np.dtype[Any]) -> list[ir.Value]:
+    """Unsigned integers of the same order, the most significant first.
+
+    Complex numbers go by their real, then by their imaginary parts; behind all of them those with a NaN.
+    """
+    if not isinstance(x, Complex):
+        return [_key(b, x, dtype)]
+    is_nan = b.zext(b.fcmp_unordered("uno", x.re, x.im), INT)
+    return [is_nan, *(_key(b, part, real_dtype(dtype)) for part in x)]
 
 
 def _key(b: ir.IRBuilder, x: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
@@ -106,14 +125,15 @@ def _emit_sort(module: ir.Module) -> Any:
     *arrays, counts, n = function.args
     b = ir.IRBuilder(function.append_basic_block("entry"))
     with b.if_then(b.icmp_unsigned("<=", n, INT(FEW))):
-        _emit_by_rank(b, arrays[0], arrays[3], n)
+        _emit_by_rank(b, arrays, n)
         b.ret(arrays[3])
     b.ret(_emit_by_digits(b, arrays, counts, n))
     return function
 
 
-def _emit_by_rank(b: ir.IRBuilder, keys: Any, places: Any, n: Any) -> None:
+def _emit_by_rank(b: ir.IRBuilder, arrays: list[Any], n: Any) -> None:
     """A key's place is the number of keys before it: n² comparisons, but no branch that may surprise."""
+    keys, places, _, new_places = arrays
 
     def rank(b: ir.IRBuilder, i: Any) -> None:
         key = b.load(b.gep(keys, [i]))
@@ -125,7 +145,7 @@ def _emit_by_rank(b: ir.IRBuilder, keys: Any, places: Any, n: Any) -> None:
 
         (count,) = range_loop(b, INT(0), i, before("<="), [INT(0)])
         (count,) = range_loop(b, i, n, before("<"), [count])
-        b.store(i, b.gep(places, [count]))
+        b.store(b.load(b.gep(places, [i])), b.gep(new_places, [count]))
 
     range_loop(b, INT(0), n, rank)
 
@@ -218,7 +238,13 @@ class Search:
         levels = self.size.bit_length()
         return loop_with(b, levels, [INT(0)], narrow)[0]
 
-    def _less(self, b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    def _less(self, b: ir.IRBuilder, x: Register, y: Register) -> ir.Value:
+        if self.dtype.kind == "c":
+            less = BOOL(0)
+            for p, q in zip(*[reversed(_keys(b, z, self.dtype)) for z in (x, y)], strict=True):
+                same = b.and_(b.icmp_unsigned("==", p, q), less)
+                less = b.or_(b.icmp_unsigned("<", p, q), same)
+            return less
         if self.dtype.kind == "f":  # NaN is larger than all others
             last = b.and_(b.fcmp_unordered("uno", y, y), b.fcmp_ordered("ord", x, x))
             return b.or_(b.fcmp_ordered("<", x, y), last)
@@ -226,14 +252,7 @@ class Search:
         return b.icmp_signed("<", x, y) if signed else b.icmp_unsigned("<", x, y)
 
 
-def _is_complex(e: Equation) -> bool:
-    return any(type_of(a).dtype.kind == "c" for a in e.inputs)
-
-
 def lower_argsort(schedule: Schedule, e: Equation) -> None:
-    if _is_complex(e):
-        elsewhere.lower(schedule, e)
-        return
     a, out, axis = e.inputs[0], e.outputs[0], e.params["axis"]
     source = schedule.in_memory(a)
     n = out.shape[axis]
@@ -247,9 +266,6 @@ def lower_argsort(schedule: Schedule, e: Equation) -> None:
 
 
 def lower_searchsorted(schedule: Schedule, e: Equation) -> None:
-    if _is_complex(e):
-        elsewhere.lower(schedule, e)
-        return
     (a, v), out = e.inputs, e.outputs[0]
     line = schedule.view_of(a)
     (size,) = line.shape

@@ -72,7 +72,7 @@ class Unary(Primitive):
                 row.dtype = dtype
                 row.owner = None if parent.owner is None else ref(t)
                 row.index = next_index()
-            else:
+            elif hook.has_leaves:
                 remember(t, self, (a,), (v,), {})
             if hook.observe is not None:
                 hook.observe(self, t.row, y, (a,))
@@ -168,7 +168,7 @@ def binary_lane(
             row.dtype = dtype
             row.owner = None if owner is None else ref(t)
             row.index = next_index()
-        else:
+        elif hook.has_leaves:
             remember(t, prim, (a, b), (va, vb), metadata)
         if hook.observe is not None:
             hook.observe(prim, t.row, y, (a, b))

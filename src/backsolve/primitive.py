@@ -29,7 +29,7 @@ import numpy as np
 
 from .errors import BacksolveError, DTypeError, ShapeError, StaticArgumentError
 from .ir import Type, Var, type_of, without_repeats
-from .row import NOTHING, Replayed, Row
+from .row import NOTHING, Replayed, Row, next_index
 
 PRIMITIVES: dict[str, Primitive] = {}
 P = SimpleNamespace()  # the same primitives as attributes: P.multiply(a, b)
@@ -37,12 +37,19 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the public array functions, by 
 ARRAY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # the same by NumPy's function, found so far
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}  # what a NumPy or SciPy ufunc means on a Tensor
 
+_new = object.__new__
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
 PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
 WEAK = frozenset([float, int, bool])
 _OPERATORS = frozenset(["divide", "power", "floor_divide", "remainder"])  # of Python, too
 _VALUE, _CONSTANT, _TYPE = 1, 2, 3
+_SAVES_OF_ONE: dict[tuple[bool, bool], Callable[[Any, Any], tuple[Any, ...]]] = {
+    (False, False): lambda y, a: NOTHING,
+    (True, False): lambda y, a: (y, None),
+    (False, True): lambda y, a: (None, a),
+    (True, True): lambda y, a: (y, a),
+}
 _Plan = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 LARGE = 4096  # entries of an array that is not copied lightly
 ASKS_MORE, FIXED = -1, -2  # see _compile
@@ -70,6 +77,8 @@ class _Hooks:
     rewritten: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
     # Told before a Tensor gets new numbers in place.
     note_write: Callable[[Any], None] = staticmethod(lambda t: None)
+    # Whether a user ever made a leaf: before, no result without a row can rest on one (`remember`).
+    has_leaves: bool = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -150,6 +159,7 @@ class Primitive:
         self.code = code  # how bs.source writes it: "{0} * {1}"
         self.latex = latex
         self.differentiable = blocks is not None
+        self._saves_of_one: Callable[[Any, Any], tuple[Any, ...]] | None = None
         self._plans: dict[tuple[bool, ...], _Plan] = {}
         self._wants: Any
         if wants is not None:  # any number of inputs: blocks(i, saved, row) -> operator
@@ -161,12 +171,15 @@ class Primitive:
             self.blocks = tuple(entry for entry, _, _ in compiled)
             self._wants = tuple(values for _, values, _ in compiled)
             self._type_wants = tuple(types for _, _, types in compiled)
+        self._varies_with_one = self.differentiable and (not self.blocks or self.has_block(0))
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         Tensor = hooks.Tensor
+        if len(args) == 1 and type(args[0]) is Tensor:
+            return self._of_one(args[0], params)
         values, rows = [], []
         boxed = False
         for a in args:
@@ -194,7 +207,8 @@ class Primitive:
             hooks.observe(self, row, y, args)
         t = wrap(y, row)
         if row is None:
-            remember(t, self, args, values, params)
+            if hooks.has_leaves:
+                remember(t, self, args, values, params)
         elif row.owner is not None:
             row.parents = tuple(
                 [
@@ -203,6 +217,43 @@ class Primitive:
                 ]
             )
         return t
+
+    def _of_one(self, a: Any, params: dict[str, Any]) -> Any:
+        """The same for one Tensor, unrolled: most rows with metadata (slices, shapes, sums) have one input."""
+        v = a._v
+        try:
+            y = self.run(v, **params)
+        except Exception as error:
+            raise translate(error, self, (v,), params) from error
+        t = _new(a.__class__)
+        t._v = y
+        t.grad = t.row = None
+        parent = a.row
+        if parent is not None and self._varies_with_one:
+            try:
+                shape, dtype = y.shape, y.dtype
+            except AttributeError:  # a bare Python number
+                shape, dtype = (), type_of(y).dtype
+            t.row = row = _new(Row)  # Row(…) without the call of its __init__
+            row.primitive = self
+            row.parents = (parent,)
+            row.saved = (self._saves_of_one or self._find_saves_of_one())(y, v)
+            row.params = params or None
+            row.shape = shape
+            row.dtype = dtype
+            row.owner = None if parent.owner is None else ref(t)
+            row.index = next_index()
+        elif hooks.has_leaves:
+            remember(t, self, (a,), (v,), params)
+        if hooks.observe is not None:
+            hooks.observe(self, t.row, y, (a,))
+        return t
+
+    def _find_saves_of_one(self) -> Callable[[Any, Any], tuple[Any, ...]]:
+        """What a row of one input keeps of (output, input)."""
+        keeps = {k for k, _ in self._plan((True,))[1]}
+        self._saves_of_one = _SAVES_OF_ONE[0 in keeps, 1 in keeps]
+        return self._saves_of_one
 
     def record(
         self, y: Any, rows: list[Row | None], values: Sequence[Any], params: dict[str, Any]
@@ -296,19 +347,19 @@ def remember(
     t: Any, prim: Primitive, args: Sequence[Any], values: Sequence[Any], params: Any
 ) -> None:
     """A result without a row that still rests on a user's leaf: keep how it was made, for replay."""
-    origins = []
-    found = False
-    for a in args:
-        row = getattr(a, "row", None)
-        origin = row if row is not None and row.owner is not None else getattr(a, "origin", None)
-        found = found or origin is not None
-        origins.append(origin)
-    if found:
+    Tensor = hooks.Tensor
+    origins = [_origin(a) if a.__class__ is Tensor else None for a in args]
+    if any(origins):
         parents = tuple(
             [own(v) if o is None else Replayed(o) for o, v in zip(origins, values, strict=True)]
         )
         known = type_of(t._v)
         t.origin = Row(prim, parents, NOTHING, params or None, known.shape, known.dtype, None)
+
+
+def _origin(a: Any) -> Row | None:
+    row = a.row
+    return row if row is not None and row.owner is not None else getattr(a, "origin", None)
 
 
 def own(constant: Any) -> Any:

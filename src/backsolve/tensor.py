@@ -52,6 +52,8 @@ LEAF = _Leaf("leaf", lambda: None)
 def leaf_row(value: Any, owner: Any = None) -> Row:
     """A fresh parameter row for a raw value; it remembers the value to notice a later change."""
     t = value if hasattr(value, "shape") else np.asarray(value)
+    if owner is not None:
+        hooks.has_leaves = True
     return Row(LEAF, (), (value,) if owner else NOTHING, None, t.shape, t.dtype, owner)
 
 

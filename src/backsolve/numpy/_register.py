@@ -17,6 +17,11 @@ from ..tensor import Staged, Tensor
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_AS_THEY_ARE = frozenset([Tensor, np.ndarray, float, int, bool, complex])
+_ARRAYS = (Tensor, np.ndarray, np.generic)
+_INTEGERS = (int, np.integer)
+_ALL_AXES = tuple(tuple(range(n)) for n in range(65))  # by rank; NumPy's arrays have at most 64
+
 OWN: dict[str, Callable[..., Any]] = {}  # what `backsolve.numpy` has instead of NumPy's
 
 
@@ -44,7 +49,7 @@ def named(name: str) -> Callable[[F], F]:
 
 def array(x: Any) -> Any:
     """A Tensor as it is, anything else as an array (of numbers) or a scalar."""
-    if isinstance(x, Tensor | np.ndarray | np.generic) or type(x) in (float, int, bool, complex):
+    if type(x) in _AS_THEY_ARE or isinstance(x, _ARRAYS):
         return x
     if isinstance(x, list | tuple) and any(isinstance(e, Tensor) for e in x):
         return FUNCTIONS["stack"](x)
@@ -52,7 +57,10 @@ def array(x: Any) -> Any:
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
-    return x.shape if hasattr(x, "shape") else np.shape(x)
+    try:
+        return x.shape
+    except AttributeError:
+        return np.shape(x)
 
 
 def ndim_of(x: Any) -> int:
@@ -72,7 +80,9 @@ def size_of(x: Any) -> int:
 
 def integers(x: Any) -> list[int]:
     """One int or a sequence of them (a shape, axes, repeats), as a list."""
-    if isinstance(x, int | np.integer):
+    if type(x) is tuple and all([type(k) is int for k in x]):
+        return list(x)
+    if isinstance(x, _INTEGERS):
         return [int(x)]
     if hasattr(x, "ndim") and x.ndim == 0:
         return [operator.index(x)]
@@ -90,7 +100,9 @@ def _caller() -> str:
 def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """NumPy's `axis` argument as a tuple of non-negative ints; None means all."""
     if axis is None:
-        return tuple(range(ndim))
+        return _ALL_AXES[ndim]
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     try:
         return normalize_axis_tuple(integers(axis), ndim)
     except ValueError as error:  # NumPy's AxisError is one, too
@@ -98,6 +110,8 @@ def all_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def one_axis(axis: int, ndim: int) -> int:
+    if type(axis) is int and -ndim <= axis < ndim:
+        return axis % ndim
     try:
         return normalize_axis_index(operator.index(axis), ndim)
     except ValueError as error:

@@ -195,7 +195,7 @@ def _plain_spec(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     if len(keys) > len(shape):
         return None
     spec: list[Any] = []
-    for k, n in zip(keys, shape, strict=False):
+    for k, n in zip(keys, shape):  # noqa: B905 - the key may be shorter
         if type(k) is int:
             if not -n <= k < n:
                 return None
@@ -223,8 +223,10 @@ def getitem(x: Any, key: Any) -> Any:
     plain = _plain_spec(key, shape)
     if plain:
         return P.slice(x, spec=plain)
+    if type(key) is np.ndarray and key.dtype.kind in "iu" and key.ndim and shape:
+        return _gather(x, [key])
     parts = _parts(x, key)
-    if any(type(p) is Index for p in parts):
+    if any([type(p) is Index for p in parts]):
         for k, p in enumerate([p for p in parts if p is not None]):
             if (
                 type(p) is Index and p.sliced
@@ -269,15 +271,19 @@ def _read(x: Any, parts: list[Any]) -> Any:
     order = tuple(taken + others)
     if order != tuple(range(ndim_of(x))):
         x = P.permute(x, axes=order)
-    try:
-        y = P.gather(x, *indices)
-    except IndexError as error:
-        raise IndexingError(f"{error}, in a tensor of shape {shape_of(x)}") from None
+    y = _gather(x, indices)
     before = sum(k < taken[0] for k in others) if adjacent else 0
     if before and width:
         axes = [*range(width, width + before), *range(width), *range(width + before, ndim_of(y))]
         y = P.permute(y, axes=tuple(axes))
     return y
+
+
+def _gather(x: Any, indices: list[Any]) -> Any:
+    try:
+        return P.gather(x, *indices)
+    except IndexError as error:
+        raise IndexingError(f"{error}, in a tensor of shape {shape_of(x)}") from None
 
 
 @named("setitem")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..tensor import Staged
 from ._register import array, function, integers, known, ndim_of, one_axis, shape_of, size_of
 from .elementwise import astype
 from .indexing import getitem, take
-from .shapes import atleast_1d, atleast_2d, atleast_3d, expand_dims, ravel, reshape
+from .shapes import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 
 
 @function
@@ -30,14 +31,13 @@ def concatenate(
         raise ShapeError("`concatenate` cannot join arrays of rank 0; use np.stack")
     axis = one_axis(axis, ndim_of(parts[0]))
     shapes = [shape_of(a) for a in parts]
-    for shape in shapes[1:]:
-        if len(shape) != len(shapes[0]) or any(
-            s != t for k, (s, t) in enumerate(zip(shape, shapes[0], strict=True)) if k != axis
-        ):
+    before, after = shapes[0][:axis], shapes[0][axis + 1 :]
+    for shape in shapes:
+        if shape[:axis] != before or shape[axis + 1 :] != after or len(shape) <= axis:
             raise ShapeError(
                 f"`concatenate` along axis {axis} needs equal shapes elsewhere, got {shapes}"
             )
-    starts = (0, *np.cumsum([s[axis] for s in shapes]).tolist())
+    starts = (0, *accumulate([s[axis] for s in shapes]))
     joined = P.concatenate(*parts, axis=axis, starts=starts)
     return joined if dtype is None else astype(joined, dtype)
 
@@ -55,8 +55,10 @@ def stack(
     shapes = {shape_of(a) for a in parts}
     if len(shapes) > 1:
         raise ShapeError(f"`stack` needs equal shapes, got {sorted(shapes)}")
-    axis = one_axis(axis, ndim_of(parts[0]) + 1)
-    return concatenate([expand_dims(a, axis) for a in parts], axis, dtype=dtype)
+    (shape,) = shapes
+    axis = one_axis(axis, len(shape) + 1)
+    shape = (*shape[:axis], 1, *shape[axis:])
+    return concatenate([P.reshape(a, shape=shape) for a in parts], axis, dtype=dtype)
 
 
 @function

@@ -26,6 +26,8 @@ from .elementwise import astype
 
 
 def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
+    if type(a) is Tensor and type(a._v) is np.ndarray and dtype is None:
+        return a, all_axes(axis, a._v.ndim)
     a = array(a)
     if dtype is not None:
         a = astype(a, dtype)
@@ -79,7 +81,7 @@ def prod(
 
 def _extremum(name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     a, axes = _prepared(a, axis, None)
-    pair, reduction = {"max": (P.maximum, P.max), "min": (P.minimum, P.min)}[name]
+    pair, reduction = (P.maximum, P.max) if name == "max" else (P.minimum, P.min)
     if given(where):
         if not given(initial):
             raise ValueError(
@@ -87,7 +89,7 @@ def _extremum(name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: 
             )
         a = P.where(where, a, initial)
     if not given(initial):
-        if not _count(a, axes) and size_of(a) == 0:
+        if size_of(a) == 0 and not _count(a, axes):
             raise ShapeError(f"`{name}` of no entries: shape {shape_of(a)} over axis {axis}")
         return reduction(a, axis=axes, keepdims=bool(keepdims))
     if not _count(a, axes):
@@ -301,11 +303,16 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
     return max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims)
 
 
+def _flat(a: Any) -> Any:
+    """One axis; a vector as it is."""
+    return a if ndim_of(a) == 1 else P.reshape(a, shape=(size_of(a),))
+
+
 def _arg(prim: Any, a: Any, axis: Any, keepdims: Any) -> Any:
     a = array(a)
     shape = shape_of(a)
     if axis is None:
-        found = prim(P.reshape(a, shape=(int(np.prod(shape)),)), axis=0)
+        found = prim(_flat(a), axis=0)
         return P.reshape(found, shape=(1,) * len(shape)) if keepdims else found
     axis = one_axis(axis, len(shape))
     found = prim(a, axis=axis)
@@ -329,8 +336,7 @@ def _running(prim: Any, a: Any, axis: Any, dtype: Any) -> Any:
     if dtype is not None:
         a = astype(a, dtype)
     if axis is None:
-        a = P.reshape(a, shape=(int(np.prod(shape_of(a))),))
-        axis = 0
+        a, axis = _flat(a), 0
     return _as(dtype, prim(a, axis=one_axis(axis, ndim_of(a))))
 
 

@@ -35,7 +35,7 @@ def reshape(
         known = -prod(target)
         if target.count(-1) > 1 or known <= 0 or size % known:
             raise ShapeError(f"`reshape` cannot bring {shape_of(a)} to {target}")
-        target = tuple(size // known if s == -1 else s for s in target)
+        target = tuple([size // known if s == -1 else s for s in target])
     if size != prod(target):
         raise ShapeError(
             f"`reshape` cannot bring {shape_of(a)} ({size} entries) to {target} "
@@ -56,7 +56,9 @@ def ravel(a: Any, order: str = "C") -> Any:
 @function
 def transpose(a: Any, axes: Any = None) -> Any:
     n = ndim_of(a)
-    axes = tuple(range(n))[::-1] if axes is None else tuple(one_axis(k, n) for k in integers(axes))
+    if axes is None:
+        return P.permute(array(a), axes=tuple(range(n - 1, -1, -1)))
+    axes = tuple([one_axis(k, n) for k in integers(axes)])
     if sorted(axes) != list(range(n)):
         raise ShapeError(f"`transpose` needs a permutation of the {n} axes, got {axes}")
     return P.permute(array(a), axes=axes)
@@ -107,7 +109,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     n = ndim_of(a) + len(added)
     axes = all_axes(added, n)
     rest = iter(shape_of(a))
-    return P.reshape(array(a), shape=tuple(1 if k in axes else next(rest) for k in range(n)))
+    return P.reshape(array(a), shape=tuple([1 if k in axes else next(rest) for k in range(n)]))
 
 
 @function
@@ -116,9 +118,9 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     axes = (
         [k for k, s in enumerate(shape) if s == 1] if axis is None else all_axes(axis, len(shape))
     )
-    if builtins.any(shape[k] != 1 for k in axes):
+    if builtins.any([shape[k] != 1 for k in axes]):
         raise ShapeError(f"`squeeze` needs axes of length 1: axes {tuple(axes)} of shape {shape}")
-    return P.reshape(array(a), shape=tuple(s for k, s in enumerate(shape) if k not in axes))
+    return P.reshape(array(a), shape=tuple([s for k, s in enumerate(shape) if k not in axes]))
 
 
 @function

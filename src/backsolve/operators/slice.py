@@ -20,7 +20,10 @@ Spec = tuple[Any, ...]
 
 def key_of(spec: Spec) -> tuple[Any, ...]:
     """The spec as NumPy indexes with it."""
-    return tuple(slice(*e) if type(e) is tuple else e for e in spec)
+    if len(spec) == 1:
+        e = spec[0]
+        return (slice(*e),) if type(e) is tuple else spec
+    return tuple([slice(*e) if type(e) is tuple else e for e in spec])
 
 
 class Slice(Operator):

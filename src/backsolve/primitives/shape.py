@@ -50,7 +50,7 @@ def _type_broadcast(a: Type, *, shape: Shape) -> Type:
 
 reshape = primitive(
     "reshape",
-    lambda a, *, shape: np.reshape(a, shape),
+    lambda a, *, shape: a.reshape(shape) if type(a) is np.ndarray else np.reshape(a, shape),
     blocks=(lambda A, *, shape: Reshape(A, shape),),
     type=_type_reshape,
     batch=lambda prim, size, args, batched, params: prim(args[0], shape=(size, *params["shape"])),
@@ -58,7 +58,7 @@ reshape = primitive(
 )
 permute = primitive(
     "permute",
-    lambda a, *, axes: np.transpose(a, axes),
+    lambda a, *, axes: a.transpose(axes) if type(a) is np.ndarray else np.transpose(a, axes),
     blocks=(lambda A, *, axes: Transpose(A, axes),),
     type=lambda a, *, axes: Type(tuple(a.shape[k] for k in axes), a.dtype),
     batch=lambda prim, size, args, batched, params: prim(

@@ -1,7 +1,8 @@
-"""The right operand of a product as panels: the columns of one tile side by side, term after term."""
+"""An operand of a product as panels: the columns (or rows) of one tile side by side, term after term."""
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,27 @@ from llvmlite import ir
 from .library import shared
 from .loops import loop_between
 from .numbers.registers import memory_type
-from .tiles import Registers
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
 
 
-def pack_function(module: ir.Module, dtype: np.dtype[Any], found: Registers) -> ir.Function:
+def pack_function(module: ir.Module, dtype: np.dtype[Any], width: int, lanes: int) -> ir.Function:
     """f(B, its steps along terms and columns, how many terms and columns, the panels).
 
-    A last panel that is not full is filled up with zeros.
+    Panels are `width` columns wide; a last one that is not full is filled up with zeros. Of A, rows stand
+    for columns.
     """
+    lanes = gcd(width, lanes)
     pointer = memory_type(dtype).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, INT, INT, INT, INT, pointer])
-    name = f"pack_{dtype.name}_{found.vectors}x{found.lanes(dtype)}"
-    return shared(module, name, kind, _Emitter(dtype, found).emit)
+    name = f"pack_{dtype.name}_{width}x{lanes}"
+    return shared(module, name, kind, _Emitter(dtype, width, lanes).emit)
 
 
 class _Emitter:
-    def __init__(self, dtype: np.dtype[Any], found: Registers):
+    def __init__(self, dtype: np.dtype[Any], width: int, lanes: int):
         self.dtype, self.real = dtype, memory_type(dtype)
-        self.lanes, self.width = found.lanes(dtype), found.columns(dtype)
+        self.width, self.lanes = width, lanes
 
     def emit(self, function: ir.Function) -> None:
         self.source, self.term_step, self.column_step, self.terms, columns, self.target = (

@@ -64,27 +64,31 @@ def fits_panels(dtype: np.dtype[Any], terms: int, columns: int, most: int = PANE
 
 
 def kind_of_tile(dtype: np.dtype[Any]) -> ir.FunctionType:
-    """f(A, its steps along rows and terms, B, its step along terms, C, its step along rows, terms)."""
+    """f(A, its steps along rows and terms, B, its step along terms, C, its step along rows, terms,
+    what the sums start with, its step along rows); they start with zeros where that pointer is null."""
     pointer = memory_type(dtype).as_pointer()
-    steps = [pointer, INT, INT, pointer, INT, pointer, INT, INT]
-    return ir.FunctionType(ir.VoidType(), steps)
+    given = [pointer, INT, INT, pointer, INT, pointer, INT, INT, pointer, INT]
+    return ir.FunctionType(ir.VoidType(), given)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """C = A B, of so many rows and vectors; `unit` says along what A lies in one piece."""
+    """C = S + A B, of so many rows and vectors; `unit` says along what A lies in one piece."""
 
     dtype: np.dtype[Any]
     rows: int
     vectors: int
-    unit: str  # "terms", "rows", or "" for any
+    unit: str  # "terms", "rows", "panel" for rows in panels of whole tiles, or "" for any
     found: Registers
 
     def function(self, module: ir.Module) -> ir.Function:
-        fits = self.unit == "terms" or self.rows % self.found.lanes(self.dtype) == 0
-        unit = self.unit if self.found.by_lane and fits else ""
         lanes = self.found.lanes(self.dtype)
+        unit = self.unit
+        if (unit == "rows" and self.rows % lanes) or (unit != "panel" and not self.found.by_lane):
+            unit = ""
         name = f"tile_{self.dtype.name}_{self.rows}x{self.vectors}x{lanes}_{unit}"
+        if unit == "panel":
+            name += str(self.found.rows)
         return shared(module, name, kind_of_tile(self.dtype), _Emitter(self, unit).emit)
 
 
@@ -92,15 +96,19 @@ class _Emitter:
     def __init__(self, tile: Tile, unit: str):
         self.rows, self.vectors, self.dtype, self.unit = tile.rows, tile.vectors, tile.dtype, unit
         self.real = memory_type(tile.dtype)
-        self.lanes = tile.found.lanes(tile.dtype)
+        self.lanes, self.height = tile.found.lanes(tile.dtype), tile.found.rows
+        # Rows of a panel are multiplied lane by lane if they fill vectors.
+        self.by_vectors = unit == "rows" or (
+            unit == "panel" and tile.found.by_lane and self.rows % self.lanes == 0
+        )
         self.vector = ir.VectorType(self.real, self.lanes)
         self.unrolled = self.lanes if unit == "terms" else UNROLLED
 
     def emit(self, function: ir.Function) -> None:
         self.a, self.row_step, self.term_step, self.b, self.b_step, *rest = function.args
-        c, c_step, terms = rest
+        c, c_step, terms, start, start_step = rest
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        sums = [ir.Constant(self.vector, None)] * (self.rows * self.vectors)
+        sums = self._begin(b, start, start_step)
         blocks = b.udiv(terms, INT(self.unrolled))
         sums = range_loop(b, INT(0), blocks, self._block, sums)
         done = b.mul(blocks, INT(self.unrolled))
@@ -109,6 +117,21 @@ class _Emitter:
             line = sums[r * self.vectors : (r + 1) * self.vectors]
             self._store(b, line, b.gep(c, [b.mul(c_step, INT(r))]))
         b.ret_void()
+
+    def _begin(self, b: ir.IRBuilder, start: ir.Value, step: ir.Value) -> list[ir.Value]:
+        """What lies at `start`, or zeros."""
+        before, lines = b.block, range(self.rows)
+        given = b.icmp_unsigned("!=", start, ir.Constant(start.type, None))
+        with b.if_then(given):
+            starts = [b.gep(start, [b.mul(step, INT(r))]) for r in lines]
+            places = [place for line in starts for place in self._vectors(b, line)]
+            found = [b.load(place, align=self.dtype.itemsize) for place in places]
+            inside = b.block
+        sums = [b.phi(self.vector) for _ in found]
+        for phi, value in zip(sums, found, strict=True):
+            phi.add_incoming(ir.Constant(self.vector, None), before)
+            phi.add_incoming(value, inside)
+        return sums
 
     def _block(self, b: ir.IRBuilder, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         """Several terms of all sums."""
@@ -120,7 +143,7 @@ class _Emitter:
             term = b.add(first, INT(u))
             if self.unit == "terms":
                 factors = [self._spread(b, v, u) for v in loads]
-            elif self.unit == "rows":
+            elif self.by_vectors:
                 loads = [self._load(b, self._place(b, r, term)) for r in rows[:: self.lanes]]
                 factors = [self._spread(b, loads[r // self.lanes], r % self.lanes) for r in rows]
             else:
@@ -151,9 +174,11 @@ class _Emitter:
         return b.shuffle_vector(v, ir.Constant(self.vector, ir.Undefined), mask)
 
     def _place(self, b: ir.IRBuilder, row: int, term: ir.Value) -> ir.Value:
-        """Where A's entry lies. A step of 1 is known."""
-        across = INT(row) if self.unit == "rows" else b.mul(self.row_step, INT(row))
-        along = term if self.unit == "terms" else b.mul(self.term_step, term)
+        """Where A's entry lies. A step of 1, and those of panels, are known."""
+        in_lines = self.unit in ("rows", "panel")
+        across = INT(row) if in_lines else b.mul(self.row_step, INT(row))
+        term_step = INT(self.height) if self.unit == "panel" else self.term_step
+        along = term if self.unit == "terms" else b.mul(term_step, term)
         return b.gep(self.a, [b.add(across, along)])
 
     def _load(self, b: ir.IRBuilder, place: ir.Value) -> ir.Value:

@@ -40,7 +40,8 @@ class Pack(Step):
         return [self.source.buffer, self.panels.buffer]
 
     def emit(self, site: Site) -> None:
-        function = pack_function(site.module, self.source.dtype, self.found)
+        dtype, found = self.source.dtype, self.found
+        function = pack_function(site.module, dtype, found.columns(dtype), found.lanes(dtype))
         sizes = [INT(n) for n in (*_steps(self.source), *self.source.shape)]
         site.b.call(function, [site.address(self.source), *sizes, site.address(self.panels)])
 
@@ -79,11 +80,12 @@ class Tiled(Product):
                 for rows in (min(m, height), m % height or height)
                 for columns in (min(n, width), n % width or width)
             ]
-            words = [INT(x) for x in (*steps, *b_steps, m, n, terms, group)]
+            words = [INT(x) for x in (*steps, *b_steps, n, 0, m, n, terms, group)]
             ends = [INT(0), INT(panels)]
             ends = [low, high, *ends] if groups >= panels else [INT(0), INT(groups), low, high]
             function = product_function(b.module, dtype, found)
-            b.call(function, [*starts, *words, *ends, *tiles])
+            nothing = ir.Constant(starts[0].type, None)
+            b.call(function, [*starts, nothing, *words, *ends, *tiles])
 
         starts = [site.address(v) for v in (self.a, self.b, self.c)]
         size = max(groups, panels)

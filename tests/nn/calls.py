@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from references import Call, tied
+from references import Call, Draw, positive, tied
 
 
 def _where(name: str, arrays: list[Any], **options: list[Any]) -> list[Call]:
@@ -88,4 +88,107 @@ def pooling() -> list[Call]:
     return calls
 
 
-GROUPS = {"convolutions": convolutions, "pooling": pooling}
+def resampling() -> list[Call]:
+    modes = {
+        1: ["linear"],
+        2: ["bilinear", "bicubic"],
+        3: ["trilinear"],
+    }
+    calls = []
+    for n, smooth in modes.items():
+        x = (2, 3, *SPACE[:n])
+        sizes: list[dict[str, Any]] = [
+            {"size": (5, 9, 4)[:n]},
+            {"scale_factor": 1.7},
+            {"scale_factor": 0.6},
+            {"scale_factor": 0.6, "recompute_scale_factor": True},
+            {"size": (1,) * n},
+        ]
+        for size in sizes:
+            for mode in ("nearest", "nearest-exact", "area"):
+                calls.append(Call("interpolate", [x], {"mode": mode, **size}))
+            for mode, corners in product(smooth, (None, True, False)):
+                options = {"mode": mode, "align_corners": corners, **size}
+                calls.append(Call("interpolate", [x], options))
+                if n == 2:
+                    calls.append(Call("interpolate", [x], {**options, "antialias": True}))
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        calls += [
+            Call("pad", [(2, 3, 5)], {"pad": (1, 2), "mode": mode}),
+            Call("pad", [(2, 3, 5, 6)], {"pad": (1, 2, 0, 3), "mode": mode}),
+            Call("pad", [(2, 3, 4, 5, 4)], {"pad": (1, 2, 0, 3, 2, 1), "mode": mode}),
+        ]
+    calls.append(Call("pad", [(2, 5, 6)], {"pad": (-1, 2, 1, -2), "value": 2.5}))
+    return calls
+
+
+def adaptive() -> list[Call]:
+    calls = []
+    for n in (1, 2, 3):
+        x = tied(2, 3, *SPACE[:n])
+        for size in (1, 2, 3, 5, 7, (4, None, 3)[:n]):
+            calls.append(Call(f"adaptive_avg_pool{n}d", [x], {"output_size": size}))
+            calls += _where(
+                f"adaptive_max_pool{n}d", [x], output_size=[size], return_indices=[False, True]
+            )
+    for n in (2, 3):
+        samples = Draw((2, 3, n), lambda rng, s: rng.random(s), False, "_random_samples")
+        calls += _where(
+            f"fractional_max_pool{n}d",
+            [tied(2, 3, *SPACE[:n]), samples],
+            kernel_size=[2],
+            output_size=[3, (4, 2, 2)[:n]],
+            return_indices=[False, True],
+        )
+    return calls
+
+
+def vision() -> list[Call]:
+    calls = []
+    for n in (2, 3):
+        grid = Draw((2, *(3, 4, 2)[:n], n), lambda rng, s: rng.uniform(-1.6, 1.6, s))
+        calls += _where(
+            "grid_sample",
+            [(2, 3, *(5, 6, 4)[:n]), grid],
+            mode=["bilinear", "nearest", "bicubic"][: 5 - n],
+            padding_mode=["zeros", "border", "reflection"],
+            align_corners=[True, False],
+        )
+        calls += _where(
+            "affine_grid", [(2, n, n + 1)], size=[(2, 3, *(5, 1, 4)[:n])], align_corners=[True, False]
+        )  # fmt: skip
+    # PyTorch has no second derivatives of these two in the image and the grid
+    calls = [Call(c.name, c.arrays, c.options, second=c.name == "affine_grid") for c in calls]
+    calls.append(Call("pixel_shuffle", [(2, 8, 3, 4)], {"upscale_factor": 2}))
+    calls.append(Call("pixel_unshuffle", [(2, 3, 4, 6)], {"downscale_factor": 2}))
+    calls.append(Call("channel_shuffle", [(2, 6, 3)], {"groups": 3}))
+    return calls
+
+
+def normalisation() -> list[Call]:
+    x = (3, 8, 3, 4)
+    frozen = [Draw((8,), varies=False), Draw((8,), positive(8).of, False)]
+    return [
+        Call("batch_norm", [x, *frozen, (8,), (8,)]),
+        Call("batch_norm", [(5, 8), *frozen, (8,), (8,)], {"training": True, "eps": 0.1}),
+        Call("batch_norm", [x, *frozen], {"training": True}),
+        Call("instance_norm", [x]),
+        Call("instance_norm", [x, *frozen], {"use_input_stats": False}),
+        Call("group_norm", [x], {"num_groups": 4}),
+        Call("group_norm", [(2, 6), Draw((6,), keyword="weight")], {"num_groups": 2}),
+        Call("layer_norm", [x], {"normalized_shape": (3, 4), "eps": 1e-3}),
+        Call("layer_norm", [(5, 7), Draw((7,), keyword="weight")], {"normalized_shape": (7,)}),
+        Call("rms_norm", [x], {"normalized_shape": (3, 4)}),
+        Call("rms_norm", [(5, 7), Draw((7,), keyword="weight")], {"normalized_shape": (7,)}),
+        *_where("local_response_norm", [x], size=[1, 2, 3, 5], alpha=[0.3], beta=[0.5], k=[2.0]),
+    ]
+
+
+GROUPS = {
+    "convolutions": convolutions,
+    "pooling": pooling,
+    "resampling": resampling,
+    "adaptive": adaptive,
+    "vision": vision,
+    "normalisation": normalisation,
+}

@@ -21,7 +21,7 @@ def figures(call: Call) -> dict[str, Any]:
     arrays = [torch.tensor(a) for a in call.drawn()]
     varying = [arrays[k].requires_grad_() for k in call.varying]
     function = getattr(torch.nn.functional, call.name, None) or getattr(torch, call.name)
-    results = flattened(function(*arrays, **call.options))
+    results = flattened(call.of(function, arrays))
     kept = {f"value{k}": sketch(r.detach().numpy()) for k, r in enumerate(results)}
     kept["shape"] = np.array(results[0].shape, float)
     smooth = [r for r in results if r.requires_grad]

@@ -26,6 +26,7 @@ class Draw:
     shape: tuple[int, ...]
     of: Callable[[np.random.Generator, tuple[int, ...]], Any] | None = None
     varies: bool = True  # whether a derivative is asked for
+    keyword: str | None = None  # passed by this name, behind all others
 
     def __call__(self, rng: np.random.Generator) -> Any:
         return rng.normal(size=self.shape) if self.of is None else self.of(rng, self.shape)
@@ -53,6 +54,13 @@ class Call:
     def drawn(self) -> list[Any]:
         rng = np.random.default_rng(zlib.crc32(self.label.encode()))
         return [draw(rng) for draw in self.draws]
+
+    def of(self, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+        """The function of one library on its arrays."""
+        names = [draw.keyword for draw in self.draws]
+        named = {k: a for k, a in zip(names, arrays, strict=True) if k is not None}
+        plain = [a for k, a in zip(names, arrays, strict=True) if k is None]
+        return function(*plain, **named, **self.options)
 
     @property
     def varying(self) -> tuple[int, ...]:

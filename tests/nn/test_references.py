@@ -20,7 +20,7 @@ figures_of = cache(load)
 
 def total(call: Call) -> Any:
     def function(*arrays: Any) -> Any:
-        results = flattened(getattr(functional, call.name)(*arrays, **call.options))
+        results = flattened(call.of(getattr(functional, call.name), arrays))
         smooth = [r for r in results if r.dtype.kind == "f"]
         return sum(np.sum(np.sin(r) * weights_of(r.shape, k)) for k, r in enumerate(smooth))
 
@@ -35,7 +35,7 @@ def compare(figure: Any, expected: Any, label: str) -> None:
 def test_like_pytorch(group: str, call: Call) -> None:
     expected = figures_of(group)[call.label]
     arrays = call.drawn()
-    results = flattened(getattr(functional, call.name)(*arrays, **call.options))
+    results = flattened(call.of(getattr(functional, call.name), arrays))
     assert results[0].shape == tuple(expected["shape"].astype(int))
     for k, result in enumerate(results):
         compare(result, expected[f"value{k}"], f"result {k}")
@@ -63,9 +63,7 @@ def test_like_pytorch(group: str, call: Call) -> None:
 def test_compiled_like_pytorch(group: str, call: Call) -> None:
     expected = figures_of(group)[call.label]
     arrays = call.drawn()
-    results = flattened(
-        bs.jit(lambda *a: getattr(functional, call.name)(*a, **call.options))(*arrays)
-    )
+    results = flattened(bs.jit(lambda *a: call.of(getattr(functional, call.name), a))(*arrays))
     for k, result in enumerate(results):
         compare(result, expected[f"value{k}"], f"result {k}")
     if any(name.startswith("gradient") for name in expected):

@@ -1,5 +1,13 @@
 """Functions of networks, with PyTorch's names, arguments and defaults. One kind per file."""
 
+from .adaptive import adaptive_avg_pool1d as adaptive_avg_pool1d
+from .adaptive import adaptive_avg_pool2d as adaptive_avg_pool2d
+from .adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
+from .adaptive import adaptive_max_pool1d as adaptive_max_pool1d
+from .adaptive import adaptive_max_pool2d as adaptive_max_pool2d
+from .adaptive import adaptive_max_pool3d as adaptive_max_pool3d
+from .adaptive import fractional_max_pool2d as fractional_max_pool2d
+from .adaptive import fractional_max_pool3d as fractional_max_pool3d
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
 from .convolution import conv1d as conv1d
 from .convolution import conv2d as conv2d
@@ -10,6 +18,14 @@ from .convolution import conv_transpose2d as conv_transpose2d
 from .convolution import conv_transpose3d as conv_transpose3d
 from .convolution import fold as fold
 from .convolution import unfold as unfold
+from .normalisation import batch_norm as batch_norm
+from .normalisation import batch_statistics as batch_statistics
+from .normalisation import group_norm as group_norm
+from .normalisation import instance_norm as instance_norm
+from .normalisation import layer_norm as layer_norm
+from .normalisation import local_response_norm as local_response_norm
+from .normalisation import rms_norm as rms_norm
+from .padding import pad as pad
 from .pooling import avg_pool1d as avg_pool1d
 from .pooling import avg_pool2d as avg_pool2d
 from .pooling import avg_pool3d as avg_pool3d
@@ -22,3 +38,10 @@ from .pooling import max_pool3d as max_pool3d
 from .pooling import max_unpool1d as max_unpool1d
 from .pooling import max_unpool2d as max_unpool2d
 from .pooling import max_unpool3d as max_unpool3d
+from .resampling import interpolate as interpolate
+from .resampling import upsample as upsample
+from .vision import affine_grid as affine_grid
+from .vision import channel_shuffle as channel_shuffle
+from .vision import grid_sample as grid_sample
+from .vision import pixel_shuffle as pixel_shuffle
+from .vision import pixel_unshuffle as pixel_unshuffle

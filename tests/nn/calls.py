@@ -5,17 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from calls_activations import activations, distances
 from references import Call, Draw, positive, tied
-
-
-def _where(name: str, arrays: list[Any], **options: list[Any]) -> list[Call]:
-    """One call for each combination of options."""
-    names = list(options)
-    return [
-        Call(name, arrays, dict(zip(names, values, strict=True)))
-        for values in product(*options.values())
-    ]
-
+from references import combined as _where
 
 SPACE = (7, 6, 5)
 
@@ -185,6 +177,8 @@ def normalisation() -> list[Call]:
 
 
 GROUPS = {
+    "activations": activations,
+    "distances": distances,
     "convolutions": convolutions,
     "pooling": pooling,
     "resampling": resampling,

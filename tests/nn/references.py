@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,15 @@ class Call:
     @property
     def varying(self) -> tuple[int, ...]:
         return tuple(k for k, draw in enumerate(self.draws) if draw.varies)
+
+
+def combined(name: str, arrays: list[Any], **options: list[Any]) -> list[Call]:
+    """One call for each combination of options."""
+    names = list(options)
+    return [
+        Call(name, arrays, dict(zip(names, values, strict=True)))
+        for values in product(*options.values())
+    ]
 
 
 def integers(high: int, *shape: int, low: int = 0) -> Draw:

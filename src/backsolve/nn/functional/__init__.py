@@ -1,5 +1,33 @@
 """Functions of networks, with PyTorch's names, arguments and defaults. One kind per file."""
 
+from .activations import celu as celu
+from .activations import elu as elu
+from .activations import gelu as gelu
+from .activations import glu as glu
+from .activations import gumbel_softmax as gumbel_softmax
+from .activations import hardshrink as hardshrink
+from .activations import hardsigmoid as hardsigmoid
+from .activations import hardswish as hardswish
+from .activations import hardtanh as hardtanh
+from .activations import leaky_relu as leaky_relu
+from .activations import log_softmax as log_softmax
+from .activations import logsigmoid as logsigmoid
+from .activations import mish as mish
+from .activations import prelu as prelu
+from .activations import relu as relu
+from .activations import relu6 as relu6
+from .activations import rrelu as rrelu
+from .activations import selu as selu
+from .activations import sigmoid as sigmoid
+from .activations import silu as silu
+from .activations import softmax as softmax
+from .activations import softmin as softmin
+from .activations import softplus as softplus
+from .activations import softshrink as softshrink
+from .activations import softsign as softsign
+from .activations import tanh as tanh
+from .activations import tanhshrink as tanhshrink
+from .activations import threshold as threshold
 from .adaptive import adaptive_avg_pool1d as adaptive_avg_pool1d
 from .adaptive import adaptive_avg_pool2d as adaptive_avg_pool2d
 from .adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
@@ -18,6 +46,9 @@ from .convolution import conv_transpose2d as conv_transpose2d
 from .convolution import conv_transpose3d as conv_transpose3d
 from .convolution import fold as fold
 from .convolution import unfold as unfold
+from .distances import cosine_similarity as cosine_similarity
+from .distances import normalize as normalize
+from .distances import pairwise_distance as pairwise_distance
 from .normalisation import batch_norm as batch_norm
 from .normalisation import batch_statistics as batch_statistics
 from .normalisation import group_norm as group_norm

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import ShapeError
 from ...numpy._register import array, ndim_of, shape_of
 from ...primitive import P
+from ...random import State
 
 Shape = tuple[int, ...]
 
@@ -58,3 +59,12 @@ def place(x: Any, before: Shape, after: Shape) -> Any:
     spec = (*lead, *[(b, b + s, 1) for s, b in zip(sizes, before, strict=True)])
     full = tuple(b + s + a for s, b, a in zip(sizes, before, after, strict=True))
     return P.unslice(x, spec=spec, shape=(*shape[: len(shape) - n], *full))
+
+
+def needed(name: str, generator: State | None) -> State:
+    """The state of random numbers, which there must be."""
+    if not isinstance(generator, State):
+        raise ValueError(
+            f"{name} draws random numbers: pass generator=bs.random.key(seed), got {generator!r}"
+        )
+    return generator

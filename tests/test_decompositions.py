@@ -220,3 +220,46 @@ def test_the_standards_eigenvalues_are_complex():
 def test_gradients_take_as_few_products_as_they_can(f, products):
     compiled = bs.jit(bs.grad(lambda a: np.sum(np.sin(f(a)))))
     assert str(compiled.lower(np.eye(30))).count("product (30, 30) × (30, 30)") == products
+
+
+@pytest.mark.parametrize("a", [TALL, TALL.T, TALL + 1j * TALL[::-1], np.stack([TALL, 2 * TALL])])
+def test_full_bases_are_compiled(a):
+    U, s, Vh = bs.jit(np.linalg.svd)(bs.tensor(a))
+    U, s, Vh = (np.asarray(x) for x in (U, s, Vh))
+    k = s.shape[-1]
+    np.testing.assert_allclose((U[..., :k] * s[..., None, :]) @ Vh[..., :k, :], a, atol=1e-12)
+    for Q in (U, Vh):
+        np.testing.assert_allclose(
+            Q @ np.conj(Q.swapaxes(-1, -2)),
+            np.broadcast_to(np.eye(Q.shape[-1]), Q.shape),
+            atol=1e-12,
+        )
+    Q, R = (np.asarray(x) for x in bs.jit(lambda a: np.linalg.qr(a, "complete"))(bs.tensor(a)))
+    assert Q.shape[-1] == Q.shape[-2] == R.shape[-2]
+    np.testing.assert_allclose(Q @ R, a, atol=1e-12)
+
+
+def test_full_bases_have_no_derivative_in_compiled_code_either():
+    f = bs.jit(lambda a: np.sum(np.linalg.svd(a)[0]))
+    assert np.isfinite(f(TALL))
+    for g in (bs.grad(f), bs.jit(bs.grad(f))):
+        with pytest.raises(NotDifferentiableError, match="full_matrices=False"):
+            g(TALL)
+
+
+@pytest.mark.parametrize("rtol", [0.4, np.array([1e-3, 0.9])])
+def test_a_pseudo_inverse_with_a_bound_that_is_traced(rtol):
+    a = np.stack([TALL, TALL + np.eye(*TALL.shape)])
+    f = bs.jit(lambda a, r: bnp.linalg.pinv(a, rtol=r))
+    np.testing.assert_allclose(f(a, rtol), np.linalg.pinv(a, rtol=rtol), atol=1e-12)
+    slope = lambda rtol: bs.grad(lambda a: np.sum(np.sin(bnp.linalg.pinv(a, rtol=rtol))))
+    traced = bs.jit(lambda a, r: slope(r)(a))
+    np.testing.assert_allclose(traced(a, rtol), slope(rtol)(a), atol=1e-10)
+
+
+@pytest.mark.parametrize("a", [TALL, TALL.T, COMPLEX, SQUARE[0]])
+def test_a_pseudo_inverse_that_leaves_large_values_out(a):
+    s = np.linalg.svd(a, compute_uv=False)
+    cut = float((s[1] + s[2]) / 2 / s[0])
+    check_grads(lambda a: np.linalg.pinv(a, cut), (a,))
+    check_grads(lambda a: np.linalg.lstsq(a, np.ones(a.shape[0]), cut)[0], (a,), order=1)

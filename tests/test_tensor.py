@@ -237,7 +237,7 @@ def test_in_place_rules() -> None:
         lambda: x.sort(),
         lambda: x.fill(0.0),
     ):
-        with pytest.raises(InPlaceError, match=r"leaf that requires grad.*\n.*test_tensor\.py"):
+        with pytest.raises(InPlaceError, match=r"leaf that requires grad.*(\n.*)+test_tensor\.py"):
             change()
     np.testing.assert_array_equal(x.value, [1.0, 2.0])
     single = bs.tensor(np.float32([1.0, 2.0]))

@@ -24,7 +24,7 @@ def location(depth: int = 1) -> str:
     frame = sys._getframe(depth)
     while frame is not None:
         name = frame.f_code.co_filename
-        if _is_users(name):
+        if is_users(name):
             return describe_line(name, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return "an unknown place"
@@ -35,13 +35,13 @@ def location_of(error: BaseException) -> str:
     found, step = "an unknown place", error.__traceback__
     while step is not None:
         name = step.tb_frame.f_code.co_filename
-        found = describe_line(name, step.tb_lineno) if _is_users(name) else found
+        found = describe_line(name, step.tb_lineno) if is_users(name) else found
         step = step.tb_next
     return found
 
 
 @functools.cache
-def _is_users(filename: str) -> bool:
+def is_users(filename: str) -> bool:
     return not filename.startswith(_PACKAGE) and not _LIBRARIES.search(filename)
 
 
@@ -66,6 +66,13 @@ class ShapeError(BacksolveError, ValueError):
 
     The message names the operation and the shapes that arrived. Print `x.shape` just before the
     line named; the usual remedies are a transpose, a `reshape`, or `x[:, None]` to broadcast.
+    """
+
+
+class MatrixError(ShapeError, np.linalg.LinAlgError):
+    """A function of linear algebra got something that is no matrix, or not a square one.
+
+    Matrices stand in the last two axes. Of a vector make one with `x[:, None]` or `x[None, :]`.
     """
 
 

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from .blame import blame
 from .errors import (
     DroppedDerivativeError,
     InPlaceError,
@@ -59,11 +60,19 @@ def leaf_row(value: Any, owner: Any = None) -> Row:
 
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return FUNCTIONS[name](self, *args, **kwargs)
+        f = FUNCTIONS[name]
+        try:
+            return f(self, *args, **kwargs)
+        except Exception as error:
+            blame(error, f, (self, *args), kwargs)
+            raise
 
     method.__name__ = name
     method.__doc__ = f"`numpy.{name}` of this tensor."
     return method
+
+
+_reshape, _transpose, _astype, _sort = map(_method, ("reshape", "transpose", "astype", "sort"))
 
 
 def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -296,14 +305,26 @@ class Tensor:
         if method == "__call__" and not kwargs:
             impl = UFUNCS.get(ufunc)
             if impl is not None:
-                return impl(*inputs)
-        return FUNCTIONS["array_ufunc"](ufunc, method, inputs, kwargs)
+                try:
+                    return impl(*inputs)
+                except Exception as error:
+                    blame(error, ufunc, inputs, kwargs)
+                    raise
+        try:
+            return FUNCTIONS["array_ufunc"](ufunc, method, inputs, kwargs)
+        except Exception as error:
+            blame(error, ufunc, inputs, kwargs)
+            raise
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         impl = ARRAY_FUNCTIONS.get(func)
-        if impl is not None and "out" not in kwargs:
-            return impl(*args, **kwargs)
-        return FUNCTIONS["array_function"](func, args, kwargs)
+        try:
+            if impl is not None and "out" not in kwargs:
+                return impl(*args, **kwargs)
+            return FUNCTIONS["array_function"](func, args, kwargs)
+        except Exception as error:
+            blame(error, func, args, kwargs)
+            raise
 
     # ---- the array API standard
 
@@ -468,18 +489,18 @@ class Tensor:
         return FUNCTIONS["imag"](self)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> Tensor:
-        return FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 else shape, **kwargs)
+        return _reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self, *axes: Any) -> Tensor:
         given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return FUNCTIONS["transpose"](self, given or None)
+        return _transpose(self, given or None)
 
     def astype(self, dtype: npt.DTypeLike, **kwargs: Any) -> Tensor:
-        return FUNCTIONS["astype"](self, dtype, **kwargs)
+        return _astype(self, dtype, **kwargs)
 
     def sort(self, axis: int = -1, **kwargs: Any) -> None:
         """In place, as an ndarray's."""
-        self._become(FUNCTIONS["sort"](self, axis, **kwargs), "x.sort()")
+        self._become(_sort(self, axis, **kwargs), "x.sort()")
 
     def fill(self, value: Any) -> None:
         self[...] = value

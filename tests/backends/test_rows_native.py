@@ -14,7 +14,18 @@ from backsolve.testing.samples import EVERY_INTEGER, cases
 
 CALLED = ("eig", "eigh", "eigvals", "eigvalsh", "expm", "lu", "over_gaps", "pinv", "pivots")
 CALLED += ("dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel", "zeta")
-CALLED += ("banded_solve", "sqrtm", "sylvester", "qr", "svd", "svdvals", "fft", "rfft", "irfft")
+CALLED += (
+    "banded_solve",
+    "complement",
+    "sqrtm",
+    "sylvester",
+    "qr",
+    "svd",
+    "svdvals",
+    "fft",
+    "rfft",
+    "irfft",
+)
 
 
 def makes_half_floats(case):

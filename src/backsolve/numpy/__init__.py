@@ -42,6 +42,7 @@ from . import standard as _standard
 from . import systems as _systems
 from . import writing as _writing
 from ._register import OWN as _OWN
+from ._register import by_name as _by_name
 
 # Importing these fills the table of functions.
 _ROOMS = (
@@ -96,10 +97,10 @@ __array_namespace_info__ = _standard.Inspection
 
 def __getattr__(name: str) -> Any:
     if name in _OWN:
-        return _OWN[name]
+        return _by_name(_OWN, name)
     if hasattr(_np, name) or name.startswith("__") or name in _INTERNAL or name not in _FUNCTIONS:
         return getattr(_np, name)
-    return _FUNCTIONS[name]
+    return _by_name(_FUNCTIONS, name)
 
 
 def __dir__() -> list[str]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from ..errors import AxisError, TracedValueError, UnsupportedError
+from ..blame import guarded
+from ..errors import AxisError, DTypeError, TracedValueError, UnsupportedError
 from ..primitive import FUNCTIONS, coerce
 from ..tensor import Staged, Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_AS_THEY_ARE = frozenset([Tensor, np.ndarray, float, int, bool, complex])
-_ARRAYS = (Tensor, np.ndarray, np.generic)
+_AS_THEY_ARE = frozenset([Tensor, float, int, bool, complex])
 _INTEGERS = (int, np.integer)
 _ALL_AXES = tuple(tuple(range(n)) for n in range(65))  # by rank; NumPy's arrays have at most 64
 
@@ -47,12 +49,26 @@ def named(name: str) -> Callable[[F], F]:
     return register
 
 
+@functools.cache
+def _guarded(f: Any, name: str) -> Any:
+    return guarded(f, name) if inspect.isfunction(f) else f
+
+
+def by_name(table: Mapping[str, Any], name: str) -> Any:
+    """A function of ours as users find it in the namespace: where it fails, it says what was called."""
+    return _guarded(table[name], name)
+
+
 def array(x: Any) -> Any:
     """A Tensor as it is, anything else as an array (of numbers) or a scalar."""
-    if type(x) in _AS_THEY_ARE or isinstance(x, _ARRAYS):
+    if type(x) in _AS_THEY_ARE or isinstance(x, Tensor):
+        return x
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc":
         return x
     if isinstance(x, list | tuple) and any(isinstance(e, Tensor) for e in x):
         return FUNCTIONS["stack"](x)
+    if x is None:
+        raise DTypeError("expected an array of numbers, got None")
     return coerce(x)
 
 
@@ -92,7 +108,7 @@ def integers(x: Any) -> list[int]:
 def _caller() -> str:
     """The public function that is running, for a message."""
     frame = sys._getframe(2)
-    while frame.f_code.co_name.startswith("_") and frame.f_back is not None:
+    while frame.f_code.co_name.startswith(("_", "<")) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_name
 
@@ -116,6 +132,11 @@ def one_axis(axis: int, ndim: int) -> int:
         return normalize_axis_index(operator.index(axis), ndim)
     except ValueError as error:
         raise AxisError(f"`{_caller()}` got axis={axis!r}, rank {ndim}: {error}") from None
+
+
+def flag(x: Any) -> bool:
+    """An option that is True or False."""
+    return x is not np._NoValue and bool(operator.index(x))
 
 
 def reject(name: str, **options: Any) -> None:

@@ -7,10 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Staged
-from ._register import array, dtype_of, function, ndim_of, one_axis, reject, shape_of, size_of
+from ._register import (
+    all_axes,
+    array,
+    dtype_of,
+    function,
+    ndim_of,
+    one_axis,
+    reject,
+    shape_of,
+    size_of,
+)
 from .elementwise import astype
 from .indexing import getitem, take
 from .joining import concatenate
@@ -48,7 +58,10 @@ def diff(
 
 @function
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    parts = [to_begin, diff(ravel(array(ary))), to_end]
+    ary = array(ary)
+    if dtype_of(ary).kind == "b":
+        raise DTypeError("`ediff1d` has no differences of booleans; cast them first")
+    parts = [to_begin, diff(ravel(ary)), to_end]
     return concatenate([astype(ravel(p), dtype_of(parts[1])) for p in parts if p is not None])
 
 
@@ -56,15 +69,14 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Central differences inside, one-sided at the ends; spacings by a number or coordinates."""
     f = array(f)
+    if dtype_of(f).kind == "b":
+        raise DTypeError("`gradient` has no differences of booleans; cast them first")
     f = f if dtype_of(f).kind in "fc" else astype(f, float)
-    axes = tuple(range(ndim_of(f))) if axis is None else np.atleast_1d(axis).tolist()
+    axes = all_axes(axis, ndim_of(f))
     spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     if len(spacings) != len(axes):
         raise TypeError(f"`gradient` got {len(varargs)} spacings for {len(axes)} axes")
-    found = [
-        _gradient_along(f, one_axis(k, ndim_of(f)), h, edge_order)
-        for k, h in zip(axes, spacings, strict=True)
-    ]
+    found = [_gradient_along(f, k, h, edge_order) for k, h in zip(axes, spacings, strict=True)]
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -109,6 +121,8 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """Piecewise linear interpolation, differentiated in x, xp and fp."""
+    if "c" in (dtype_of(array(x)).kind, dtype_of(array(xp)).kind):
+        raise DTypeError("`interp` needs real `x` and `xp`, got complex numbers")
     x, xp = astype(array(x), float), astype(array(xp), float)
     fp = astype(array(fp), complex if dtype_of(array(fp)).kind == "c" else float)
     if ndim_of(xp) != 1 or shape_of(fp) != shape_of(xp) or not size_of(xp):
@@ -142,6 +156,10 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 @function
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     """Σ_k a[k] v[n−k]: a matrix with v along its diagonals, applied to a."""
+    if ndim_of(a) > 1 or ndim_of(v) > 1:
+        raise ShapeError(
+            f"`convolve` needs two vectors, got shapes {shape_of(a)} and {shape_of(v)}"
+        )
     a, v = ravel(array(a)), ravel(array(v))
     n, m = size_of(a), size_of(v)
     if not n or not m:
@@ -159,6 +177,10 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 
 @function
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    if ndim_of(a) != 1 or ndim_of(v) != 1:
+        raise ShapeError(
+            f"`correlate` needs two vectors, got shapes {shape_of(a)} and {shape_of(v)}"
+        )
     v = flip(array(v))
     v = P.conjugate(v) if dtype_of(v).kind == "c" else v
     y = convolve(a, v, mode)
@@ -173,6 +195,8 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 @function
 def polyval(p: Any, x: Any) -> Any:
     p, x = array(p), array(x)
+    if ndim_of(p) == 0:
+        raise DTypeError("`polyval` needs coefficients, got one number")
     y: Any = P.multiply(x, 0)
     for c in range(shape_of(p)[0]):
         y = y * x + getitem(p, c)

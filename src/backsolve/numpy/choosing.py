@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from ..errors import IndexingError, ShapeError
+from ..errors import AxisError, IndexingError, ShapeError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Staged, Tensor
 from ._register import (
@@ -117,6 +118,8 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if any(shape_of(k) != shape_of(keys[0]) for k in keys):
         raise ShapeError(f"`lexsort` needs keys of one shape, got {[shape_of(k) for k in keys]}")
     if not ndim_of(keys[0]):
+        if operator.index(axis) not in (0, -1):
+            raise AxisError(f"`lexsort` got axis={axis!r} of single numbers")
         return np.zeros((), np.intp)[()]
     axis = one_axis(axis, ndim_of(keys[0]))
     order = P.argsort(keys[0], axis=axis)

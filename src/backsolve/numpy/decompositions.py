@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import NotDifferentiableError, ShapeError
+from ..errors import MatrixError, NotDifferentiableError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Staged, Tensor
 from ._register import OWN, array, dtype_of, named, ndim_of, shape_of
@@ -24,7 +24,7 @@ _Qr: Any = type(np.linalg.qr(np.eye(1)))
 def _matrices(name: str, a: Any) -> Any:
     a = floating(a)
     if ndim_of(a) < 2:
-        raise np.linalg.LinAlgError(f"`{name}` needs matrices (…, m, n), got shape {shape_of(a)}")
+        raise MatrixError(f"`{name}` needs matrices (…, m, n), got shape {shape_of(a)}")
     return a
 
 
@@ -113,7 +113,7 @@ OWN["linalg.eig"], OWN["linalg.eigvals"] = _standard_eig, _standard_eigvals
 def _needs_reduced(name: str, wish: str, a: Any) -> None:
     """The columns that complete a basis are anybody's choice, and have no derivative."""
     m, n = shape_of(a)[-2:]
-    if m != n and isinstance(a, Tensor) and (a.row is not None or isinstance(a, Staged)):
+    if m != n and isinstance(a, Tensor) and a.row is not None:
         raise NotDifferentiableError(
             f"`{name}` of a matrix of {m} × {n} has no derivative for the columns that complete its bases; "
             f"ask for {wish}"
@@ -132,11 +132,21 @@ def svd(
     m, n = shape_of(a)[-2:]
     if full_matrices and m != n:
         _needs_reduced("svd", "svd(…, full_matrices=False)", a)
-        return _Svd(*map(Tensor, np.linalg.svd(np.asarray(a))))
+        if not isinstance(a, Staged):
+            return _Svd(*map(Tensor, np.linalg.svd(np.asarray(a))))
     y = P.svd(a)
     s = _row(y, m)
     s = P.real(s) if dtype_of(s).kind == "c" else s
-    return _Svd(_rows(y, 0, m), s, _turned(_rows(y, m + 1, m + 1 + n)))
+    U, V = _rows(y, 0, m), _rows(y, m + 1, m + 1 + n)
+    return (
+        _Svd(_completed(U), s, _turned(_completed(V))) if full_matrices else _Svd(U, s, _turned(V))
+    )
+
+
+def _completed(Q: Any) -> Any:
+    """With the columns that make a square matrix of it."""
+    m, n = shape_of(Q)[-2:]
+    return Q if m == n else FUNCTIONS["concatenate"]([Q, P.complement(Q)], -1)
 
 
 def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
@@ -164,6 +174,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         unset = rtol is np._NoValue or rtol is None
         standard = max(*shape_of(a)[-2:], 1) * float(np.finfo(dtype_of(a)).eps)
         rcond = (1e-15 if rtol is np._NoValue else standard) if unset else rtol
+    if isinstance(rcond, Staged):
+        return _truncated(a, rcond)
     if ndim_of(rcond) == 0:
         return P.pinv(a, rcond=float(rcond))
     cut = np.asarray(rcond)  # one for each matrix of the stack
@@ -176,6 +188,16 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     return y
 
 
+def _truncated(a: Any, rcond: Any) -> Any:
+    """The pseudo-inverse for a bound that is not known yet: by the singular values above it."""
+    stack = np.broadcast_shapes(shape_of(rcond), shape_of(a)[:-2])
+    U, s, Vh = svd(FUNCTIONS["broadcast_to"](a, (*stack, *shape_of(a)[-2:])), full_matrices=False)
+    largest = FUNCTIONS["max"](s, axis=-1, keepdims=True, initial=0)
+    large = P.greater(s, largest * getitem(rcond, (Ellipsis, None)))
+    inverse = P.where(large, 1 / P.where(large, s, 1), 0)
+    return matmul(_turned(Vh) * getitem(inverse, (Ellipsis, None, slice(None))), _turned(U))
+
+
 @named("linalg.matrix_rank")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     a = array(A)
@@ -186,7 +208,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     if tol is None:
         precision = max(*shape_of(a)[-2:]) * np.finfo(dtype_of(s)).eps if rtol is None else rtol
         largest = FUNCTIONS["max"](s, axis=-1, keepdims=True, initial=0)
-        tol = largest * np.asarray(precision, dtype_of(s))[..., None]
+        tol = largest * astype(array(precision), dtype_of(s))[..., None]
     else:
         tol = getitem(array(tol), (Ellipsis, None)) if ndim_of(tol) else tol
     return FUNCTIONS["count_nonzero"](P.greater(s, tol), axis=-1)
@@ -195,6 +217,8 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 @named("linalg.cond")
 def cond(x: Any, p: Any = None) -> Any:
     x = _matrices("cond", x)
+    if 0 in shape_of(x):
+        raise MatrixError(f"`cond` needs entries, got shape {shape_of(x)}")
     if p in (None, 2, -2):
         s = P.svdvals(x)
         largest, smallest = getitem(s, (Ellipsis, 0)), getitem(s, (Ellipsis, -1))
@@ -207,11 +231,11 @@ def cond(x: Any, p: Any = None) -> Any:
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """x of least norm with |A x − b| least; of deficient rank too, where the rank does not change."""
     a, b = _matrices("lstsq", a), floating(b)
+    if ndim_of(a) != 2:
+        raise MatrixError(f"`lstsq` needs one matrix, got shape {shape_of(a)}")
     m, n = shape_of(a)
     if ndim_of(b) not in (1, 2) or shape_of(b)[0] != m:
-        raise np.linalg.LinAlgError(
-            f"`lstsq` needs a right-hand side of {m} rows, got shape {shape_of(b)}"
-        )
+        raise MatrixError(f"`lstsq` needs a right-hand side of {m} rows, got shape {shape_of(b)}")
     cut = max(m, n) * float(np.finfo(dtype_of(a)).eps) if rcond is None else float(rcond)
     s = P.svdvals(a)
     rank = matrix_rank(a, rtol=cut)
@@ -236,10 +260,14 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise ValueError(f"`qr` takes mode 'reduced', 'complete' or 'r' of a tensor, got {mode!r}")
     if mode == "complete" and m > n:
         _needs_reduced("qr", "mode='reduced'", a)
-        return _Qr(*map(Tensor, np.linalg.qr(np.asarray(a), mode="complete")))
+        if not isinstance(a, Staged):
+            return _Qr(*map(Tensor, np.linalg.qr(np.asarray(a), mode="complete")))
     k = min(m, n)
     y = P.qr(a if m >= n else getitem(a, (Ellipsis, slice(0, k))))
     Q, R = _rows(y, 0, m), _rows(y, m, m + k)
+    if mode == "complete" and m > n:
+        nothing = np.zeros((*shape_of(R)[:-2], m - n, n), dtype_of(R))
+        return _Qr(_completed(Q), FUNCTIONS["concatenate"]([R, nothing], -2))
     if m < n:  # the columns behind the square: Qᴴ A
         rest = matmul(_turned(Q), getitem(a, (Ellipsis, slice(k, n))))
         R = FUNCTIONS["concatenate"]([R, rest], -1)
@@ -283,5 +311,5 @@ def expm(A: Any) -> Any:
     """SciPy's matrix exponential."""
     a = _matrices("expm", A)
     if shape_of(a)[-1] != shape_of(a)[-2]:
-        raise ShapeError(f"`expm` needs square matrices, got shape {shape_of(a)}")
+        raise MatrixError(f"`expm` needs square matrices, got shape {shape_of(a)}")
     return P.expm(a)

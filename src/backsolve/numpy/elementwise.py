@@ -12,7 +12,18 @@ from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, PRIMITIVES, UFUNCS, P
 from ..primitives.special import NAMES, when_loaded
 from ..tensor import Staged, Tensor
-from ._register import OWN, array, dtype_of, function, given, known, named, reject, shape_of
+from ._register import (
+    OWN,
+    all_axes,
+    array,
+    dtype_of,
+    function,
+    given,
+    known,
+    named,
+    reject,
+    shape_of,
+)
 
 
 def _expose(name: str, ufunc: np.ufunc | None) -> Any:
@@ -180,6 +191,8 @@ def divmod(x1: Any, x2: Any) -> Any:
 @function
 def modf(x: Any) -> Any:
     x = array(x)
+    if dtype_of(x).kind in "biu":
+        x = astype(x, np.modf(np.zeros(1, dtype_of(x)))[0].dtype)
     whole = P.trunc(x)
     return np.where(np.isinf(x), 0, P.subtract(x, whole)), whole
 
@@ -233,6 +246,9 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     if len(condlist) != len(choicelist):
         raise ShapeError(f"`select` got {len(condlist)} conditions for {len(choicelist)} choices")
     y = array(default)
+    for k, c in enumerate(condlist):
+        if getattr(c, "dtype", None) != np.bool_:
+            raise DTypeError(f"`select` needs conditions of booleans, got {c!r} as number {k}")
     for c, x in zip(reversed(condlist), reversed(choicelist), strict=True):
         y = P.where(array(c), array(x), y)
     return y
@@ -255,7 +271,8 @@ def _ndim(a: Any) -> int:
 
 @named("size")
 def _size(a: Any, axis: int | None = None) -> int:
-    return int(np.prod(shape_of(a))) if axis is None else shape_of(a)[axis]
+    lengths = [shape_of(a)[k] for k in all_axes(axis, len(shape_of(a)))]
+    return int(np.prod(lengths, dtype=int))
 
 
 @function

@@ -8,10 +8,12 @@ import numpy as _np
 
 from . import fourier as _fourier  # noqa: F401  (fills the table of functions)
 from ._register import OWN as _OWN
+from ._register import by_name as _by_name
 
 
 def __getattr__(name: str) -> Any:
-    return _OWN.get(f"fft.{name}") or getattr(_np.fft, name)
+    full = f"fft.{name}"
+    return _by_name(_OWN, full) if full in _OWN else getattr(_np.fft, name)
 
 
 def __dir__() -> list[str]:

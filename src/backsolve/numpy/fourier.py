@@ -36,6 +36,8 @@ def _scaled(y: Any, factor: float) -> Any:
 
 def _fit(a: Any, axis: int, n: int) -> Any:
     """The first n entries along an axis, zeros behind if there are fewer."""
+    if n < 1:
+        raise ValueError(f"a Fourier transform needs at least one entry along an axis, got n={n}")
     have = shape_of(a)[axis]
     if have > n:
         return getitem(a, (*[slice(None)] * axis, slice(0, n)))

@@ -21,6 +21,7 @@ from .shapes import ravel, reshape
 @function
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     value = known("bincount", array(x))
+    value = value if np.size(value) else np.zeros(np.shape(value), int)
     counts = np.bincount(value, minlength=minlength)  # its errors, and how long it is
     if weights is None:
         return Tensor(counts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, IndexingError, InPlaceError
+from ..errors import DTypeError, IndexingError, InPlaceError, ShapeError
 from ..ir import Var
 from ..operators.slice import key_of
 from ..primitive import FUNCTIONS, P, Primitive, wrap
@@ -388,6 +388,11 @@ def _fit(v: Any, shape: tuple[int, ...]) -> Any:
     return v if got == shape else P.broadcast_to(v, shape=shape)
 
 
+def check_mode(name: str, mode: Any) -> None:
+    if mode not in ("raise", "clip", "wrap"):
+        raise ValueError(f"`{name}` knows the modes 'raise', 'clip' and 'wrap', got mode={mode!r}")
+
+
 @function
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     if axis is None:
@@ -397,6 +402,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     if not isinstance(indices, Tensor):
         indices = np.asarray(indices)
         indices = indices.astype(np.intp) if indices.size == 0 else indices
+    check_mode("take", mode)
     if mode != "raise":
         n = shape_of(a)[axis]
         indices = P.clip(indices, 0, n - 1) if mode == "clip" else P.remainder(indices, n)
@@ -407,16 +413,18 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if axis is None:
         arr, axis = FUNCTIONS["ravel"](arr), 0
-    if ndim_of(arr) != ndim_of(indices):
-        raise IndexingError(
-            f"`take_along_axis` needs indices of the rank of the array, got {shape_of(indices)} "
-            f"for {shape_of(arr)}"
-        )
-    return getitem(array(arr), along(shape_of(arr), indices, one_axis(axis, ndim_of(arr))))
+    return getitem(array(arr), _key_along("take_along_axis", arr, indices, axis))
 
 
-def along(shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+def _key_along(name: str, arr: Any, indices: Any, axis: Any) -> tuple[Any, ...]:
     """The key that reads `indices` along one axis, and every other axis in place."""
+    axis, shape = one_axis(axis, ndim_of(arr)), shape_of(arr)
+    if dtype_of(array(indices)).kind not in "iu":
+        raise IndexingError(f"`{name}` needs integers as indices, got {dtype_of(indices)}")
+    if ndim_of(indices) != len(shape):
+        raise ShapeError(
+            f"`{name}` needs indices of the rank of the array, got {shape_of(indices)} for {shape}"
+        )
     key: list[Any] = []
     for k, n in enumerate(shape):
         grid = [1] * len(shape)

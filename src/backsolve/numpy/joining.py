@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import accumulate
 from typing import Any
 
@@ -155,7 +156,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     axis = one_axis(axis, ndim_of(ary))
     n = shape_of(ary)[axis]
     if np.ndim(indices_or_sections) == 0:
-        k = int(indices_or_sections)
+        fraction = isinstance(indices_or_sections, float | np.floating)
+        k = int(indices_or_sections) if fraction else operator.index(indices_or_sections)
         if k <= 0:
             raise ShapeError(f"`array_split` needs one part or more, got {k}")
         sizes = [n // k + 1] * (n % k) + [n // k] * (k - n % k)

@@ -10,34 +10,29 @@ from typing import Any
 
 import numpy as _np
 
+from . import decompositions as _decompositions
+from . import equations as _equations
+from . import systems as _systems
 from ._register import OWN as _OWN
-from .decompositions import expm as expm
-from .decompositions import lu as lu
-from .equations import block_diag as block_diag
-from .equations import cho_factor as cho_factor
-from .equations import solve_banded as solve_banded
-from .equations import solve_continuous_lyapunov as solve_continuous_lyapunov
-from .equations import solve_sylvester as solve_sylvester
-from .equations import sqrtm as sqrtm
-from .equations import toeplitz as toeplitz
-from .systems import cho_solve as cho_solve
-from .systems import solve_triangular as solve_triangular
+from ._register import by_name as _by_name
 
 _SCIPYS = {
-    "block_diag",
-    "cho_factor",
-    "cho_solve",
-    "expm",
-    "lu",
-    "solve_banded",
-    "solve_continuous_lyapunov",
+    f"linalg.{f.__name__}": f
+    for f in (
+        *(_decompositions.expm, _decompositions.lu, _systems.cho_solve, _systems.solve_triangular),
+        *(_equations.block_diag, _equations.cho_factor, _equations.solve_banded, _equations.sqrtm),
+        *(_equations.solve_continuous_lyapunov, _equations.solve_sylvester, _equations.toeplitz),
+    )
 }
-_SCIPYS |= {"solve_sylvester", "solve_triangular", "sqrtm", "toeplitz"}
 
 
 def __getattr__(name: str) -> Any:
-    return _OWN.get(f"linalg.{name}") or getattr(_np.linalg, name)
+    full = f"linalg.{name}"
+    for table in (_OWN, _SCIPYS):
+        if full in table:
+            return _by_name(table, full)
+    return getattr(_np.linalg, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*dir(_np.linalg), *_SCIPYS})
+    return sorted({*dir(_np.linalg), *[name.rpartition(".")[2] for name in _SCIPYS]})

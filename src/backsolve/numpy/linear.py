@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import MatrixError, ShapeError
 from ..primitive import FUNCTIONS, P
 from ._register import array, dtype_of, function, named, ndim_of, one_axis, shape_of
 from .elementwise import astype
@@ -41,8 +41,15 @@ def _linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return cross(x1, x2, axis=axis)
 
 
-for _name in ("matmul", "outer", "tensordot", "vecdot", "matrix_transpose"):
+for _name in ("matmul", "tensordot", "vecdot", "matrix_transpose"):
     FUNCTIONS[f"linalg.{_name}"] = FUNCTIONS[_name]
+
+
+@named("linalg.outer")
+def _linalg_outer(x1: Any, x2: Any, /) -> Any:
+    if ndim_of(x1) != 1 or ndim_of(x2) != 1:
+        raise ShapeError(f"`outer` needs two vectors, got shapes {shape_of(x1)} and {shape_of(x2)}")
+    return FUNCTIONS["outer"](x1, x2)
 
 
 @named("linalg.diagonal")
@@ -121,9 +128,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 def matrix_power(a: Any, n: int) -> Any:
     a, n = array(a), operator.index(n)
     if ndim_of(a) < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
-        raise np.linalg.LinAlgError(
-            f"`matrix_power` needs square matrices, got shape {shape_of(a)}"
-        )
+        raise MatrixError(f"`matrix_power` needs square matrices, got shape {shape_of(a)}")
     if n < 0:
         a, n = FUNCTIONS["linalg.inv"](a), -n
     result = None
@@ -161,6 +166,8 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 @named("vecmat")
 def vecmat(x1: Any, x2: Any, /) -> Any:
     x1 = array(x1)
+    if ndim_of(x1) == 0:
+        raise ShapeError(f"`vecmat` needs vectors (…, n), got shape {shape_of(x1)}")
     x1 = P.conjugate(x1) if dtype_of(x1).kind == "c" else x1
     y = matmul(getitem(x1, (Ellipsis, None, slice(None))), x2)
     return getitem(y, (Ellipsis, 0, slice(None)))

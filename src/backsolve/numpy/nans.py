@@ -8,7 +8,7 @@ import numpy as np
 
 from ..primitive import P
 from ..tensor import Staged
-from ._register import array, dtype_of, function, reject
+from ._register import array, dtype_of, flag, function, reject
 from .elementwise import astype
 from .reductions import _ddof, _prepared, all, argmax, argmin, cumprod, cumsum, std, var
 
@@ -72,7 +72,7 @@ def _spread(
     mean: Any,
 ) -> Any:
     reject(name, out=out, where=where, mean=mean)
-    kept = keepdims is not np._NoValue and bool(keepdims)
+    kept = flag(keepdims)
     a, ddof = array(a), _ddof(ddof, correction)
     if dtype_of(a).kind not in "fc":
         return (std if name == "nanstd" else var)(a, axis, dtype, ddof=ddof, keepdims=kept)
@@ -89,7 +89,7 @@ def _spread(
 
 
 def _place(name: str, find: Any, fill: float, a: Any, axis: Any, keepdims: Any) -> Any:
-    kept = keepdims is not np._NoValue and bool(keepdims)
+    kept = flag(keepdims)
     a = array(a)
     if dtype_of(a).kind not in "fc":
         return find(a, axis, keepdims=kept)

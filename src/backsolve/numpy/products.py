@@ -10,7 +10,17 @@ from ..errors import ShapeError
 from ..operators.contraction import _LETTERS
 from ..primitive import FUNCTIONS, UFUNCS, P
 from ..primitives.contract import matrix_product
-from ._register import all_axes, array, dtype_of, function, ndim_of, one_axis, reject, shape_of
+from ._register import (
+    all_axes,
+    array,
+    dtype_of,
+    flag,
+    function,
+    ndim_of,
+    one_axis,
+    reject,
+    shape_of,
+)
 
 
 def _contract(subscripts: str, *operands: Any) -> Any:
@@ -104,7 +114,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, keepdims: bool = False) -> An
         raise ShapeError(
             f"`vecdot` needs one length along axis {axis}, got {shape_of(x1)} and {shape_of(x2)}"
         )
-    return einsum("...i,...i->...", a, b)
+    y = einsum("...i,...i->...", a, b)
+    return FUNCTIONS["expand_dims"](y, axis) if flag(keepdims) else y
 
 
 @function
@@ -135,7 +146,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     for i, j in zip(over_a, over_b, strict=True):
         if shape_of(a)[i] != shape_of(b)[j]:
             raise ShapeError(
-                f"tensordot: axis {i} of {shape_of(a)} does not match axis {j} of {shape_of(b)}"
+                f"`tensordot`: axis {i} of {shape_of(a)} does not match axis {j} of {shape_of(b)}"
             )
         right[j] = left[i]
     out = [c for k, c in enumerate(left) if k not in over_a] + [

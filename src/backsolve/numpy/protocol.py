@@ -100,7 +100,8 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
 def _into(ufunc: np.ufunc, method: str, inputs: Any, options: Any, out: tuple[Any, ...]) -> Any:
     """numpy.f(a, b, out=t): a tensor becomes the result; an ndarray cannot hold a derivative."""
     for target in out:
-        check_target(target, ufunc.__name__)
+        if target is not None:
+            check_target(target, ufunc.__name__)
     result = array_ufunc(ufunc, method, inputs, options)
     results = result if isinstance(result, tuple) else (result,)
     become = [r if o is None else o._become(r, "out=") for o, r in zip(out, results, strict=True)]

@@ -15,6 +15,7 @@ from ._register import (
     all_axes,
     array,
     dtype_of,
+    flag,
     function,
     ndim_of,
     reject,
@@ -149,7 +150,7 @@ def _quantile(
     weak = _is_weak(q)
     q = _levels(name, q, most)
     shape, axes = shape_of(a), all_axes(axis, ndim_of(a))
-    keepdims = keepdims is not np._NoValue and bool(keepdims)
+    keepdims = flag(keepdims)
     skips = skips and dtype_of(a).kind == "f"
     if skips and not size_of(a):
         return nanmean(a, axis, keepdims=keepdims)
@@ -281,7 +282,7 @@ def nanmedian(
 ) -> Any:
     reject("nanmedian", out=out)
     a = array(a)
-    kept = keepdims is not np._NoValue and bool(keepdims)
+    kept = flag(keepdims)
     if not size_of(a):
         return mean(a, axis, keepdims=kept)
     if dtype_of(a).kind != "f":

@@ -14,6 +14,7 @@ from ._register import (
     all_axes,
     array,
     dtype_of,
+    flag,
     function,
     given,
     ndim_of,
@@ -57,7 +58,7 @@ def sum(
     if given(where):
         a = P.where(where, array(a), 0)
     a, axes = _prepared(a, axis, dtype)
-    y = _as(dtype, P.sum(a, axis=axes, keepdims=bool(keepdims)))
+    y = _as(dtype, P.sum(a, axis=axes, keepdims=flag(keepdims)))
     return P.add(y, initial) if given(initial) else y
 
 
@@ -75,7 +76,7 @@ def prod(
     if given(where):
         a = P.where(where, array(a), 1)
     a, axes = _prepared(a, axis, dtype)
-    y = _as(dtype, P.prod(a, axis=axes, keepdims=bool(keepdims)))
+    y = _as(dtype, P.prod(a, axis=axes, keepdims=flag(keepdims)))
     return P.multiply(y, initial) if given(initial) else y
 
 
@@ -91,12 +92,12 @@ def _extremum(name: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: 
     if not given(initial):
         if size_of(a) == 0 and not _count(a, axes):
             raise ShapeError(f"`{name}` of no entries: shape {shape_of(a)} over axis {axis}")
-        return reduction(a, axis=axes, keepdims=bool(keepdims))
+        return reduction(a, axis=axes, keepdims=flag(keepdims))
     if not _count(a, axes):
-        shape = reduced_shape(shape_of(a), axes, bool(keepdims))
+        shape = reduced_shape(shape_of(a), axes, flag(keepdims))
         start = astype(initial if isinstance(initial, Tensor) else Tensor(initial), dtype_of(a))
         return P.broadcast_to(start, shape=shape)
-    return pair(reduction(a, axis=axes, keepdims=bool(keepdims)), initial)
+    return pair(reduction(a, axis=axes, keepdims=flag(keepdims)), initial)
 
 
 @function
@@ -135,7 +136,7 @@ def any(
     reject("any", out=out)
     a = P.where(where, P.not_equal(array(a), 0), False) if given(where) else a
     a, axes = _prepared(a, axis, None)
-    return P.any(a, axis=axes, keepdims=bool(keepdims))
+    return P.any(a, axis=axes, keepdims=flag(keepdims))
 
 
 @function
@@ -145,7 +146,7 @@ def all(
     reject("all", out=out)
     a = P.where(where, P.not_equal(array(a), 0), True) if given(where) else a
     a, axes = _prepared(a, axis, None)
-    return P.all(a, axis=axes, keepdims=bool(keepdims))
+    return P.all(a, axis=axes, keepdims=flag(keepdims))
 
 
 @function
@@ -180,10 +181,10 @@ def mean(
         a = astype(a, float)
     if given(where):
         chosen = P.broadcast_to(array(where), shape=shape_of(a))
-        count = P.sum(chosen, axis=axes, keepdims=bool(keepdims))
+        count = P.sum(chosen, axis=axes, keepdims=flag(keepdims))
         a = P.where(chosen, a, 0)
-        return P.divide(P.sum(a, axis=axes, keepdims=bool(keepdims)), astype(count, dtype_of(a)))
-    return P.divide(P.sum(a, axis=axes, keepdims=bool(keepdims)), _count(a, axes))
+        return P.divide(P.sum(a, axis=axes, keepdims=flag(keepdims)), astype(count, dtype_of(a)))
+    return P.divide(P.sum(a, axis=axes, keepdims=flag(keepdims)), _count(a, axes))
 
 
 @function
@@ -267,7 +268,7 @@ def var(
     dof = _count(a, axes) - _ddof(ddof, correction)
     centred = _centred(a, axes)
     square = P.square(P.absolute(centred)) if dtype_of(a).kind == "c" else P.square(centred)
-    return P.divide(P.sum(square, axis=axes, keepdims=bool(keepdims)), dof)
+    return P.divide(P.sum(square, axis=axes, keepdims=flag(keepdims)), dof)
 
 
 @function
@@ -290,7 +291,7 @@ def std(
         a = astype(a, float)
     dof = _count(a, axes) - _ddof(ddof, correction)
     return P.divide(
-        P.norm(_centred(a, axes), axis=axes, keepdims=bool(keepdims)), float(np.sqrt(dof))
+        P.norm(_centred(a, axes), axis=axes, keepdims=flag(keepdims)), float(np.sqrt(dof))
     )
 
 
@@ -322,13 +323,13 @@ def _arg(prim: Any, a: Any, axis: Any, keepdims: Any) -> Any:
 @function
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     reject("argmax", out=out)
-    return _arg(P.argmax, a, axis, bool(keepdims))
+    return _arg(P.argmax, a, axis, flag(keepdims))
 
 
 @function
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     reject("argmin", out=out)
-    return _arg(P.argmin, a, axis, bool(keepdims))
+    return _arg(P.argmin, a, axis, flag(keepdims))
 
 
 def _running(prim: Any, a: Any, axis: Any, dtype: Any) -> Any:
@@ -365,6 +366,7 @@ def _cumulative(name: str, running: Any, start: float) -> None:
         x = array(x)
         if axis is None and ndim_of(x) > 1:
             raise ValueError(f"`{name}` needs axis= for an array of rank {ndim_of(x)}")
+        x = FUNCTIONS["reshape"](x, (1,)) if ndim_of(x) == 0 else x
         axis = one_axis(axis or 0, ndim_of(x))
         y = running(x, axis, dtype, out)
         if not include_initial:
@@ -389,4 +391,4 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -
         a = astype(a, float)
     if b is not None:
         a = a + P.log(array(b))
-    return P.logsumexp(a, axis=axes, keepdims=bool(keepdims))
+    return P.logsumexp(a, axis=axes, keepdims=flag(keepdims))

@@ -85,6 +85,8 @@ def matrix_transpose(x: Any, /) -> Any:
 @function
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     n = ndim_of(a)
+    if source is None or destination is None:
+        raise TypeError("`moveaxis` needs the axes to move and where to, got None")
     sources, targets = all_axes(source, n), all_axes(destination, n)
     if len(sources) != len(targets):
         raise ShapeError(
@@ -188,11 +190,11 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     a = array(a)
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), shape_of(a))
-    pairs = np.broadcast(np.asarray(shift), np.asarray(axis))
+    pairs = np.broadcast(np.asarray(shift), np.asarray(integers(axis)))
     if pairs.ndim > 1:
         raise ShapeError("`roll` needs shift and axis to be numbers or flat sequences")
     for s, k in pairs:
-        k = one_axis(int(k), ndim_of(a))
+        k = one_axis(k, ndim_of(a))
         n = shape_of(a)[k]
         at = int(s) % n if n else 0
         if at:
@@ -205,6 +207,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 def _below(a: Any, k: int) -> Any:
     """Where a matrix (a vector counts as its rows) lies on or below its k-th diagonal."""
     shape = shape_of(a)
+    if not shape:
+        raise DTypeError("`tril` and `triu` need an array, got one number")
     return np.tri(shape[-2] if len(shape) > 1 else shape[-1], shape[-1], k, dtype=bool)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..primitive import P, wrap
 from ..tensor import Staged, Tensor
 from ._register import (
@@ -42,6 +43,8 @@ def argsort(
 ) -> Any:
     """Always stable; `kind` is a wish about speed."""
     reject("argsort", order=order)
+    if ndim_of(a) == 0 and axis in (0, -1):  # to NumPy, here, a row of one
+        a = ravel(a)
     a, axis = _prepared(a, axis)
     return P.argsort(a, axis=axis)
 
@@ -74,7 +77,7 @@ def partition(
 def _check_places(name: str, a: Any, kth: Any, axis: Any) -> None:
     a, axis = _prepared(a, axis)
     n = shape_of(a)[axis]
-    for k in integers(kth):
+    for k in integers(kth) if n else ():
         if not -n <= k < n:
             raise ValueError(f"`{name}` got kth={k} along an axis of {n} entries")
 
@@ -113,7 +116,10 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     if axis is None:
         a, axis = ravel(a), 0
     full = (slice(None),) * one_axis(axis, ndim_of(a))
-    return getitem(a, (*full, np.flatnonzero(_value("compress", condition))))
+    chosen = _value("compress", condition)
+    if np.ndim(chosen) != 1:
+        raise ShapeError(f"`compress` needs a condition of rank 1, got shape {np.shape(chosen)}")
+    return getitem(a, (*full, np.flatnonzero(chosen)))
 
 
 @function

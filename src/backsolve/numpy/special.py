@@ -13,6 +13,7 @@ from typing import Any
 import numpy as _np
 
 from .. import tree as _tree
+from ..blame import guarded as _guarded
 from ..errors import NotDifferentiableError, UnsupportedError
 from ..primitive import FUNCTIONS as _FUNCTIONS
 from ..primitive import P
@@ -34,7 +35,7 @@ def _for_tensors(f: Any) -> Any:
             return f(*args, **options)
         return getattr(_scipy(), f.__name__)(*args, **options)
 
-    return call
+    return _guarded(call, f"special.{f.__name__}")
 
 
 def _floating(x: Any) -> Any:

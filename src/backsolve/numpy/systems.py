@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import MatrixError
 from ..primitive import FUNCTIONS, P
 from ._register import array, dtype_of, named, ndim_of, one_axis, shape_of
 from .elementwise import astype
@@ -101,7 +101,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     a = floating(a)
     rows, columns = shape_of(a)[:ind], shape_of(a)[ind:]
     if ind <= 0 or prod(rows) != prod(columns):
-        raise ShapeError(f"`tensorinv` needs a square map, got {columns} → {rows} (ind={ind})")
+        raise MatrixError(f"`tensorinv` needs a square map, got {columns} → {rows} (ind={ind})")
     matrix = P.reshape(a, shape=(prod(rows), prod(columns)))
     return P.reshape(P.inv(matrix), shape=(*columns, *rows))
 
@@ -116,7 +116,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
         a = FUNCTIONS["transpose"](a, [k for k in range(n) if k not in last] + last)
     columns = shape_of(a)[ndim_of(b) :]
     if prod(columns) ** 2 != prod(shape_of(a)) or prod(columns) != prod(shape_of(b)):
-        raise ShapeError(f"`tensorsolve` got {shape_of(a)} for b of shape {shape_of(b)}")
+        raise MatrixError(f"`tensorsolve` got {shape_of(a)} for b of shape {shape_of(b)}")
     matrix = P.reshape(a, shape=(prod(columns), prod(columns)))
     x = P.solve(matrix, P.reshape(b, shape=(prod(columns), 1)))
     return P.reshape(x, shape=columns)
@@ -125,7 +125,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 def _solved(run: Any, a: Any, b: Any) -> Any:
     """`run` on matrices with the same leading axes."""
     if ndim_of(b) == 0 or ndim_of(a) < 2:
-        raise ShapeError(
+        raise MatrixError(
             f"a linear system needs matrices and a vector or matrices, got {shape_of(a)} and {shape_of(b)}"
         )
     vector = ndim_of(b) == 1
@@ -134,7 +134,7 @@ def _solved(run: Any, a: Any, b: Any) -> Any:
     try:
         lead = np.broadcast_shapes(shape_of(a)[:-2], shape_of(b)[:-2])
     except ValueError:
-        raise ShapeError(
+        raise MatrixError(
             f"the stacks of a linear system do not fit: {shape_of(a)} and {shape_of(b)}"
         ) from None
     x = run(_spread(a, lead), _spread(b, lead))

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InPlaceError, UnsupportedError
+from ..errors import DTypeError, InPlaceError, ShapeError, UnsupportedError
 from ..primitive import FUNCTIONS, UFUNCS, P
 from ..tensor import Tensor
-from ._register import array, function, named, one_axis, shape_of, size_of
+from ._register import array, dtype_of, function, named, shape_of, size_of
 from .elementwise import astype
-from .indexing import _cast, along, getitem, places, setitem
+from .indexing import _cast, _key_along, check_mode, getitem, places, setitem
 from .joining import resize
 from .shapes import broadcast_to, ravel, reshape
 
 
 def check_target(x: Any, what: str) -> None:
-    if x is not None and not isinstance(x, Tensor):
+    if not isinstance(x, Tensor):
         raise InPlaceError(
             f"`{what}` was to write a Tensor into a {type(x).__name__}, which would drop its "
             "derivative. Write a = a + t instead of a += t, or make the array a tensor first: "
@@ -28,6 +28,8 @@ def check_target(x: Any, what: str) -> None:
 @function
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     check_target(dst, "copyto")
+    if not np.can_cast(dtype_of(array(src)), dst.dtype, casting):  # type: ignore[arg-type]
+        raise DTypeError(f"`copyto` cannot cast {dtype_of(src)} to {dst.dtype} ({casting!r})")
     new = broadcast_to(_cast(array(src), dst.dtype), dst.shape)
     dst._become(new if where is True else P.where(array(where), new, dst), "copyto")
 
@@ -35,16 +37,25 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 @function
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     check_target(a, "put")
-    flat = ravel(np.asarray(ind))
+    check_mode("put", mode)
+    flat = ravel(np.asarray(ind) if np.size(ind) else np.zeros(0, int))
     if mode != "raise":
         flat = np.clip(flat, 0, a.size - 1) if mode == "clip" else flat % a.size
     written = setitem(ravel(a), flat, resize(v, flat.shape))
     a._become(reshape(written, a.shape), "put")
 
 
+def _same_size(name: str, a: Any, mask: Any) -> None:
+    if size_of(a) != size_of(mask):
+        raise ShapeError(
+            f"`{name}` needs a mask of the array's size, got shapes {shape_of(mask)} and {shape_of(a)}"
+        )
+
+
 @function
 def putmask(a: Any, mask: Any, values: Any) -> None:
     check_target(a, "putmask")
+    _same_size("putmask", a, mask)
     copyto(a, resize(values, a.shape), where=array(mask))
 
 
@@ -52,6 +63,11 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     check_target(arr, "place")
     mask = np.asarray(mask, bool)
+    _same_size("place", arr, mask)
+    if not np.can_cast(dtype_of(array(vals)), arr.dtype, "same_kind"):
+        raise DTypeError(f"`place` cannot cast {dtype_of(vals)} to {arr.dtype}")
+    if not size_of(vals) and mask.any():
+        raise ShapeError("`place` needs values to write, got none")
     arr._become(setitem(arr, mask, resize(vals, int(mask.sum()))), "place")
 
 
@@ -70,7 +86,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
     if axis is None:
         put(arr, indices, values)
         return
-    key = along(arr.shape, indices, one_axis(axis, arr.ndim))
+    key = _key_along("put_along_axis", arr, indices, axis)
     arr._become(setitem(arr, key, values), "put_along_axis")
 
 

@@ -1,7 +1,7 @@
 """QR and LU factors, and the exponential of a matrix.
 
-`qr` gives Q and below it R, (…, m + n, n), for m ≥ n; `lu` gives L (its diagonal is 1) and U in one matrix, and
-exchanges no rows: `pivots` tells which to exchange before.
+`qr` gives Q and below it R, (…, m + n, n), for m ≥ n, and `complement` the columns missing in Q; `lu` gives
+L (its diagonal is 1) and U in one matrix, and exchanges no rows: `pivots` tells which to exchange before.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import NotDifferentiableError
 from ..ir import Type, type_of
 from ..operators import (
     Conjugate,
@@ -63,6 +64,25 @@ qr = primitive(
     _run_qr,
     blocks=(lambda y, a: _d_qr(y, a),),
     type=lambda a: matrix_type(a, a.shape[-2] + a.shape[-1], a.shape[-1]),
+    batch=batch_one,
+)
+
+
+# ---- columns that complete those of A, m ≥ n, to a basis: anybody's choice, which has no derivative
+
+
+def _no_derivative(A: Any) -> Operator:
+    raise NotDifferentiableError(
+        "the columns that complete a basis have no derivative; ask `svd` for full_matrices=False, "
+        "`qr` for mode='reduced'"
+    )
+
+
+complement = primitive(
+    "complement",
+    lambda a: np.linalg.qr(a, mode="complete")[0][..., a.shape[-1] :],
+    blocks=(_no_derivative,),
+    type=lambda a: matrix_type(a, a.shape[-2], a.shape[-2] - a.shape[-1]),
     batch=batch_one,
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import MatrixError
 from ..ir import Type, type_of
 from ..operators import (
     Conjugate,
@@ -45,7 +45,7 @@ def stacked(subscripts: str, a: Any) -> str:
 
 def square(name: str, a: Any) -> None:
     if len(a.shape) < 2 or a.shape[-1] != a.shape[-2]:
-        raise ShapeError(f"`{name}` needs square matrices (…, n, n), got shape {tuple(a.shape)}")
+        raise MatrixError(f"`{name}` needs square matrices (…, n, n), got shape {tuple(a.shape)}")
 
 
 def of_square(name: str, shape: Any, dtype: Any = lambda d: d) -> Any:
@@ -69,7 +69,7 @@ def _of_system(name: str) -> Any:
 def _same_stack(name: str, a: Any, b: Any) -> None:
     square(name, a)
     if len(b.shape) != len(a.shape) or b.shape[:-1] != a.shape[:-1]:
-        raise ShapeError(
+        raise MatrixError(
             f"`{name}` needs a right-hand side (…, {a.shape[-1]}, k) for matrices of shape "
             f"{tuple(a.shape)}, got {tuple(b.shape)}"
         )

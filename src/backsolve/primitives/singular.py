@@ -128,9 +128,33 @@ svdvals = primitive(
 
 
 # ---- Y = A⁺, of the same rank around A:  dY = −Y dA Y + Y Yᴴ dAᴴ (1 − A Y) + (1 − Y A) dAᴴ Yᴴ Y
+#
+# Where `rcond` leaves out values s_j beside s_i that are kept, and they are no rounding errors, there is added,
+# in P = Uᴴ dA V,  V Mᴴ Uᴴ  with  M = s_j² / (s_i² gap) P + s_j / (s_i gap) Pᴴ  and  gap = s_i² − s_j²,
+# at (i, j) and (j, i).
 
 
-def _d_pinv(y: Any, a: Any) -> Operator:
+def _left_out(a: Any, rcond: float) -> Operator:
+    t = type_of(a)
+    m, n = t.shape[-2:]
+    y = P.svd(a)
+    U, s, V = y[..., :m, :], np.real(y[..., m, :]), y[..., m + 1 :, :]
+    inner = matrix_type(t, min(m, n), min(m, n))
+    kept = np.greater(s, rcond * np.max(s, axis=-1, keepdims=True, initial=0))
+    apart = np.logical_xor(kept[..., :, None], kept[..., None, :])
+    large, small = both(s, s, np.maximum), both(s, s, np.minimum)
+    large = np.where(apart, large, 1)
+    small = np.where(apart, small, 0)
+    gap = (large - small) * (large + small)
+    of_p = Diagonal(small * small / (large * large * gap), inner)
+    of_turned = Diagonal(small / (large * gap), inner)
+    turned = turn(inner)
+    mixed = OperatorSum([of_p, Product([of_turned, turned])])
+    back = around(V, adjoint(U), inner)
+    return Product([back, turned, mixed, around(adjoint(U), V, t)])
+
+
+def _d_pinv(y: Any, a: Any, rcond: float) -> Operator:
     t = type_of(a)
     m, n = t.shape[-2:]
     turned, other = turn(t), matrix_type(t, n, m)
@@ -138,13 +162,14 @@ def _d_pinv(y: Any, a: Any) -> Operator:
         np.eye(m, dtype=t.dtype) - np.matmul(a, y),
         np.eye(n, dtype=t.dtype) - np.matmul(y, a),
     )
-    return OperatorSum(
-        [
-            around(-y, y, t),
-            Product([around(np.matmul(y, adjoint(y)), past_rows, other), turned]),
-            Product([around(past_columns, np.matmul(adjoint(y), y), other), turned]),
-        ]
-    )
+    terms: list[Operator] = [
+        around(-y, y, t),
+        Product([around(np.matmul(y, adjoint(y)), past_rows, other), turned]),
+        Product([around(past_columns, np.matmul(adjoint(y), y), other), turned]),
+    ]
+    if rcond > 100 * max(m, n) * np.finfo(t.dtype).eps:
+        terms.append(_left_out(a, rcond))
+    return OperatorSum(terms)
 
 
 pinv = primitive(
@@ -152,7 +177,7 @@ pinv = primitive(
     lambda a, *, rcond: (
         np.linalg.pinv(a, rcond) if a.size else np.zeros(np.swapaxes(a, -1, -2).shape, a.dtype)
     ),
-    blocks=(lambda y, a, *, rcond: _d_pinv(y, a),),
+    blocks=(lambda y, a, *, rcond: _d_pinv(y, a, rcond),),
     type=lambda a, *, rcond: matrix_type(a, a.shape[-1], a.shape[-2]),
     batch=batch_one,
 )

@@ -342,6 +342,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "eigvals": lambda a: _eig(a)[..., 0, :],
     "eigh": lambda a, lower: _below(*np.linalg.eigh(_symmetric(a, lower))),
     "eigvalsh": lambda a, lower: np.linalg.eigh(_symmetric(a, lower))[0],
+    "complement": lambda a: np.linalg.qr(a, mode="complete")[0][..., :, a.shape[-1] :],
     "expm": _series,
     "lu": _lu,
     "over_gaps": _quotient,

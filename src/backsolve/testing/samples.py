@@ -225,6 +225,7 @@ CALLS: dict[str, list[Call]] = {
         for s in SQUARES
         for lower in (True, False)
     ],
+    "complement": [Call([Matrices(s)], {}, FLOATS) for s in RECTANGLES if s[-2] >= s[-1]],
     "expm": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "det_sign": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],
     "fft": [

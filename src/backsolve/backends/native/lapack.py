@@ -130,7 +130,8 @@ def counting(
 
 def refuse(schedule: Schedule, message: str, e: Equation) -> int:
     """The code of a matrix that has no factor or inverse."""
-    return schedule.fail(np.linalg.LinAlgError, placed(message, e.where))
+    said = f"{message}, in the argument `a` of {e.primitive.name}"
+    return schedule.fail(np.linalg.LinAlgError, placed(said, e.where))
 
 
 def lower_triangular_solve(schedule: Schedule, e: Equation) -> View:

@@ -1,0 +1,322 @@
+"""Bad input to every function: NumPy's kind of exception, and who, which argument, where in the message.
+
+Each function of NumPy that Tensors reach is called with an example that works (testing/coverage_examples.py),
+of which one argument is then spoilt. NumPy is called with the same, and must fail in the same way.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+import backsolve.numpy as bnp
+from backsolve.testing.coverage import ROOMS, _asks, public
+from backsolve.testing.coverage_examples import COMMON, EXAMPLES, VALUES, WHOLE
+
+# They write files, print, or are about dates.
+LEFT_OUT = {
+    *(
+        "save",
+        "savetxt",
+        "savez",
+        "savez_compressed",
+        "test",
+        "info",
+        "show_config",
+        "show_runtime",
+    ),
+    *("get_include", "busday_count", "busday_offset", "datetime_as_string", "is_busday", "isnat"),
+    "can_cast",  # its first argument may be anything
+}
+# Tensors hold numbers: where NumPy makes something of text and objects, or stumbles, this is a TypeError.
+NO_NUMBERS = {"text", "word", "nothing", "list of nothing"}
+# NumPy fails by accident, deep inside; here the mistake itself is named.
+ACCIDENTS = {
+    ("copyto", "rank 0"): "NumPy takes its own scalars for no arrays",
+    ("place", "rank 0"): "NumPy takes its own scalars for no arrays",
+    ("putmask", "rank 0"): "NumPy takes its own scalars for no arrays",
+    ("histogram2d", "rank 0"): "NumPy asks for len() of a number",
+    ("histogram2d", "nothing"): "NumPy asks for len() of None",
+    ("histogram2d", "text"): "NumPy compares a text with a number",
+    ("cumulative_prod", "axis=(0, 0)"): "elsewhere several axes for one are a TypeError, as here",
+    ("cumulative_sum", "axis=(0, 0)"): "elsewhere several axes for one are a TypeError, as here",
+    ("linspace", "axis=(0, 0)"): "elsewhere several axes for one are a TypeError, as here",
+    ("logspace", "axis=(0, 0)"): "elsewhere several axes for one are a TypeError, as here",
+    ("unstack", "axis=(0, 0)"): "elsewhere several axes for one are a TypeError, as here",
+    ("linalg.norm", "axis=1.5"): "NumPy rounds the axis, then looks for it",
+    ("linalg.vector_norm", "axis=1.5"): "NumPy rounds the axis, then looks for it",
+    ("take", "list of nothing"): "NumPy makes integers of the indices, whatever they are",
+    ("piecewise", "empty list"): "NumPy indexes an empty list",
+    ("piecewise", "ragged list"): "NumPy makes an array of the list",
+    ("polydiv", "empty"): "NumPy indexes an empty array",
+    ("polydiv", "empty matrix"): "NumPy indexes an empty array",
+    ("tensordot", "shape"): "NumPy indexes a tuple beyond its end",
+    ("tensordot", "empty"): "NumPy indexes a tuple beyond its end",
+    ("tensordot", "axes=(99,)"): "NumPy unpacks the tuple",
+    ("tensorsolve", "axes='no'"): "NumPy removes the axis from a list",
+    **{(f"fft.{n}", "axes='no'"): "NumPy makes integers of the letters"
+       for n in ("fft2", "fftn", "ifft2", "ifftn", "irfft2", "irfftn", "rfft2", "rfftn")},
+}  # fmt: skip
+# NumPy refuses, and there is a result here.
+ACCEPTED = {
+    ("clip", "booleans"): "the standard's clip takes all dtypes",
+    ("polyder", "empty matrix"): "no coefficients have no derivative",
+    ("linalg.tensorinv", "rank 0"): "NumPy reshapes to no axes",
+    ("fft.fftshift", "rank 0"): "nothing is shifted",
+    ("fft.ifftshift", "rank 0"): "nothing is shifted",
+}
+# NumPy has a result, and here is an error.
+REFUSED = {
+    "keepdims='no'": "some of NumPy's functions take any object for true",
+    ("apply_over_axes", "rank 0"): "there is no such axis",
+    ("bincount", "empty list"): "NumPy forgets the weights",
+    ("cross", "rank 5"): "vectors of two entries have been deprecated",
+    ("fill_diagonal", "complex"): "the imaginary part would be dropped",
+    ("put", "complex"): "the imaginary part would be dropped",
+    ("put_along_axis", "complex"): "the imaginary part would be dropped",
+    ("polydiv", "rank 5"): "a polynomial has coefficients of rank 1",
+    ("polydiv", "matrix"): "a polynomial has coefficients of rank 1",
+    ("polyfit", "fraction"): "a degree is whole",
+    ("polymul", "empty"): "a polynomial has coefficients",
+    ("reshape", "below"): "-1 stands for a length to be found, no other number does",
+}
+BAD_ARRAYS: dict[str, Any] = {
+    "rank 0": lambda x: np.float64(0.3),
+    "rank 5": lambda x: np.full((1, 2, 1, 3, 2), 0.3),
+    "matrix": lambda x: np.full((5, 7), 0.3),
+    "shape": lambda x: np.full(7, 0.3),
+    "empty": lambda x: np.zeros(0),
+    "empty matrix": lambda x: np.zeros((0, 3)),
+    "text": lambda x: np.array(["a", "b"]),
+    "word": lambda x: "no",
+    "nothing": lambda x: None,
+    "complex": lambda x: np.full(np.shape(x), 1j),
+    "booleans": lambda x: np.ones(np.shape(x), bool),
+    "NaN": lambda x: np.full(np.shape(x), np.nan),
+}
+BAD_LISTS = {
+    "empty list": [],
+    "list of nothing": [None],
+    "ragged list": [np.ones((2, 3)), np.ones(5)],
+    "number": 3,
+}
+BAD_NUMBERS = {"text": "no", "beyond": 99, "below": -99, "fraction": 1.5, "nothing": None}
+BAD_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "axis": (99, -99, "no", 1.5, (0, 0)),
+    "axes": ((99,), "no"),
+    "dtype": ("no",),
+    "keepdims": ("no",),
+    "mode": ("no",),
+    "n": (-3, "no", 1.5),
+    "ord": ("no", 99),
+}
+
+
+def example(name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with which NumPy's function works, on arrays and on Tensors."""
+    f, found = FUNCTIONS[name], []
+    for text in (EXAMPLES[f"numpy.{name}"],) if f"numpy.{name}" in EXAMPLES else COMMON:
+        taken: list[Any] = []
+        record = lambda *args, taken=taken, **options: taken.append((args, options))
+        known = {"np": np, "f": record, "written": lambda f, a, *args: f(a, *args)}
+        eval(text, {**known, **VALUES, **WHOLE})
+        args, options = taken[0]
+        if (
+            failure(f, args, options) is None
+            and failure(f, tensors(args), tensors(options)) is None
+        ):
+            found.append((args, options))
+            break
+    assert found, f"no example of `{name}` works"
+    return found[0]
+
+
+def tensors(x: Any) -> Any:
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "biufc":
+        return bs.tensor(x)
+    if isinstance(x, dict):
+        return {n: tensors(v) for n, v in x.items()}
+    return type(x)(map(tensors, x)) if isinstance(x, list | tuple) else x
+
+
+def called(f: Any, args: Any, options: Any) -> Any:
+    return f(*args, **options)
+
+
+LINE = f"test_bad_input.py:{called.__code__.co_firstlineno + 1}"
+
+
+def failure(f: Any, args: Any, options: Any) -> Exception | None:
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            called(f, copies, options)
+        except Exception as error:
+            return error
+    return None
+
+
+def spoilt(f: Any, args: Any, options: Any) -> Iterator[tuple[str, str | int, Any, Any]]:
+    """What was done, to which argument, and the arguments."""
+    for k, x in enumerate(args):
+        bad: dict[str, Any] = {}
+        if isinstance(x, np.ndarray | np.generic):
+            bad = {kind: make(x) for kind, make in BAD_ARRAYS.items()}
+        elif isinstance(x, list):
+            bad = BAD_LISTS
+        elif isinstance(x, int | float | tuple):
+            bad = BAD_NUMBERS
+        for kind, value in bad.items():
+            yield kind, k, (*args[:k], value, *args[k + 1 :]), options
+    try:
+        names = list(inspect.signature(f).parameters)
+    except ValueError:
+        names = []
+    for option in BAD_OPTIONS.keys() & names[len(args) :]:
+        for value in BAD_OPTIONS[option]:
+            yield f"{option}={value!r}", option, args, {**options, option: value}
+
+
+FUNCTIONS = {
+    f"{room}.{name}".removeprefix("numpy."): f
+    for room, module in ROOMS
+    for name, f in public(module).items()
+    if _asks(f) and name not in LEFT_OUT
+}
+
+
+def listed(table: dict[Any, str], name: str, kind: str) -> bool:
+    short = name.removeprefix("linalg.")
+    return kind in table or (name, kind) in table or (short, kind) in table
+
+
+def kind_of(error: Exception) -> type[Exception]:
+    """The class by which users know NumPy's exception."""
+    public_ones = (np.exceptions.AxisError, np.linalg.LinAlgError)
+    for kind in (*public_ones, IndexError, ZeroDivisionError, OverflowError, ValueError):
+        if isinstance(error, kind):
+            return kind
+    # An object that lacks a method is of the wrong type.
+    return TypeError if isinstance(error, TypeError | AttributeError) else type(error)
+
+
+def is_ours(error: Exception) -> bool:
+    """Whether our code has been asked at all: NumPy looks at signatures first, and iterates over arguments."""
+    files, step = [], error.__traceback__
+    while step is not None:
+        files.append(step.tb_frame.f_code.co_filename.replace("\\", "/"))
+        step = step.tb_next
+    return any("/backsolve/" in f for f in files) and "over a tensor of rank 0" not in str(error)
+
+
+def check_message(name: str, argument: str | int, error: Exception) -> None:
+    said = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    assert LINE in said
+    inside = next(line for line in said.splitlines() if line.startswith("    in "))
+    if name == "full_like":  # NumPy does not ask Tensors: it is its `copyto` that does
+        return
+    assert f"{FUNCTIONS[name].__name__}(" in inside  # of `acos`, say, it is "arccos"
+    blamed, _, _ = inside.partition(" of ")
+    assert "argument" in blamed
+    if isinstance(argument, str):
+        assert f"`{argument}`" in blamed, f"{argument} is not blamed: {inside}"
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_bad_input(name: str) -> None:
+    f = FUNCTIONS[name]
+    for kind, argument, args, options in spoilt(f, *example(name)):
+        theirs = failure(f, args, options)
+        ours = failure(f, tensors(args), tensors(options))
+        if ours is None:
+            assert theirs is None or listed(ACCEPTED, name, kind), f"{kind}: {theirs!r}"
+            continue
+        if not is_ours(ours):
+            assert type(ours) is type(theirs)
+            continue
+        expected = Exception if theirs is None else kind_of(theirs)
+        if theirs is None:
+            assert kind in NO_NUMBERS or listed(REFUSED, name, kind), f"{kind}: {ours!r}"
+        elif not (kind in NO_NUMBERS and isinstance(ours, TypeError)):
+            wrong = f"{kind}: {theirs!r} became {ours!r}"
+            assert isinstance(ours, expected) or listed(ACCIDENTS, name, kind), wrong
+        check_message(name, argument, ours)
+
+
+X = np.ones((2, 3))
+REACHED: dict[str, Any] = {
+    "numpy": lambda x: np.sum(x, axis=5),
+    "the namespace": lambda x: bnp.sum(x, axis=5),
+    "a method": lambda x: x.sum(axis=5),
+    "a method of its own": lambda x: x.reshape((4, 4)),
+    "a ufunc": lambda x: np.add(x, np.ones(4)),
+    "a ufunc's method": lambda x: np.add.reduce(x, axis=5),
+    "linear algebra": lambda x: bnp.linalg.det(x),
+    "Fourier transforms": lambda x: bnp.fft.fft(x, axis=5),
+    "one of ours": lambda x: bnp.logsumexp(x, axis=5),
+    "special functions": lambda x: bnp.special.softmax(x, axis=5),
+    "SciPy's linear algebra": lambda x: bnp.linalg.expm(x),
+    "what makes tensors": lambda x: bnp.full((2, 3), x, dtype="no"),
+    "inner calls": lambda x: np.cov(x, np.ones(7)),
+}
+
+
+@pytest.mark.parametrize("how", ["eager", "varying", "jit", "vmap", "grad"])
+@pytest.mark.parametrize("name", REACHED)
+def test_every_way_to_a_function(name: str, how: str) -> None:
+    f = REACHED[name]
+    ways: dict[str, Any] = {
+        "eager": lambda: f(bs.tensor(X)),
+        "varying": lambda: f(bs.tensor(X, requires_grad=True)),
+        "jit": lambda: bs.jit(f)(X),
+        "vmap": lambda: bs.vmap(f)(X[None]),
+        "grad": lambda: bs.grad(f)(X),
+    }
+    with pytest.raises((TypeError, ValueError)) as caught:
+        ways[how]()
+    said = str(caught.value)
+    line = f.__code__.co_firstlineno
+    assert f"test_bad_input.py:{line}" in said
+    assert "    in the argument" in said
+
+
+def test_blame() -> None:
+    """The argument that was bad, and what was passed beside it."""
+    x = bs.tensor(X)
+    with pytest.raises(
+        bs.errors.AxisError, match=r"the argument `axis` of sum\(a=float64\[2, 3\], axis=5\)"
+    ):
+        np.sum(x, axis=5)
+    with pytest.raises(bs.errors.IndexingError, match="the argument `indices` of take"):
+        np.take(x, 100)
+    with pytest.raises(TypeError, match="the argument `a_min` of clip"):
+        np.clip(x, "a", 1)
+    with pytest.raises(
+        ValueError, match=r"the arguments `x1` and `x2` of matmul\(x1=float64\[2, 3\]"
+    ):
+        np.matmul(x, x)
+    with pytest.raises(ValueError, match=r"the argument `arrays` of concatenate\(arrays=\[float64"):
+        np.concatenate([x, np.ones(5)])
+
+
+def test_what_users_raise_is_theirs() -> None:
+    def f(row: Any) -> Any:
+        raise ValueError("not today")
+
+    with pytest.raises(ValueError, match=r"^not today$"):
+        np.apply_along_axis(f, 0, bs.tensor(X))
+
+
+def test_a_message_is_written_once() -> None:
+    """Functions of ours call each other; the one that the user called is named."""
+    with pytest.raises(ValueError, match="cov") as caught:
+        np.cov(bs.tensor(X), np.ones(7))
+    assert str(caught.value).count("\n    in ") == 1
+    assert str(caught.value).count("\n    at ") == 1

@@ -1,9 +1,11 @@
-"""Products in tiles of our own, block by block, beside SciPy's BLAS: GFlop/s on one thread.
+"""Products in tiles of our own, block by block, beside SciPy's BLAS, on one thread.
 
-    python benchmarks/products.py                  # the tiles of this processor
-    python benchmarks/products.py 8x3 12x2         # tiles of 8 rows and 3 vectors, of 12 rows and 2
-
-Time is the thread's own, so that other load on the machine counts little.
+    python benchmarks/products.py                          # the tiles of this processor
+    python benchmarks/products.py 8x3 12x2                 # 8 rows and 3 vectors, 12 rows and 2
+    python benchmarks/products.py 8x3 256,1024,32,4,1      # and terms, columns, rows of a block,
+                                                           # tiles in a group, whether A is packed
+Each round runs all of them in turn, for the clock of a processor changes with what its neighbours do: given
+are BLAS's best GFlop/s, and the medians of the speeds beside BLAS in the same round.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import numpy as np
 from llvmlite import ir
 
 import backsolve as bs
-from backsolve.backends.native import blas, blocks, library, tiles
+from backsolve.backends.native import blas, blocks, build, library, tiles
+from backsolve.backends.native.repeat import loop_between
 
 SHAPES = {  # m, terms, n, whether A and B lie transposed
     (512, 512, 512): (False, False),
@@ -27,55 +30,58 @@ SHAPES = {  # m, terms, n, whether A and B lie transposed
     (128, 784, 512): (False, False),
     (784, 128, 512): (True, False),
     (128, 512, 784): (False, True),
+    (128, 512, 256): (False, False),
     (32, 128, 128): (False, False),
     (16, 192, 512): (False, False),
 }
-SETTINGS = [  # terms, columns and rows of a block, tiles of rows that meet a panel, whether A is packed
-    (128, 1024, 0, 0, 1),
-    (256, 1024, 0, 0, 1),
-    (256, 1024, 32, 4, 1),
-    (384, 1024, 0, 1, 1),
-    (384, 1024, 16, 2, 1),
-    (256, 1024, 0, 4, 0),
-    (128, 1024, 0, 0, 0),
-]
+ROUNDS = 25
+TURN = 0.003  # seconds
+INT = ir.IntType(64)
 
 
 def main() -> None:
     bs.set_threads(1)
     found = tiles.registers()
     assert found is not None, "this processor has no tiles"
-    kinds = [found]
-    if sizes := sys.argv[1:]:
-        kinds = [
-            replace(found, rows=rows, vectors=vectors)
-            for rows, vectors in (map(int, size.split("x")) for size in sizes)
-        ]
-    print("processor:", library.build.machine().triple, library.binding.get_host_cpu_name())
-    for (m, terms, n), (flip_a, flip_b) in SHAPES.items():
+    sizes = [tuple(map(int, x.split("x"))) for x in sys.argv[1:] if "x" in x]
+    kinds = [replace(found, rows=rows, vectors=vectors) for rows, vectors in sizes] or [found]
+    settings = [tuple(map(int, x.split(","))) for x in sys.argv[1:] if "," in x]
+    for (m, terms, n), flips in SHAPES.items():
         rng = np.random.default_rng(0)
-        shapes = ((terms, m) if flip_a else (m, terms)), ((n, terms) if flip_b else (terms, n))
-        a, b = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
-        a, b = a.T if flip_a else a, b.T if flip_b else b
-        billions = 2e-9 * m * terms * n
-        product = bs.jit(lambda a, b, f=flip_a, g=flip_b: (a.T if f else a) @ (b.T if g else b))
-        args = a.T if flip_a else a, b.T if flip_b else b
-        speeds = {
-            "BLAS": by_blas(a, b),
-            "NumPy": lambda a=a, b=b: a @ b,
-            "jit": lambda args=args, f=product: f(*args),
-        }
-        line = [f"{name} {billions / best(run):.0f}" for name, run in speeds.items()]
-        print((m, terms, n), "AT" if flip_a else "", "BT" if flip_b else "", "; ".join(line))
+        shapes = (m, terms)[:: 1 - 2 * flips[0]], (terms, n)[:: 1 - 2 * flips[1]]
+        lying = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+        a, b = (x.T if flip else x for x, flip in zip(lying, flips, strict=True))
+        product = bs.jit(lambda a, b, f=flips: (a.T if f[0] else a) @ (b.T if f[1] else b))
+        runs = {"jit": lambda times, f=product, x=lying: [f(*x) for _ in range(times)]}
         for kind in kinds:
-            line = []
-            for setting in SETTINGS:
+            for setting in settings or [(256, 1024, 32, 4, 1)]:
+                name = f"{kind.rows}x{kind.vectors} {','.join(map(str, setting))}"
                 c = np.empty((m, n), np.float32)
-                run = in_blocks(a, b, c, kind, *setting)
-                run()
+                runs[name] = in_blocks(a, b, c, kind, *setting)
+                runs[name](1)
                 np.testing.assert_allclose(c, a @ b, atol=1e-2)
-                line.append(f"{setting} {billions / best(run):.0f}")
-            print(f"   {kind.rows} x {kind.columns(c.dtype)}:", ", ".join(line), flush=True)
+        best, ratios = compared(by_blas(a, b), list(runs.values()))
+        letters = "".join(x for x, flip in zip(("Aᵀ", "Bᵀ"), flips, strict=True) if flip)
+        line = [f"{name}: {ratio:.2f}" for name, ratio in zip(runs, ratios, strict=True)]
+        print((m, terms, n), letters, f"BLAS {2e-9 * m * terms * n / best:.0f};", *line, flush=True)
+
+
+def compared(first: Any, others: list[Any]) -> tuple[float, list[float]]:
+    """The best time of the first, and how much faster each other one is in the same round."""
+    runs = [first, *others]
+    turns = []
+    for run in runs:
+        run(1)
+        turns.append(max(1, round(TURN / max(timed(run, 2), 1e-7))))
+    times = [[timed(run, n) for run, n in zip(runs, turns, strict=True)] for _ in range(ROUNDS)]
+    ratios = [float(np.median([t[0] / t[k] for t in times])) for k in range(1, len(runs))]
+    return min(t[0] for t in times), ratios
+
+
+def timed(run: Any, turns: int) -> float:
+    started = time.thread_time()
+    run(turns)
+    return (time.thread_time() - started) / turns
 
 
 def in_blocks(
@@ -88,7 +94,7 @@ def in_blocks(
     rows: int,
     group: int,
     packed: int,
-) -> Callable[[], None]:
+) -> Callable[[int], None]:
     dtype, (m, all_terms), n = a.dtype, a.shape, b.shape[1]
     height, width, lanes = found.rows, found.columns(dtype), found.lanes(dtype)
     terms = -(-all_terms // -(-all_terms // terms))
@@ -112,8 +118,21 @@ def in_blocks(
     sizes = [m, n, all_terms, terms, columns, rows, group or rows // height, packed]
     data = [x.ctypes.data for x in (a, b, c)]
     given = [*data, 0, *[x.ctypes.data for x in rooms], *steps, 0, *sizes, *others]
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(given))(address)
-    return lambda keep=rooms: call(*given)
+    return repeated(address, given, (rooms, a, b, c))
+
+
+def repeated(address: int, given: list[int], keep: Any) -> Callable[[int], None]:
+    """`run(times)`: so many calls of a function with these words, without Python in between."""
+    module = ir.Module()
+    go = ir.Function(module, ir.FunctionType(ir.VoidType(), [INT]), "go")
+    b = ir.IRBuilder(go.append_basic_block("entry"))
+    called = ir.FunctionType(ir.VoidType(), [INT] * len(given)).as_pointer()
+    function, words = b.inttoptr(INT(address), called), [INT(x) for x in given]
+    loop_between(b, INT(0), go.args[0], lambda b, i: b.call(function, words))
+    b.ret_void()
+    engine, _ = build.load(str(module), in_vectors=True)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("go"))
+    return lambda times, keep=(keep, engine): call(times)
 
 
 def aligned(size: int) -> Any:
@@ -121,7 +140,7 @@ def aligned(size: int) -> Any:
     return room[-room.ctypes.data % 64 :][:size]
 
 
-def by_blas(a: Any, b: Any) -> Callable[[], None]:
+def by_blas(a: Any, b: Any) -> Callable[[int], None]:
     """C = A B as Cᵀ = Bᵀ Aᵀ, for BLAS counts columns first."""
     m, terms = a.shape
     n = b.shape[1]
@@ -131,25 +150,11 @@ def by_blas(a: Any, b: Any) -> Callable[[], None]:
     letters = [ctypes.c_char(b"T" if flip else b"N") for flip in flips]
     sizes = [ctypes.c_int(x) for x in (n, m, terms, *leading, n)]
     numbers = [np.array([x], a.dtype) for x in (1.0, 0.0)]
+    one, zero = (x.ctypes.data for x in numbers)
     n_, m_, terms_, ldb, lda, ldc = map(ctypes.addressof, sizes)
-    data = [x.ctypes.data for x in (numbers[0], b, a, numbers[1], c)]
-    given = [*map(ctypes.addressof, letters), n_, m_, terms_, *data[:2], ldb, data[2], lda]
-    given += [data[3], data[4], ldc]
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)(blas.pointer("sgemm"))
-    return lambda keep=(letters, sizes, numbers, c): call(*given)
-
-
-def best(run: Callable[[], Any], seconds: float = 0.15) -> float:
-    started = time.thread_time()
-    run()
-    turns = max(1, int(0.003 / max(time.thread_time() - started, 1e-6)))
-    times = []
-    while sum(times) * turns < seconds or len(times) < 5:
-        started = time.thread_time()
-        for _ in range(turns):
-            run()
-        times.append((time.thread_time() - started) / turns)
-    return min(times)
+    given = [*map(ctypes.addressof, letters), n_, m_, terms_, one, b.ctypes.data, ldb]
+    given += [a.ctypes.data, lda, zero, c.ctypes.data, ldc]
+    return repeated(blas.pointer("sgemm"), given, (letters, sizes, numbers, a, b, c))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from llvmlite import ir
 
-from backsolve.backends.native import blocks, library
+import backsolve as bs
+from backsolve.backends.native import blocks, library, tiling
 from backsolve.backends.native.tiles import Registers, Tile
 
 rng = np.random.default_rng(0)
@@ -73,3 +75,83 @@ def test_layouts_blocks_and_starts(
                         multiply(x, y, c, start, found, sizes, packed)
                         expected = a @ b + (0 if start is None else start)
                         np.testing.assert_allclose(c, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(params=[x for x in MACHINES if x != "by lanes"])
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Registers:
+    """One that keeps nothing for BLAS, with caches so small that all is done in many blocks."""
+    found = replace(MACHINES[request.param], cache=1 << 14, near=0, blocks=1 << 17)
+    monkeypatch.setattr(tiling, "registers", lambda: found)
+    return found
+
+
+def normal(*shape: int, dtype: Any = np.float64) -> Any:
+    return rng.normal(size=shape).astype(dtype)
+
+
+def steps(f: Any, *args: Any) -> str:
+    return str(f.lower(*args).stages["steps"])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(37, 1030, 61), (20, 1100, 300), (301, 1300, 7), (6, 1025, 49)])
+def test_large_products_of_programs(
+    size: tuple[int, int, int], dtype: Any, threads: int, machine: Any
+) -> None:
+    m, k, n = size
+    a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+    products = {
+        "A B": (lambda a, b: a @ b, a, b),
+        "A Bᵀ": (lambda a, b: a @ b.T, a, b.T.copy()),
+        "Aᵀ B": (lambda a, b: a.T @ b, a.T.copy(), b),
+        "Aᵀ Bᵀ": (lambda a, b: a.T @ b.T, a.T.copy(), b.T.copy()),
+        "every second": (lambda a, b: a[::2] @ b[:, ::-1], a, b),
+    }
+    chosen, tolerance = bs.get_threads(), 1e-3 if dtype == np.float32 else 1e-11
+    try:
+        bs.set_threads(threads)
+        for name, (f, x, y) in products.items():
+            compiled = bs.jit(f)
+            if name != "every second":  # which may be part of a sweep
+                assert "in blocks of tiles" in steps(compiled, x, y)
+            np.testing.assert_allclose(compiled(x, y), f(x, y), rtol=tolerance, atol=tolerance)
+    finally:
+        bs.set_threads(chosen)
+
+
+def test_gradients_of_a_layer(machine: Any) -> None:
+    x, w, bias = normal(50, 1200), normal(1200, 70) / 35, normal(70)
+    f = bs.grad(lambda x, w, bias: np.mean(np.tanh(x @ w + bias) ** 2), (0, 1, 2))
+    compiled = bs.jit(f)
+    assert "in blocks of tiles" in steps(compiled, x, w, bias)
+    for got, expected in zip(compiled(x, w, bias), f(x, w, bias), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_blocks_in_a_loop(machine: Any) -> None:
+    h, u = normal(40, 1100), normal(1100, 1100) / 40
+
+    def f(h: Any, u: Any) -> Any:
+        return bs.scan(lambda h, _: (np.tanh(h @ u), None), h, np.ones(3))[0]
+
+    compiled = bs.jit(f)
+    assert "in blocks of tiles" in steps(compiled, h, u)
+    np.testing.assert_allclose(compiled(h, u), f(h, u), rtol=1e-10, atol=1e-10)
+
+
+def test_only_what_a_nan_enters_is_spoiled(machine: Any) -> None:
+    a, b = normal(30, 1040), normal(1040, 53)
+    a[3, 5], b[1039, 52] = np.nan, np.nan
+    got = bs.jit(lambda a, b: a @ b)(a, b)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(a @ b))
+
+
+def test_complex_and_stacked_products_stay_with_blas(machine: Any) -> None:
+    f = bs.jit(lambda a, b: a @ b)
+    for a, b in (
+        (normal(32, 1100) + 1j, normal(1100, 32) + 1j),
+        (normal(3, 32, 1100), normal(3, 1100, 32)),
+    ):
+        assert "tiles" not in steps(f, a, b)
+        np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-11, atol=1e-11)

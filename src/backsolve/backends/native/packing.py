@@ -38,9 +38,18 @@ class _Emitter:
             function.args
         )
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        panels = b.udiv(b.add(columns, INT(self.width - 1)), INT(self.width))
         self.columns = columns
-        loop_between(b, INT(0), panels, self._panel)
+        panels = b.udiv(b.add(columns, INT(self.width - 1)), INT(self.width))
+        in_lines = b.icmp_signed("==", self.column_step, INT(1))
+        full = b.udiv(columns, INT(self.width))
+        copied = b.select(in_lines, full, INT(0))
+
+        def line(b: ir.IRBuilder, term: ir.Value) -> None:
+            loop_between(b, INT(0), copied, lambda b, j: self._copy_line(b, j, term))
+
+        # From line to line, not from panel to panel: so memory is read in its order.
+        loop_between(b, INT(0), b.select(in_lines, self.terms, INT(0)), line)
+        loop_between(b, copied, panels, self._panel)
         b.ret_void()
 
     def _panel(self, b: ir.IRBuilder, j: ir.Value) -> None:
@@ -50,34 +59,32 @@ class _Emitter:
             start, zero = self._place(b, j, INT(0), INT(0)), ir.Constant(self.real, 0.0)
             size = b.mul(self.terms, INT(self.width))
             loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
-        steps = (self.column_step, self.term_step)
-        lines, turned = (b.and_(is_full, b.icmp_signed("==", x, INT(1))) for x in steps)
-        with b.if_else(lines) as (in_lines, otherwise):
-            with in_lines:
-                loop_between(b, INT(0), self.terms, lambda b, term: self._copy_line(b, j, term))
-            with otherwise:
-                blocks = b.select(turned, b.udiv(self.terms, INT(self.lanes)), INT(0))
-                loop_between(b, INT(0), blocks, lambda b, i: self._turn(b, j, i))
-                columns = b.select(is_full, INT(self.width), left)
-                self._one_by_one(b, j, b.mul(blocks, INT(self.lanes)), columns)
+        turned = b.and_(is_full, b.icmp_signed("==", self.term_step, INT(1)))
+        blocks = b.select(turned, b.udiv(self.terms, INT(self.lanes)), INT(0))
+        with b.if_then(turned):
+            self._turn(b, j, blocks)
+        columns = b.select(is_full, INT(self.width), left)
+        self._one_by_one(b, j, b.mul(blocks, INT(self.lanes)), columns)
 
     def _copy_line(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value) -> None:
         """A line of a panel that lies in one piece."""
         line = self._load(b, self._entry(b, j, term, INT(0)), self.width)
         self._store(b, line, self._place(b, j, term, INT(0)))
 
-    def _turn(self, b: ir.IRBuilder, j: ir.Value, block: ir.Value) -> None:
-        """As many terms as a vector has entries, from columns that lie in one piece."""
-        first = b.mul(block, INT(self.lanes))
+    def _turn(self, b: ir.IRBuilder, j: ir.Value, blocks: ir.Value) -> None:
+        """So many blocks of terms, each as long as a vector, from columns that lie in one piece."""
 
-        def square(b: ir.IRBuilder, k: ir.Value) -> None:
-            start = b.mul(k, INT(self.lanes))
+        def square(b: ir.IRBuilder, k: ir.Value, block: ir.Value) -> None:
+            start, first = b.mul(k, INT(self.lanes)), b.mul(block, INT(self.lanes))
             columns = [b.add(start, INT(c)) for c in range(self.lanes)]
             vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
             for r, line in enumerate(_turned(b, vectors)):
                 self._store(b, line, self._place(b, j, b.add(first, INT(r)), start))
 
-        loop_between(b, INT(0), INT(self.width // self.lanes), square)
+        def some_columns(b: ir.IRBuilder, k: ir.Value) -> None:
+            loop_between(b, INT(0), blocks, lambda b, block: square(b, k, block))
+
+        loop_between(b, INT(0), INT(self.width // self.lanes), some_columns)
 
     def _one_by_one(self, b: ir.IRBuilder, j: ir.Value, first: ir.Value, columns: ir.Value) -> None:
         """All terms from `first` on."""

@@ -18,7 +18,9 @@ INT, CINT = ir.IntType(64), ir.IntType(32)
 # Measured against OpenBLAS: beyond these it is faster.
 TERMS = 1 << 10  # of a sum in one go
 PANELS = 1 << 18  # bytes of panels made for one product; twice as many before a loop
-UNROLLED = 4  # terms of the sums in one round, where vectors do not say how many
+# Terms of the sums in one round: where vectors do not say how many, and where entries are spread one by one.
+# More of these, and LLVM would load them so early for some processors that sums leave their registers.
+UNROLLED, UNROLLED_SPREAD = 4, 2
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,9 @@ class Registers:
     by_lane: bool  # an instruction multiplies a vector by one entry of another
     cache: int  # bytes of the first one
     near: int  # bytes of columns that a few rows read where they lie
+    blocks: int = (
+        0  # bytes of columns in one block of a large product (blocks.py); 0: BLAS is faster
+    )
 
     def lanes(self, dtype: np.dtype[Any]) -> int:
         return self.nbytes // dtype.itemsize
@@ -102,7 +107,8 @@ class _Emitter:
             unit == "panel" and tile.found.by_lane and self.rows % self.lanes == 0
         )
         self.vector = ir.VectorType(self.real, self.lanes)
-        self.unrolled = self.lanes if unit == "terms" else UNROLLED
+        spread = UNROLLED if tile.found.by_lane else UNROLLED_SPREAD
+        self.unrolled = self.lanes if unit == "terms" else spread
 
     def emit(self, function: ir.Function) -> None:
         self.a, self.row_step, self.term_step, self.b, self.b_step, *rest = function.args

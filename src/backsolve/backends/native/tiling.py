@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from ...ir import Shape
 from .blas import SHARE, THIN, Product, spread
+from .blocked import in_blocks
 from .packing import pack_function
 from .steps import INT, Site, Step
 from .sweep import Sweep
@@ -108,6 +109,8 @@ def with_tiles(schedule: Schedule) -> None:
             columns = _columns(schedule, step, found, known)
             if columns is not None:
                 step = Tiled(step.a, columns, step.c, found=found)
+            else:
+                step = in_blocks(schedule, step, found) or step
         elif isinstance(step, Sweep):
             _in_sweep(schedule, step, found)
         schedule.steps.append(step)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import random
 from ...errors import ShapeError
 from ...numpy._register import array, shape_of
 from ...primitive import P
@@ -58,14 +59,14 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Any = None,
     *,
-    generator: Any = None,
+    key: Any = None,
 ) -> Any:
     """The largest entries of windows at random distances, each plane for itself.
 
-    The numbers come from `generator` (backsolve.random) or are given, between 0 and 1, of shape (N, C, 2).
+    The numbers are drawn with `key` (a state of backsolve.random) or given: (N, C, 2), between 0 and 1.
     """
     return _fractional(
-        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, generator
+        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, key
     )
 
 
@@ -77,11 +78,11 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Any = None,
     *,
-    generator: Any = None,
+    key: Any = None,
 ) -> Any:
     """The largest entries of windows at random distances; the numbers are of shape (N, C, 3)."""
     return _fractional(
-        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, generator
+        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, key
     )
 
 
@@ -145,15 +146,15 @@ def _fractional(
     output_ratio: Any,
     with_places: bool,
     samples: Any,
-    generator: Any,
+    key: Any,
 ) -> Any:
     name = f"fractional_max_pool{n}d"
     size = each(kernel_size, n, f"{name}: kernel_size", 1)
     if (output_size is None) == (output_ratio is None):
         raise ValueError(f"{name} takes either output_size or output_ratio")
-    if samples is None and generator is None:
+    if samples is None and key is None:
         raise ValueError(
-            f"{name} draws random numbers: give generator=, of backsolve.random, or _random_samples="
+            f"{name} draws random numbers: give key=, a state of backsolve.random, or _random_samples="
         )
 
     def pool(x: Any) -> Any:
@@ -167,7 +168,7 @@ def _fractional(
             raise ShapeError(
                 f"{name}: windows of {size} and output_size {target} do not fit shape {shape_of(x)}"
             )
-        u = array(samples) if samples is not None else generator.uniform(size=(batch, channels, n))
+        u = array(samples) if samples is not None else random.uniform(key, (batch, channels, n))
         # PyTorch counts the numbers from the last axis in two dimensions, from the first in three.
         order = range(n - 1, -1, -1) if n == 2 else range(n)
         planes = batch * channels
@@ -187,10 +188,10 @@ def _fractional(
             *[np.broadcast_to(i, common) for i in indices],
         )
         found = _largest(parts, tuple(range(n + 1, 2 * n + 1)), flat, with_places)
-        shape = (batch, channels, *target)
+        whole = (batch, channels, *target)
         if with_places:
-            return tuple(np.reshape(f, shape) for f in found)
-        return np.reshape(found, shape)
+            return tuple(np.reshape(f, whole) for f in found)
+        return np.reshape(found, whole)
 
     return batched(pool, input, n + 2, name)
 

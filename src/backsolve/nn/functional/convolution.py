@@ -175,7 +175,7 @@ def _conv(
         raise ShapeError(f"{name} takes weights of rank {n + 2}, got shape {shape_of(w)}")
     out, inside, *size = shape_of(w)
     stride, dilation = each(stride, n, "stride", 1), each(dilation, n, "dilation", 1)
-    before, after = _sides(name, padding, tuple(size), stride, dilation)
+    before, after = sides(name, padding, tuple(size), stride, dilation)
     cut = Cut(tuple(range(2, n + 2)), tuple(size), stride, dilation)
 
     def convolve(x: Any) -> Any:
@@ -261,7 +261,7 @@ def _with_bias(y: Any, bias: Any, n: int) -> Any:
     return y + P.reshape(bias, shape=(*shape_of(bias), *[1] * n))
 
 
-def _sides(
+def sides(
     name: str, padding: Any, size: Shape, stride: Shape, dilation: Shape
 ) -> tuple[Shape, Shape]:
     """Zeros before and after each axis."""

@@ -58,7 +58,7 @@ def interpolate(
         old, new = shape_of(x)[k + 2], target[k]
         if mode.startswith("nearest"):
             start = np.arange(new) + (0.5 if mode == "nearest-exact" else 0.0)
-            ratio = old / new if scales[k] is None else 1 / scales[k]
+            ratio = _step(old, new, scales[k], False)
             places = np.minimum((start * ratio).astype(int), old - 1)
             x = np.take(x, places, axis=k + 2)
         elif antialias:

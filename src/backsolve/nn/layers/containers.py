@@ -1,0 +1,77 @@
+"""Modules of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...numpy._register import array, shape_of
+from ...primitive import P
+from ..module import Module
+
+
+class Sequential(Module):
+    """One after the other; a function may stand among them.
+
+    >>> import numpy as np
+    >>> Sequential(np.sin, Flatten())(np.zeros((2, 3, 4))).shape
+    (2, 12)
+    """
+
+    def __init__(self, *layers: Callable[[Any], Any]):
+        for k, layer in enumerate(layers):
+            self.__dict__[str(k)] = layer
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self:
+            x = layer(x)
+        return x
+
+    def __iter__(self) -> Iterator[Any]:
+        return (v for k, v in vars(self).items() if k.isdigit())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, k: int) -> Any:
+        return list(self)[k]
+
+
+class Identity(Module):
+    def __call__(self, x: Any) -> Any:
+        return x
+
+
+class Flatten(Module):
+    """Axes start_dim to end_dim as one."""
+
+    start_dim: int = 1
+    end_dim: int = -1
+
+    def __call__(self, x: Any) -> Any:
+        x = array(x)
+        shape = shape_of(x)
+        first, last = self.start_dim % len(shape), self.end_dim % len(shape)
+        joined = 1
+        for s in shape[first : last + 1]:
+            joined *= s
+        return P.reshape(x, shape=(*shape[:first], joined, *shape[last + 1 :]))
+
+
+class Unflatten(Module):
+    """One axis as several."""
+
+    dim: int
+    unflattened_size: tuple[int, ...]
+
+    def __call__(self, x: Any) -> Any:
+        x = array(x)
+        shape = shape_of(x)
+        k = self.dim % len(shape)
+        sizes = list(self.unflattened_size)
+        if -1 in sizes:
+            known = 1
+            for s in sizes:
+                known *= s if s != -1 else 1
+            sizes[sizes.index(-1)] = shape[k] // max(known, 1)
+        return P.reshape(x, shape=(*shape[:k], *sizes, *shape[k + 1 :]))

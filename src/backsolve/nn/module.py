@@ -1,0 +1,233 @@
+"""Module: a part of a network as a plain object, whose arrays are its parameters.
+
+A module is a container like a dict (tree.py): arrays and modules that it holds are its entries; all else
+(numbers of Python, names, functions) are settings, part of its form. So every transformation takes one as
+an argument, differentiates it, and gives one back. Classes are dataclasses without being asked:
+
+>>> import numpy as np
+>>> import backsolve as bs
+>>> class Scale(bs.nn.Module):
+...     factor: np.ndarray
+...     power: int = 1
+...     def __call__(self, x):
+...         return self.factor * x**self.power
+>>> model = Scale(np.array(3.0), power=2)
+>>> bs.grad(lambda m: m(5.0))(model).factor
+array(25.)
+>>> model
+Scale(factor=(), power=2)
+
+State that a call changes (a running mean, where random numbers stand) is an attribute like any other:
+inside of a transformation the module is a copy, and what shall outlive it is returned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import tree
+from ..errors import StructureError
+from ..tensor import Tensor
+
+_ARRAYS = (np.ndarray, np.generic, Tensor)
+
+
+class Module:
+    """See the head of this file. `buffers` names the attributes that are state, not parameters."""
+
+    buffers: ClassVar[tuple[str, ...]] = ()
+    training: bool
+    frozen: bool
+    _init_of_fields: ClassVar[bool]  # not written by hand
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        written = next(c for c in cls.__mro__ if "__init__" in vars(c))
+        generate = written is object or written.__dict__.get("_init_of_fields", False)
+        cls._init_of_fields = generate
+        dataclasses.dataclass(init=generate, eq=False, repr=False)(cls)
+        tree.register(cls, _take_apart, lambda meta, xs: _put_together(cls, meta, xs))
+
+    # ---- looking inside
+
+    def named_parameters(self) -> dict[str, Any]:
+        """The arrays that are trained, by dotted names."""
+        return {name: value for name, value, kind in _arrays(self) if kind == "parameter"}
+
+    def named_buffers(self) -> dict[str, Any]:
+        """All other arrays: state, and what is frozen."""
+        return {name: value for name, value, kind in _arrays(self) if kind != "parameter"}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All arrays, by dotted names."""
+        return {name: value for name, value, _ in _arrays(self)}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Take arrays of these names; with `strict`, an error that lists all that do not fit."""
+        own = self.state_dict()
+        missing = [name for name in own if name not in state]
+        unexpected = [name for name in state if name not in own]
+        misshapen = [
+            f"{name}: {np.shape(own[name])} here, {np.shape(value)} there"
+            for name, value in state.items()
+            if name in own and np.shape(value) != np.shape(own[name])
+        ]
+        wrong = [("misshapen", misshapen)]
+        if strict:
+            wrong = [("missing", missing), ("unexpected", unexpected), *wrong]
+        if any(names for _, names in wrong):
+            lines = [f"  {kind}: {', '.join(names)}" for kind, names in wrong if names]
+            raise StructureError("this state does not fit the module\n" + "\n".join(lines))
+        new = {
+            name: np.array(state[name], dtype=value.dtype)
+            for name, value in own.items()
+            if name in state
+        }
+        self.__dict__.update(vars(self.replace(new)))
+
+    def replace(self, arrays: Mapping[str, Any]) -> Any:
+        """A copy with other arrays under these names; an array that stands in several places changes in all."""
+        own = self.state_dict()
+        unknown = [name for name in arrays if name not in own]
+        if unknown:
+            raise StructureError(f"{type(self).__name__} has no arrays named {', '.join(unknown)}")
+        return _swapped(self, {id(own[name]): new for name, new in arrays.items()})
+
+    def modules(self) -> Iterator[tuple[str, Module]]:
+        """This module and all inside of it, by dotted names."""
+        return _modules(self, "")
+
+    def __repr__(self) -> str:
+        parts = []
+        for name, value in vars(self).items():
+            if name in ("training", "frozen"):
+                continue
+            if isinstance(value, _ARRAYS):
+                parts.append(f"{name}={tuple(np.shape(value))}")
+            else:
+                parts.append(f"{name}={value!r}")
+        text = ", ".join(parts)
+        return f"{type(self).__name__}({text})"
+
+    # ---- modes
+
+    def train(self, mode: bool = True) -> Module:
+        """Switch this module and all inside of it to training, or with False to evaluation."""
+        for _, module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Module:
+        return self.train(False)
+
+    def freeze(self, frozen: bool = True) -> Module:
+        """Parameters of this module and all inside of it are left as they are in training."""
+        for _, module in self.modules():
+            module.frozen = frozen
+        return self
+
+
+Module.training = True
+Module.frozen = False
+
+
+# ---- as a container
+
+
+def _take_apart(module: Any) -> tuple[Any, list[Any]]:
+    form, entries = [], []
+    for name, value in vars(module).items():
+        if _is_entry(value):
+            form.append((name, True, None))
+            entries.append(value)
+            continue
+        try:
+            hash(value)
+        except TypeError:
+            raise StructureError(
+                f"{type(module).__name__}.{name} holds no arrays, so it is a setting, and settings must "
+                f"be hashable: write a tuple for {value!r}"
+            ) from None
+        form.append((name, False, value))
+    return tuple(form), entries
+
+
+def _put_together(kind: type, form: Any, entries: list[Any]) -> Any:
+    new: Any = object.__new__(kind)
+    left = iter(entries)
+    for name, is_entry, setting in form:
+        new.__dict__[name] = next(left) if is_entry else setting
+    return new
+
+
+def _is_entry(value: Any) -> bool:
+    """Whether something is an array or a module, or a container that holds one."""
+    return isinstance(value, (*_ARRAYS, Module)) or any(
+        _is_entry(part) for _, part in _parts(value)
+    )
+
+
+def _swapped(value: Any, new: dict[int, Any]) -> Any:
+    """A copy, with arrays (known by identity) in the place of others."""
+    if isinstance(value, _ARRAYS):
+        return new.get(id(value), value)
+    if isinstance(value, Module):
+        copy = object.__new__(type(value))
+        copy.__dict__.update({k: _swapped(v, new) for k, v in vars(value).items()})
+        return copy
+    if not _is_entry(value):
+        return value
+    meta, parts = tree._handlers(type(value))[0](value)
+    return tree._handlers(type(value))[1](type(value), meta, [_swapped(v, new) for v in parts])
+
+
+# ---- by name
+
+
+def _arrays(module: Module) -> Iterator[tuple[str, Any, str]]:
+    """(name, array, "parameter" | "buffer") of all arrays; one that stands twice, once."""
+    seen: set[int] = set()
+    for path, value, kind in _walk(module, (), "parameter"):
+        if id(value) not in seen:
+            seen.add(id(value))
+            yield ".".join(path), value, kind
+
+
+def _walk(
+    value: Any, path: tuple[str, ...], kind: str
+) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+    if isinstance(value, _ARRAYS):
+        is_number = np.dtype(value.dtype).kind in "fc"
+        yield path, value, kind if is_number else "buffer"
+        return
+    if isinstance(value, Module):
+        inside = "buffer" if value.frozen else kind
+        for name, part in vars(value).items():
+            state = "buffer" if name in value.buffers else inside
+            yield from _walk(part, (*path, name), state)
+        return
+    for name, part in _parts(value):
+        yield from _walk(part, (*path, name), kind)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ((str(k), v) for k, v in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((str(k), v) for k, v in enumerate(value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield from vars(value).items()
+
+
+def _modules(value: Any, name: str) -> Iterator[tuple[str, Module]]:
+    if isinstance(value, Module):
+        yield name, value
+        parts: Any = vars(value).items()
+    else:
+        parts = _parts(value)
+    for part, inside in parts:
+        yield from _modules(inside, f"{name}.{part}" if name else part)

@@ -168,3 +168,47 @@ def test_a_path_is_found_by_shapes() -> None:
 def test_a_poor_fit_is_told() -> None:
     with pytest.warns(np.exceptions.RankWarning):
         np.polyfit(bs.tensor(V[:2]), U[:2], 3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_staged_exponents_are_numpys(dtype):
+    """At powers of two, at both ends of the range, below it, and where there is none."""
+    info = np.finfo(dtype)
+    ends = [
+        info.max,
+        info.tiny,
+        info.smallest_subnormal,
+        info.tiny / 3,
+        0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+    powers = np.ldexp(1.0, np.arange(info.minexp - 5, info.maxexp)).astype(dtype)
+    x = np.concatenate(
+        [np.array(ends, dtype), powers, -powers, np.nextafter(powers, powers.dtype.type(0))]
+    )
+    for run in (bs.jit(np.frexp), bs.vmap(np.frexp)):
+        for got, expected in zip(run(x), np.frexp(x), strict=True):
+            assert got.dtype == expected.dtype
+            np.testing.assert_array_equal(got, expected)
+    assert bs.grad(lambda x: bs.jit(np.frexp)(x)[0])(3.7) == 0.25
+
+
+def test_variances_with_nothing_to_go_by():
+    x = np.arange(6.0).reshape(2, 3)
+    none = np.array([[True, True, False], [False, False, False]])
+    with pytest.raises(ValueError, match="not both"):
+        np.var(bs.tensor(x), ddof=1, correction=1)
+    got = bs.jit(lambda x: np.var(x, axis=1, where=none))(x)
+    np.testing.assert_array_equal(got, [0.25, np.nan])
+    gradient = bs.grad(lambda x: np.std(x, axis=1, where=none)[0])(x)
+    np.testing.assert_allclose(gradient, [[-0.5, 0.5, 0], [0, 0, 0]])
+
+
+def test_weights_of_covariances_are_checked():
+    x = bs.tensor(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="aweights"):
+        np.cov(x, aweights=np.ones(2))
+    with pytest.raises(TypeError, match="whole numbers"):
+        np.cov(x, fweights=np.ones(3))

@@ -16,6 +16,7 @@ from . import calculus as _calculus
 from . import choosing as _choosing
 from . import creation as _creation
 from . import decompositions as _decompositions
+from . import deviations as _deviations
 from . import elementwise as _elementwise
 from . import fft as fft
 from . import fourier as _fourier
@@ -58,6 +59,7 @@ _ROOMS = (
     _fourier,
     _sorting,
     _calculus,
+    _deviations,
     _padding,
     _creation,
     _making,

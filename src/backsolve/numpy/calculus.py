@@ -17,7 +17,6 @@ from ._register import (
     function,
     ndim_of,
     one_axis,
-    reject,
     shape_of,
     size_of,
 )
@@ -25,8 +24,8 @@ from .elementwise import astype
 from .indexing import getitem, take
 from .joining import concatenate
 from .products import matmul
-from .reductions import mean, sum
-from .shapes import flip, moveaxis, ravel, reshape
+from .reductions import sum
+from .shapes import flip, ravel, reshape
 
 
 def _along(axis: int, start: Any, stop: Any) -> tuple[Any, ...]:
@@ -201,39 +200,3 @@ def polyval(p: Any, x: Any) -> Any:
     for c in range(shape_of(p)[0]):
         y = y * x + getitem(p, c)
     return y
-
-
-@function
-def cov(
-    m: Any,
-    y: Any = None,
-    rowvar: bool = True,
-    bias: bool = False,
-    ddof: Any = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    *,
-    dtype: Any = None,
-) -> Any:
-    reject("cov", fweights=fweights, aweights=aweights)
-    m = FUNCTIONS["atleast_2d"](array(m))
-    m = m if rowvar or shape_of(m)[0] == 1 else FUNCTIONS["transpose"](m)
-    if y is not None:
-        y = FUNCTIONS["atleast_2d"](array(y))
-        m = concatenate([m, y if rowvar or shape_of(y)[0] == 1 else FUNCTIONS["transpose"](y)], 0)
-    m = astype(m, dtype or np.result_type(dtype_of(m), float))
-    ddof = (0 if bias else 1) if ddof is None else ddof
-    centred = m - mean(m, axis=1, keepdims=True)
-    other = moveaxis(centred, 0, 1)
-    other = P.conjugate(other) if dtype_of(m).kind == "c" else other
-    c = matmul(centred, other) / (shape_of(m)[1] - ddof)
-    return FUNCTIONS["squeeze"](c)
-
-
-@function
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    c = cov(x, y, rowvar, dtype=dtype)
-    if ndim_of(c) == 0:
-        return c / c
-    d = P.sqrt(P.real(FUNCTIONS["diagonal"](c)))
-    return c / getitem(d, (slice(None), None)) / d

@@ -202,9 +202,22 @@ UFUNCS[np.divmod], UFUNCS[np.modf] = divmod, modf
 
 @function
 def frexp(x: Any) -> Any:
+    """Mantissa and exponent, x = m 2ᵉ with ½ ≤ |m| < 1; the exponent is constant."""
     x = array(x)
-    exponent = np.frexp(known("frexp", x, "its exponent"))[1]
-    return P.ldexp(x, -exponent), Tensor(exponent)
+    e = _exponent(x) if isinstance(x, Staged) else Tensor(np.frexp(known("frexp", x))[1])
+    return P.ldexp(x, -e), e
+
+
+def _exponent(x: Any) -> Any:
+    """From the distance to the next number, 2^(e − digits); both ends of the range are moved inwards first."""
+    x = x if dtype_of(x).kind == "f" else astype(x, float)
+    digits = np.finfo(dtype_of(x)).nmant + 1
+    plain = P.logical_and(P.isfinite(x), P.not_equal(x, 0))
+    size = P.absolute(P.where(plain, x, 1))
+    small = P.less(size, 1)
+    size = P.where(small, P.minimum(size, 1) * 2.0**digits, size * 0.5)
+    e = P.rint(P.log2(P.spacing(size))) + P.where(small, 0, digits + 1)
+    return astype(P.where(plain, e, 0), np.int32)
 
 
 UFUNCS[np.frexp] = frexp

@@ -238,65 +238,18 @@ nansum, nanprod, nanmax, nanmin = (
 
 @function
 def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = None,
 ) -> Any:
     a = array(a)
-    return mean(a, axis, dtype, out, keepdims, where=P.logical_not(P.isnan(a)))
-
-
-def _centred(a: Any, axes: tuple[int, ...]) -> Any:
-    return a - P.divide(P.sum(a, axis=axes, keepdims=True), _count(a, axes))
-
-
-@function
-def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    reject("var", out=out, where=where, mean=mean)
-    a, axes = _prepared(a, axis, dtype)
-    if dtype_of(a).kind not in "fc":
-        a = astype(a, float)
-    dof = _count(a, axes) - _ddof(ddof, correction)
-    centred = _centred(a, axes)
-    square = P.square(P.absolute(centred)) if dtype_of(a).kind == "c" else P.square(centred)
-    return P.divide(P.sum(square, axis=axes, keepdims=flag(keepdims)), dof)
-
-
-@function
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Any:
-    """The 2-norm of the deviations over √n: its derivative is 0 where all entries agree."""
-    reject("std", out=out, where=where, mean=mean)
-    a, axes = _prepared(a, axis, dtype)
-    if dtype_of(a).kind not in "fc":
-        a = astype(a, float)
-    dof = _count(a, axes) - _ddof(ddof, correction)
-    return P.divide(
-        P.norm(_centred(a, axes), axis=axes, keepdims=flag(keepdims)), float(np.sqrt(dof))
-    )
-
-
-def _ddof(ddof: float, correction: Any) -> float:
-    return ddof if correction is None or correction is np._NoValue else correction
+    present = P.logical_not(P.isnan(a))
+    chosen = P.logical_and(present, array(where)) if given(where) else present
+    return mean(a, axis, dtype, out, keepdims, where=chosen)
 
 
 @function

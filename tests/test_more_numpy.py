@@ -212,3 +212,19 @@ def test_weights_of_covariances_are_checked():
         np.cov(x, aweights=np.ones(2))
     with pytest.raises(TypeError, match="whole numbers"):
         np.cov(x, fweights=np.ones(3))
+
+
+def test_running_extrema_stay_at_nan_and_read_where_the_last_of_equal_ones_stands():
+    x = np.array([1.0, 3.0, 3.0, 2.0, np.nan, 9.0])
+    for f in (np.maximum.accumulate, np.minimum.accumulate):
+        np.testing.assert_array_equal(bs.jit(f)(x), f(x))
+    for run in (bs.jacobian, lambda f: bs.jit(bs.jacobian(f))):
+        places = np.argmax(run(np.maximum.accumulate)(x[:4]), axis=1)
+        np.testing.assert_array_equal(places, [0, 1, 2, 2])
+
+
+def test_running_sums_of_probabilities_may_start_with_none():
+    x = np.array([-np.inf, -np.inf, 0.3, -np.inf, 0.1])
+    value, slope = bs.jit(bs.value_and_grad(lambda x: np.logaddexp.accumulate(x)[-1]))(x)
+    np.testing.assert_allclose(value, np.logaddexp(0.3, 0.1))
+    np.testing.assert_allclose(slope, np.exp(x - value))

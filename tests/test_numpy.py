@@ -51,7 +51,7 @@ LINES = [
     for line in file.read_text(encoding="utf-8").splitlines()
 ]
 NOT_STAGED = re.compile(  # the length of the answer depends on values
-    r"np\.where\(x > 0\)|x\[x > 0\]|extract|nonzero|imum\.accumulate|argwhere"
+    r"np\.where\(x > 0\)|x\[x > 0\]|extract|nonzero|argwhere"
     r"|np\.(allclose|array_equal|isclose)"
     r"|np\.(unique|union1d|intersect1d|setdiff1d|setxor1d|trim_zeros|real_if_close\(z)|sturges"
     r"|np\.roots|np\.polymul\(np"  # which roots are real, how many coefficients lead with 0

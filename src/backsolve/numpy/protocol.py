@@ -12,8 +12,8 @@ from ..errors import DTypeError, UnsupportedError
 from ..primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS
 from ..primitives.special import load_if_imported
 from ..tensor import Staged, Tensor
-from ._register import dtype_of, named, ndim_of, one_axis, shape_of
-from .indexing import take_along_axis
+from ._register import dtype_of, named, ndim_of, shape_of
+from .running import ASSOCIATIVE, accumulated, reduced, running_extremum
 from .writing import check_target, ufunc_at
 
 _REDUCE = {
@@ -52,7 +52,11 @@ def array_ufunc(
     if method == "accumulate" and ufunc in _ACCUMULATE:
         return FUNCTIONS[_ACCUMULATE[ufunc]](inputs[0], **{"axis": 0, **options})
     if method == "accumulate" and ufunc in (np.maximum, np.minimum):
-        return _running_extremum(ufunc, inputs[0], options.get("axis", 0))
+        return running_extremum(ufunc, inputs[0], options.get("axis", 0))
+    if method == "accumulate" and ufunc in ASSOCIATIVE and not {*options} - {"axis"}:
+        return accumulated(ufunc, inputs[0], options.get("axis", 0))
+    if method == "reduce" and ufunc in ASSOCIATIVE and not {*options} - {"axis", "keepdims"}:
+        return reduced(ufunc, inputs[0], kwargs.get("axis", 0), options.get("keepdims", False))
     if method == "outer" and ufunc in UFUNCS:
         a, b = inputs
         expanded = FUNCTIONS["reshape"](a, (*shape_of(a), *[1] * ndim_of(b)))
@@ -106,18 +110,6 @@ def _into(ufunc: np.ufunc, method: str, inputs: Any, options: Any, out: tuple[An
     results = result if isinstance(result, tuple) else (result,)
     become = [r if o is None else o._become(r, "out=") for o, r in zip(out, results, strict=True)]
     return tuple(become) if isinstance(result, tuple) else become[0]
-
-
-def _running_extremum(ufunc: np.ufunc, a: Any, axis: int) -> Any:
-    """The largest (smallest) entry so far: a reading at the place where it stood last."""
-    value = a._known("its order")
-    axis = one_axis(axis, ndim_of(a))
-    best = ufunc.accumulate(value, axis)
-    numbers = np.arange(value.shape[axis]).reshape(
-        [-1 if k == axis else 1 for k in range(value.ndim)]
-    )
-    fresh = np.where((value == best) | np.isnan(value), numbers, 0)
-    return take_along_axis(a, np.maximum.accumulate(fresh, axis), axis)
 
 
 def _plain(x: Any) -> Any:

@@ -37,15 +37,20 @@ from .matrix_maps import diagonal, dots, left, right, rows, turn
 # ---- t / gaps
 
 
+CLOSED_GAP = (
+    NotDifferentiableError,
+    "the vectors of repeated eigenvalues or singular values (or of 0) have no derivative: "
+    "any basis of their space would do. The values have one: np.linalg.eigvalsh, svd(compute_uv=False)",
+)
+
+
 def _run_over_gaps(t: Any, gaps: Any) -> Any:
     closed = np.equal(gaps, 0)
     if not np.any(closed):
         return np.divide(t, gaps)
     if np.any(closed & np.not_equal(t, 0)):
-        raise NotDifferentiableError(
-            "the vectors of repeated eigenvalues or singular values (or of 0) have no derivative: "
-            "any basis of their space would do. The values have one: np.linalg.eigvalsh, svd(compute_uv=False)"
-        )
+        error, message = CLOSED_GAP
+        raise error(message)
     return np.where(closed, 0, np.divide(t, np.where(closed, 1, gaps)))[()]
 
 

@@ -142,6 +142,11 @@ def _load(part: str) -> Any:
     return import_module(name)
 
 
+def letter(dtype: np.dtype[Any]) -> str:
+    """With which the names of routines begin: d of dgemm."""
+    return {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[dtype.str[1:]]
+
+
 def provide(name: str) -> str:
     """Have code find a routine; its symbol there."""
     symbol = f"backsolve_{name}"
@@ -154,8 +159,7 @@ def fortran(b: ir.IRBuilder, dtype: np.dtype[Any], name: str, *args: Any) -> Non
 
     `name` comes without the letter of its type: "gemm" is dgemm for double precision.
     """
-    name = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[dtype.str[1:]] + name
-    symbol = provide(name)
+    symbol = provide(letter(dtype) + name)
 
     def place(a: Any) -> ir.Value:
         if isinstance(a, ir.Value):

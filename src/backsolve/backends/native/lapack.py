@@ -180,7 +180,7 @@ def lower_solve(schedule: Schedule, e: Equation) -> View:
     factor, pivots, turned = _factored(schedule, e.inputs[0], out.dtype)
     right = schedule.view_of(e.inputs[1])
     # getrs wants the right-hand sides by columns.
-    view, x = _copied(schedule, _swapped(right), out.dtype)
+    view, x = _copied(schedule, swapped(right), out.dtype)
     code = refuse(schedule, SINGULAR, e)
 
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
@@ -191,7 +191,7 @@ def lower_solve(schedule: Schedule, e: Equation) -> View:
 
     if x.imaginary.size:
         append(schedule, Stacked("solve", [factor, pivots, x], 2 * n * n * k, body), x)
-    return _swapped(view)
+    return swapped(view)
 
 
 def lower_inv(schedule: Schedule, e: Equation) -> View:
@@ -211,7 +211,7 @@ def lower_inv(schedule: Schedule, e: Equation) -> View:
     if factor.imaginary.size:
         shared = work.broadcast((stack.shape[0], 1, 64 * n))
         append(schedule, Stacked("inv", [stack, pivots, shared], 4 * n**3 // 3, body), stack)
-    return _swapped(view) if turned else view
+    return swapped(view) if turned else view
 
 
 def lower_lu_diagonal(schedule: Schedule, e: Equation) -> View:
@@ -329,7 +329,7 @@ def stack_of(schedule: Schedule, view: View, dtype: np.dtype[Any]) -> View:
     return stack
 
 
-def _swapped(view: View) -> View:
+def swapped(view: View) -> View:
     rank = len(view.shape)
     return view.permute((*range(rank - 2), rank - 1, rank - 2))
 

@@ -19,7 +19,8 @@ from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, combine, emit, start_of
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
-from .numbers.integer import OUTGROWS, REFUSED
+from .numbers.integer import OUTGROWS
+from .numbers.refusals import refusal
 from .numbers.registers import (
     BOOL,
     convert,
@@ -288,7 +289,8 @@ class Emitter:
         args = [convert(b, v, t, out.dtype) for v, t in inputs]
         slot = self._flag(b, self.kernel.refusals[out])
         name = e.primitive.name
-        test = OUTGROWS[name] if name in OUTGROWS else REFUSED[name][2]
+        refused = refusal(e)
+        test = refused[2] if refused is not None else OUTGROWS[name]
         b.store(b.or_(b.load(slot), test(b, *args)), slot)
 
     def _flag(self, b: ir.IRBuilder, code: int) -> ir.Value:

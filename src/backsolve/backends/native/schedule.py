@@ -21,11 +21,14 @@ from .bounds import ANY, EXACT, bounds_after
 from .checks import LOWER as CHECKS
 from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
+from .decompositions import LOWER as DECOMPOSITIONS
+from .eigenvalues import LOWER as EIGENVALUES
 from .failure import Failures, placed
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
-from .numbers.integer import OUTGROWS, OVERFLOW, REFUSED, is_python_integer
+from .numbers.integer import OUTGROWS, OVERFLOW, is_python_integer
+from .numbers.refusals import is_possible, refusal
 from .pieces import find_pieces
 from .recompute import compute_again
 from .regions import LOWER as REGIONS
@@ -43,8 +46,8 @@ if TYPE_CHECKING:
 
 # Equations that are lowered in a file of their own.
 LOWER = {
-    **{**SHAPES, **WINDOWS, **ATTENTION, **INDEXING},
-    **{**FACTORS, **LINEAR, **SCANS, **SORTING, **CHECKS},
+    **{**SHAPES, **WINDOWS, **ATTENTION, **INDEXING, **SCANS, **SORTING, **CHECKS},
+    **{**FACTORS, **LINEAR, **DECOMPOSITIONS, **EIGENVALUES},
 }
 MAX_STATEMENTS = 512  # in one kernel: of more, too many live in spilled registers
 
@@ -383,11 +386,9 @@ class Schedule:
             self.ranges[out] = bounds
         elif is_python_integer(e) and e.primitive.name in OUTGROWS:
             kernel.refusals[out] = self.fail(OVERFLOW[0], placed(OVERFLOW[1], e.where))
-        refused = REFUSED.get(e.primitive.name)
-        if refused is not None and out.dtype.kind in "iu":
-            low, high = self.range_of(e.inputs[-1])
-            if low <= 0 <= high if refused[0] is ZeroDivisionError else low < 0:
-                kernel.refusals[out] = self.fail(refused[0], placed(refused[1], e.where))
+        refused = refusal(e)
+        if refused is not None and is_possible(refused, *self.range_of(e.inputs[-1])):
+            kernel.refusals[out] = self.fail(refused[0], placed(refused[1], e.where))
 
     def join(
         self, domain: Shape, inputs: Any, axes: tuple[int, ...] | None = None, after: int = -1

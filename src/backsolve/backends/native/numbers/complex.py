@@ -147,6 +147,19 @@ def _any(name: str) -> Rule:
     return lambda b, z: b.or_(REAL[name](b, z.re), REAL[name](b, z.im))
 
 
+def zero(z: Complex) -> Complex:
+    return Complex(*[ir.Constant(z.re.type, 0.0)] * 2)
+
+
+def equal(b: ir.IRBuilder, x: Complex, y: Complex) -> ir.Value:
+    return b.and_(b.fcmp_ordered("==", x.re, y.re), b.fcmp_ordered("==", x.im, y.im))
+
+
+def _over_gap(b: ir.IRBuilder, t: Complex, gap: Complex) -> Complex:
+    """0 over a gap of 0; other t's over it are refused (refusals.py)."""
+    return select(b, equal(b, gap, zero(t)), zero(t), divide(b, t, gap))
+
+
 RULES: dict[str, Rule] = {
     **{name: _parts(name) for name in ("add", "subtract", "negative", "rint")},
     "multiply": multiply,
@@ -165,9 +178,8 @@ RULES: dict[str, Rule] = {
     "isnan": _isnan,
     "isinf": _any("isinf"),
     "isfinite": lambda b, z: b.and_(REAL["isfinite"](b, z.re), REAL["isfinite"](b, z.im)),
-    "equal": lambda b, x, y: b.and_(
-        b.fcmp_ordered("==", x.re, y.re), b.fcmp_ordered("==", x.im, y.im)
-    ),
+    "equal": equal,
+    "over_gaps": _over_gap,
     "not_equal": lambda b, x, y: b.or_(
         b.fcmp_unordered("!=", x.re, y.re), b.fcmp_unordered("!=", x.im, y.im)
     ),

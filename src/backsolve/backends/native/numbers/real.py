@@ -115,6 +115,12 @@ def _angle(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return EMITTERS["arctan2"](b, ir.Constant(x.type, 0.0), x)
 
 
+def _over_gap(b: ir.IRBuilder, t: ir.Value, gap: ir.Value) -> ir.Value:
+    """0 over a gap of 0; other t's over it are refused (refusals.py)."""
+    zero = ir.Constant(t.type, 0.0)
+    return b.select(b.fcmp_ordered("==", gap, zero), zero, b.fdiv(t, gap))
+
+
 RULES: dict[str, Rule] = {
     # A product and a sum may become one fused operation, which rounds once instead of twice.
     "add": lambda b, x, y: b.fadd(x, y, flags=("contract",)),
@@ -151,6 +157,7 @@ RULES: dict[str, Rule] = {
     "imag": lambda b, x: ir.Constant(x.type, 0.0),
     "conjugate": lambda b, x: x,
     "angle": _angle,
+    "over_gaps": _over_gap,
     **{name: _test(op) for name, op in TESTS.items()},
     **EMITTERS,
 }

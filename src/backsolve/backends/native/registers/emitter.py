@@ -12,7 +12,8 @@ from ....ir import Equation, Type, Var, is_uniform
 from .. import stacks
 from ..elementwise import emit
 from ..failure import CODE, placed
-from ..numbers.integer import OUTGROWS, OVERFLOW, REFUSED, is_python_integer
+from ..numbers.integer import OUTGROWS, OVERFLOW, is_python_integer
+from ..numbers.refusals import is_possible, refusal
 from ..numbers.registers import Register, convert, memory_type, number, select
 from .moving import copy
 from .plan import Home, Plan, Planner, key
@@ -241,7 +242,7 @@ class Part:
 
 def elementwise(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Small:
     out, name, b = e.outputs[0], e.primitive.name, em.b
-    refused = REFUSED.get(name) if out.dtype.kind in "iu" else None
+    refused = refusal(e)
     found = [em.in_registers(v) for v in inputs]
     outgrows = OUTGROWS.get(name) if is_python_integer(e) else None
 
@@ -250,9 +251,8 @@ def elementwise(em: Emitter, plan: Plan, e: Equation, inputs: list[Any]) -> Smal
 
     def one(*registers: Register) -> Register:
         if refused is not None:
-            low, high = em.ranges.of(registers[-1])
             kind, message, test = refused
-            if low <= 0 <= high if kind is ZeroDivisionError else low < 0:
+            if is_possible(refused, *em.ranges.of(registers[-1])):
                 em.fail_if(test(b, *converted(registers)), kind, placed(message, e.where))
         pairs = [(x, v.dtype) for x, v in zip(registers, found, strict=True)]
         interval = em.ranges.after(name, list(registers), out.dtype)

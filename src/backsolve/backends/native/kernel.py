@@ -37,11 +37,15 @@ class Kernel(Step):
     writes: list[Write] = field(default_factory=list)  # in the order of the domain: of two the last
     refusals: dict[Var, int] = field(default_factory=dict)  # failures of statements (integers.py)
     adds: bool = False  # into reductions that somebody else has set up
+    ends: list[Kernel] = field(default_factory=list)  # done at the end of each row (row_ends.py)
 
     def views(self) -> list[View]:
         stores = [*[v for _, v in self.stores], *[v for _, _, v in self.reductions]]
         places = [*self.reads.values(), *[w.place for w in self.writes]]
-        return [*self.loads.values(), *stores, *[p.view for p in places]]
+        return [*self.loads.values(), *stores, *[p.view for p in places], *self.end_views()]
+
+    def end_views(self) -> list[View]:
+        return [view for end in self.ends for view in end.views()]
 
     def buffers(self) -> list[Buffer]:
         return list(dict.fromkeys(v.buffer for v in self.views() if v.buffer.kind != "ramp"))
@@ -92,13 +96,17 @@ class Kernel(Step):
     def emit(self, site: Site) -> None:
         call_step(site.b, *kernel_function(self, site))
 
+    @property
+    def names(self) -> str:
+        return " ".join(e.primitive.name for e in self.statements)
+
     def describe(self) -> str:
-        names = " ".join(e.primitive.name for e in self.statements)
         sums = " ".join(how for how, _, _ in self.reductions)
         return (
-            f"for {list(self.domain)}: {names}"
+            f"for {list(self.domain)}: {self.names}"
             + (f" → {sums} over {list(self.axes or ())}" if sums else "")
             + "".join(f" → {w.how} at indices" for w in self.writes)
+            + "".join(f"; for each row: {e.names}" for e in self.ends)
             + f"   ({len(self.loads)} loads, {len(self.stores)} stores)"
         )
 

@@ -2,7 +2,8 @@
 
 Each buffer comes as a pointer that aliases no other. Axes that all views walk evenly are merged first,
 so that most nests are one loop. A reduction whose output does not move along the innermost loop is
-kept in a register there; one that does is added into memory, entry by entry.
+kept in a register there; one that does is added into memory, entry by entry. Where a total is done with a
+row, it is stored, and what follows from it is computed there and then (row_ends.py).
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Emitter:
         self.count = count  # of the outermost loop, if it is not known
         self.first = first  # its first round, if it is a part of all
         self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
+        self.strides: dict[int, tuple[int, ...]] = {}  # by the identity of a view
+        self.ends: list[Emitter] = []  # of what is done at the end of a row
         self.aside: dict[
             int, tuple[int, ir.Value]
         ] = {}  # by reduction: from which loop on, and where
@@ -68,19 +71,32 @@ class Emitter:
         views = kernel.views()
         domain, strides = walk(kernel, views)
         self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
-        for how, view in starting(kernel) if self.first is None else ():
-            fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
-        if 0 in domain:
-            return
         inner = len(domain) - 1
         self.in_register = [
             k
             for k, (_, _, v) in enumerate(kernel.reductions)
             if not domain or self.strides[id(v)][inner] == 0
         ]
+        self.stored = [k for k in self.in_register if self._is_done_with_a_row(domain, k)]
+        at_once = {id(kernel.reductions[k][2]) for k in self.stored}
+        for how, view in starting(kernel) if self.first is None else ():
+            if id(view) not in at_once:
+                fill(b, self.pointers[view.buffer], view.buffer, start_of(how, view.dtype))
+        if 0 in domain:
+            return
+        for end in kernel.ends:
+            self.ends.append(Emitter(end, self.numbers, self.pointers))
+            self.ends[-1].strides = self.strides
         for k in self.in_register:
             self._keep_aside(b, domain, k)
         self._nest(b, domain, 0, [])
+
+    def _is_done_with_a_row(self, domain: Shape, k: int) -> bool:
+        """Whether one run of the innermost loop makes the whole of a total: nothing need be there before."""
+        view = self.kernel.reductions[k][2]
+        if self.first is not None or self.kernel.adds or 0 in domain or self._guard(domain):
+            return False
+        return all(self.strides[id(view)][:-1]) and prod(domain[:-1]) == view.buffer.size
 
     def _keep_aside(self, b: ir.IRBuilder, domain: Shape, k: int) -> None:
         """A total of many rows is added up in double precision, and then to what memory holds."""
@@ -185,10 +201,7 @@ class Emitter:
             new = dict(zip(slots, totals, strict=True))
             for r, row in enumerate(rows):
                 place = row if i is None else [*row, i]
-                values = self._statements(b, place, narrow)
-                for a, view in kernel.stores:
-                    v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
-                    store(b, v, self._address(b, view, place), view.dtype)
+                values = self.entries(b, place, narrow)
                 for write in kernel.writes:
                     self._write(b, write, values, place)
                 for k, (how, a, view) in enumerate(kernel.reductions):
@@ -230,7 +243,14 @@ class Emitter:
                 store(b, v, address, wide)
                 continue
             last = [*rows[r], INT(0)] if domain else rows[r]
-            self._combine_in_memory(b, how, view, last, total, dtype)
+            if k in self.stored:
+                v = convert(b, total, dtype, view.dtype)
+                store(b, v, self._address(b, view, last), view.dtype)
+            else:
+                self._combine_in_memory(b, how, view, last, total, dtype)
+        for row in rows:
+            for end in self.ends:
+                end.entries(b, [*row, INT(0)])
 
     def _strides(self, k: int) -> tuple[int, ...]:
         return self.strides[id(self.kernel.reductions[k][2])]
@@ -244,6 +264,16 @@ class Emitter:
         old = convert(b, load(b, address, view.dtype), view.dtype, wider)
         new = combine(b, how, old, convert(b, v, dtype, wider), wider)
         store(b, convert(b, new, wider, view.dtype), address, view.dtype)
+
+    def entries(
+        self, b: ir.IRBuilder, place: list[ir.Value], narrow: Narrow | None = None
+    ) -> dict[Var, Any]:
+        """All that is computed at one place, what is to be stored stored there."""
+        values = self._statements(b, place, narrow)
+        for a, view in self.kernel.stores:
+            v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
+            store(b, v, self._address(b, view, place), view.dtype)
+        return values
 
     def _statements(
         self, b: ir.IRBuilder, place: list[ir.Value], narrow: Narrow | None
@@ -385,7 +415,7 @@ def walk(kernel: Kernel, views: Sequence[View]) -> tuple[Shape, list[tuple[int, 
     innermost: so for sums over an array in Fortran's order."""
     shape, strides = kernel.domain, [v.strides for v in views]
     if not kernel.writes and not kernel.reads:  # of two writes to one place the last counts
-        sums = {id(v) for _, _, v in kernel.reductions}
+        sums = {id(v) for v in [*[v for _, _, v in kernel.reductions], *kernel.end_views()]}
         moving = [s for v, s in zip(views, strides, strict=True) if id(v) not in sums and any(s)]
         lying = [
             k

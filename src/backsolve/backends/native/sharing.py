@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BYTE = ir.IntType(8)
 # All that a kernel holds: with something new in it, a kernel is shared once its key knows of it.
-KEYED = {"domain", "statements", "made", "loads", "stores", "reductions", "axes", "adds"}
+KEYED = {"domain", "statements", "made", "loads", "stores", "reductions", "axes", "adds", "ends"}
 UNSHARED = {"reads", "writes", "refusals"}  # a kernel with any of these is its own
 
 
@@ -79,7 +79,8 @@ def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | N
         return None, None
     if any(v.buffer.kind == "ramp" for v in views):
         return None, None
-    if any(e.params.keys() - {"dtype"} for e in kernel.statements):
+    parts = [kernel, *kernel.ends]
+    if any(e.params.keys() - {"dtype"} for part in parts for e in part.statements):
         return None, None
     places = {x: k for k, x in enumerate(buffers)}
     starts = starts_of(kernel)
@@ -87,6 +88,16 @@ def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | N
         (places[v.buffer], v.dtype.str, v.offset - starts[v.buffer], s)
         for v, s in zip(views, strides, strict=True)
     ]
+    sums = [(how, v.buffer.size) for how, _, v in kernel.reductions]
+    single = len(domain) == 1 and domain[0] and not sums and not narrow_dtypes(kernel)
+    count = domain[0] if single else None
+    loops = domain if count is None else ("any", count >= LONG_LOOP)
+    done = [_key_of_entries(part, numbers) for part in parts]
+    return repr((loops, walks, sums, kernel.adds, done)), count
+
+
+def _key_of_entries(kernel: Kernel, numbers: dict[Var, Any]) -> Any:
+    """What is done at each place."""
     order = {
         a: k for k, a in enumerate([*kernel.loads, *[e.outputs[0] for e in kernel.statements]])
     }
@@ -104,13 +115,8 @@ def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, int | N
     statements = [
         (e.primitive.name, *map(atom, (*e.inputs, *e.outputs))) for e in kernel.statements
     ]
-    sums = [(how, atom(a), v.buffer.size) for how, a, v in kernel.reductions]
-    stores = [atom(a) for a, _ in kernel.stores]
-    single = len(domain) == 1 and domain[0] and not sums and not narrow_dtypes(kernel)
-    count = domain[0] if single else None
-    loops = domain if count is None else ("any", count >= LONG_LOOP)
-    parts = (loops, walks, len(kernel.loads), statements, stores, sums, kernel.adds)
-    return repr(parts), count
+    kept = [atom(a) for a, _ in kernel.stores], [atom(a) for _, a, _ in kernel.reductions]
+    return len(kernel.loads), statements, kept
 
 
 def emit_kernel(

@@ -26,6 +26,7 @@ from .functions import keep_apart
 from .kernel import Kernel
 from .loops import fill, load, loop, loop_between, store
 from .numbers.registers import Register, convert, memory_type
+from .row_ends import with_row_ends
 from .share_out import Shared, most_workers, share_out
 from .steps import INT, POINTER, Pointers, Site, Step
 from .totals import wide_dtype
@@ -54,7 +55,7 @@ def with_sweeps(steps: Sequence[Step]) -> list[Step]:
         step, at = steps[at], at + 1
         shared = share_out(step) if isinstance(step, Kernel) and step.seconds > LONG else None
         out.append(shared or step)
-    return out
+    return with_row_ends(out)
 
 
 def rooms(steps: Sequence[Step]) -> list[Buffer]:
@@ -83,9 +84,12 @@ class Sweep(Step):
         self.chunk, self.rows = plan.chunk, prod(plan.lead)
         put = self._putter(plan.chunk)
         shorter = self._putter(plan.rest)
-        self.steps = [step.cut(plan.lead, plan.chunk, put) for step in plan.steps]
+        whole = lambda x: self.parts[x][0] if x in self.parts else x
+        cut = [step.cut(plan.lead, plan.chunk, put) for step in plan.steps]
+        self.steps = with_row_ends(cut, whole)
         # The rows that are left over make a last slice, done by whoever does the last but one.
-        self.last = [step.cut(plan.lead, plan.rest, shorter) for step in plan.steps if plan.rest]
+        cut = [step.cut(plan.lead, plan.rest, shorter) for step in plan.steps if plan.rest]
+        self.last = with_row_ends(cut, whole)
         for buffer in self.locals:
             buffer.kind, buffer.size = "local", buffer.size // self.rows * plan.chunk
         mine = [*self.locals, *[own for _, own, _ in self.sums]]

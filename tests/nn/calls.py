@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from calls_activations import activations, distances
+from calls_losses import classification, losses, sequences
 from references import Call, Draw, positive, tied
 from references import combined as _where
 
@@ -177,6 +178,9 @@ def normalisation() -> list[Call]:
 
 
 GROUPS = {
+    "losses": losses,
+    "classification": classification,
+    "sequences": sequences,
     "activations": activations,
     "distances": distances,
     "convolutions": convolutions,

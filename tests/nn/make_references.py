@@ -20,8 +20,8 @@ def figures(call: Call) -> dict[str, Any]:
 
     arrays = [torch.tensor(a) for a in call.drawn()]
     varying = [arrays[k].requires_grad_() for k in call.varying]
-    function = getattr(torch.nn.functional, call.name, None) or getattr(torch, call.name)
-    results = flattened(call.of(function, arrays))
+    find = lambda name: getattr(torch.nn.functional, name, None) or getattr(torch, name)
+    results = flattened(call.of(find, arrays))
     kept = {f"value{k}": sketch(r.detach().numpy()) for k, r in enumerate(results)}
     kept["shape"] = np.array(results[0].shape, float)
     smooth = [r for r in results if r.requires_grad]

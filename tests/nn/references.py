@@ -41,6 +41,7 @@ class Call:
     arrays: Sequence[Any]
     options: dict[str, Any] = field(default_factory=dict)
     second: bool = True  # whether PyTorch has its second derivatives
+    first: str | None = None  # what is applied to the first array, along its last axis
 
     @property
     def label(self) -> str:
@@ -56,12 +57,14 @@ class Call:
         rng = np.random.default_rng(zlib.crc32(self.label.encode()))
         return [draw(rng) for draw in self.draws]
 
-    def of(self, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-        """The function of one library on its arrays."""
+    def of(self, find: Callable[[str], Callable[..., Any]], arrays: Sequence[Any]) -> Any:
+        """The function of one library, found by its name, on its arrays."""
+        if self.first is not None:
+            arrays = [find(self.first)(arrays[0], dim=-1), *arrays[1:]]
         names = [draw.keyword for draw in self.draws]
         named = {k: a for k, a in zip(names, arrays, strict=True) if k is not None}
         plain = [a for k, a in zip(names, arrays, strict=True) if k is None]
-        return function(*plain, **named, **self.options)
+        return find(self.name)(*plain, **named, **self.options)
 
     @property
     def varying(self) -> tuple[int, ...]:

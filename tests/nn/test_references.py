@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ from backsolve.nn import functional
 CALLS = [(group, call) for group in GROUPS for call in GROUPS[group]()]
 IDS = [f"{call.label}" for _, call in CALLS]
 figures_of = cache(load)
+find = partial(getattr, functional)
 
 
 def total(call: Call) -> Any:
     def function(*arrays: Any) -> Any:
-        results = flattened(call.of(getattr(functional, call.name), arrays))
+        results = flattened(call.of(find, arrays))
         smooth = [r for r in results if r.dtype.kind == "f"]
         return sum(np.sum(np.sin(r) * weights_of(r.shape, k)) for k, r in enumerate(smooth))
 
@@ -35,7 +36,7 @@ def compare(figure: Any, expected: Any, label: str) -> None:
 def test_like_pytorch(group: str, call: Call) -> None:
     expected = figures_of(group)[call.label]
     arrays = call.drawn()
-    results = flattened(call.of(getattr(functional, call.name), arrays))
+    results = flattened(call.of(find, arrays))
     assert results[0].shape == tuple(expected["shape"].astype(int))
     for k, result in enumerate(results):
         compare(result, expected[f"value{k}"], f"result {k}")
@@ -63,7 +64,7 @@ def test_like_pytorch(group: str, call: Call) -> None:
 def test_compiled_like_pytorch(group: str, call: Call) -> None:
     expected = figures_of(group)[call.label]
     arrays = call.drawn()
-    results = flattened(bs.jit(lambda *a: call.of(getattr(functional, call.name), a))(*arrays))
+    results = flattened(bs.jit(lambda *a: call.of(find, a))(*arrays))
     for k, result in enumerate(results):
         compare(result, expected[f"value{k}"], f"result {k}")
     if any(name.startswith("gradient") for name in expected):

@@ -197,3 +197,18 @@ def test_the_matrix_is_left_as_it_was():
         np.testing.assert_array_equal(a, before)
     twice = bs.jit(lambda a: (np.linalg.qr(a)[1], a * 2, np.linalg.svd(a)[1]))
     np.testing.assert_array_equal(twice(a)[1], 2 * before)
+
+
+@pytest.mark.parametrize(
+    ("f", "step"),
+    [
+        (lambda a: np.linalg.svd(a)[1], "svdvals"),
+        (lambda a: np.linalg.svd(a)[2], "svd"),
+        (lambda a: np.linalg.eigh(a)[0], "eigvalsh"),
+        (lambda a: np.linalg.eigh(a)[1][0], "eigh"),
+        (lambda a: np.linalg.qr(a)[1], "r of qr"),
+        (lambda a: np.linalg.qr(a)[0], "qr"),
+    ],
+)
+def test_what_nobody_reads_is_not_computed(f, step):
+    assert f": {step} (1, 20, 20)" in str(bs.jit(lambda a: np.sum(f(a))).lower(np.eye(20)))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from ...ir import Equation, Var, type_of
+from ...ir import Equation, type_of
+from ...operators.slice import key_of
 from .failure import fail_if
 from .lapack import CINT, INT, Stacked, append, refuse, swapped
 from .views import View
@@ -69,9 +70,10 @@ class Columns:
         view = self.schedule.new_buffer((1, 1, size), np.dtype(dtype))
         return view.broadcast((self.count, 1, size))
 
-    def append(self, views: list[View], steps: int, written: list[View], body: Any) -> None:
+    def append(
+        self, name: str, views: list[View], steps: int, written: list[View], body: Any
+    ) -> None:
         """`body(b, *pointers)` for every matrix; `written` besides scratch memory."""
-        name = self.e.primitive.name
         step = Stacked(name, views, steps, lambda b, pointers: body(b, *pointers))
         append(self.schedule, step, *written)
 
@@ -90,14 +92,9 @@ def only_reads(schedule: Schedule, e: Equation, first: int, last: int) -> bool:
 
 
 def _is_within(e: Equation, first: int, last: int) -> bool:
-    a = e.inputs[0]
-    assert type(a) is Var
-    spec = e.params["spec"]
-    if None in spec or len(spec) != len(a.shape):
-        return False
-    row = spec[-2]
-    taken = range(a.shape[-2])[slice(*row)] if type(row) is tuple else [row]
-    return all(first <= k < last for k in taken)
+    shape = type_of(e.inputs[0]).shape
+    rows = np.broadcast_to(np.arange(shape[-2])[:, None], shape)[key_of(e.params["spec"])]
+    return not rows.size or bool(first <= rows.min() and rows.max() < last)
 
 
 def stack_of_columns(view: View) -> View:

@@ -49,7 +49,8 @@ def lower_svd(schedule: Schedule, e: Equation) -> View:
                     entry = Complex(entry.re, b.fneg(entry.im))
                 store(b, entry, b.gep(column, [b.add(i, INT(m + 1))]), at.dtype)
 
-    at.append([matrix, whole, s, turned, *views], 22 * m * n * k, [whole], body)
+    name = "svdvals" if values_only else "svd"
+    at.append(name, [matrix, whole, s, turned, *views], 22 * m * n * k, [whole], body)
     return at.done(result)
 
 
@@ -65,7 +66,7 @@ def lower_svdvals(schedule: Schedule, e: Equation) -> View:
     def body(b: ir.IRBuilder, A: ir.Value, s: ir.Value, *work: ir.Value) -> None:
         run(b, A, s, A, A, list(work))
 
-    at.append([matrix, line, *views], 4 * m * n * min(m, n), [line], body)
+    at.append("svdvals", [matrix, line, *views], 4 * m * n * min(m, n), [line], body)
     return values
 
 
@@ -106,9 +107,9 @@ def lower_qr(schedule: Schedule, e: Equation) -> View:
     leading = m + n
     whole = stack_of_columns(memory)
     matrix = at.put_matrix(part_of(memory, 0, m))
-    name = "ungqr" if at.dtype.kind == "c" else "orgqr"
+    unpack = "ungqr" if at.dtype.kind == "c" else "orgqr"
     (first,) = sizes(at.dtype, "geqrf", m, n, at.dtype, leading, at.dtype, at.dtype, ASK, C)
-    (second,) = sizes(at.dtype, name, m, n, n, at.dtype, leading, at.dtype, at.dtype, ASK, C)
+    (second,) = sizes(at.dtype, unpack, m, n, n, at.dtype, leading, at.dtype, at.dtype, ASK, C)
     length = max(first, second)
     wants_q = not only_reads(schedule, e, m, leading)
 
@@ -123,10 +124,10 @@ def lower_qr(schedule: Schedule, e: Equation) -> View:
             r = each(lambda x: b.select(inside, x, zero), r)
             store(b, r, b.gep(column, [b.add(i, INT(m))]), at.dtype)
         if wants_q:
-            fortran(b, at.dtype, name, m, n, n, A, leading, tau, work, length, info)
+            fortran(b, at.dtype, unpack, m, n, n, A, leading, tau, work, length, info)
 
     views = [at.scratch(n, at.dtype), at.scratch(length, at.dtype)]
-    at.append([matrix, whole, *views], 4 * m * n * n, [whole], body)
+    at.append("qr" if wants_q else "r of qr", [matrix, whole, *views], 4 * m * n * n, [whole], body)
     return result
 
 

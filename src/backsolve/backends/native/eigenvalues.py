@@ -46,7 +46,8 @@ def lower_eigh(schedule: Schedule, e: Equation) -> View:
             value = load(b, b.gep(w, [j]), real)
             store(b, convert(b, value, real, at.dtype), at_place(b, out, (j, n + 1)), at.dtype)
 
-    at.append([matrix, whole, w, *views], 9 * n**3, [whole], body)
+    name = "eigvalsh" if values_only else "eigh"
+    at.append(name, [matrix, whole, w, *views], 9 * n**3, [whole], body)
     return at.done(result)
 
 
@@ -63,7 +64,7 @@ def lower_eigvalsh(schedule: Schedule, e: Equation) -> View:
     def body(b: ir.IRBuilder, A: ir.Value, w: ir.Value, *work: ir.Value) -> None:
         run(b, A, w, list(work))
 
-    at.append([matrix, w, *views], 2 * n**3, [w], body)
+    at.append("eigvalsh", [matrix, w, *views], 2 * n**3, [w], body)
     return values
 
 
@@ -112,7 +113,7 @@ def lower_eig(schedule: Schedule, e: Equation) -> View:
             store(b, value, at_place(b, out, (j, n + 1)), at.dtype)
 
     scratch = [at.scratch(k, at.dtype) for k in apart]
-    at.append([matrix, whole, *scratch, *views], 25 * n**3, [whole], body)
+    at.append("eig", [matrix, whole, *scratch, *views], 25 * n**3, [whole], body)
     return at.done(result)
 
 
@@ -136,7 +137,7 @@ def lower_eigvals(schedule: Schedule, e: Equation) -> View:
             w = Complex(*(b.load(b.gep(x, [j])) for x in (re, im)))
             store(b, w, b.gep(out, [j]), at.made)
 
-    at.append([matrix, line, *halves, *views], 10 * n**3, [line], body)
+    at.append("eigvals", [matrix, line, *halves, *views], 10 * n**3, [line], body)
     return at.done(values)
 
 

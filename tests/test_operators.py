@@ -23,6 +23,7 @@ from backsolve.operators import (
     Concatenate,
     Conjugate,
     Contraction,
+    Convolution,
     Cumsum,
     Custom,
     Diagonal,
@@ -125,6 +126,12 @@ def instances(dtype: str) -> dict[type[Operator], list[Operator]]:
         Windows: [
             Windows(m23, Cut((1,), (2,), (1,), (1,))),
             Windows(v3, Cut((0,), (2,), (2,), (1,))),
+        ],
+        Convolution: [
+            Convolution(v3, array((2,), d), "full"),
+            Convolution(v3, array((2,), d), "valid"),
+            Convolution(v3, array((4,), d), "valid", 1),
+            Convolution(v3, array((4,), d), "full", 1),
         ],
         Fold: [Fold(m33, Cut((1, 0), (2, 2), (1, 1), (1, 2)))],
         ScatterAdd: [ScatterAdd(v3, (index,)), ScatterAdd(m33, (more, index))],

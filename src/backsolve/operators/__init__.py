@@ -21,6 +21,7 @@ from .contraction import matrix as matrix
 from .contraction import outer as outer
 from .contraction import right as right
 from .contraction import trace as trace
+from .convolution import Convolution as Convolution
 from .custom import Custom as Custom
 from .diagonal import Diagonal as Diagonal
 from .diagonal import Hadamard as Hadamard

@@ -4,6 +4,7 @@ from ..tensor import install_operators
 from . import attention as attention
 from . import bessel as bessel
 from . import contract as contract
+from . import convolution as convolution
 from . import discrete as discrete
 from . import distributions as distributions
 from . import eigen as eigen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..ir import Equation
 from ..operators.nests import split_subscripts
 from ..primitive import P
+from ..primitives.convolution import by_windows
 from ..primitives.linalg import lu_diagonal
 
 
@@ -46,8 +48,29 @@ def _contract(*operands: Any, subscripts: str, sizes: Any) -> Any:
     return P.contract(parts[0], subscripts=f"{labels[0]}->{output}", sizes=sizes)
 
 
+FEW = 32  # terms that are written out
+
+
+def _convolve(a: Any, v: Any, *, mode: str) -> Any:
+    """Few terms, or few results, as sums of products that one loop computes; else by windows."""
+    if mode == "full":
+        a, v = (a, v) if a.shape[0] >= v.shape[0] else (v, a)
+        if v.shape[0] <= FEW:
+            a = np.pad(a, v.shape[0] - 1)
+            mode = "valid"
+    n, m = a.shape[0], v.shape[0]
+    if mode == "valid" and m <= FEW:
+        parts = [a[m - 1 - j : n - j] * v[j] for j in range(m)]
+        return reduce(np.add, parts)
+    if mode == "valid" and n - m < FEW:
+        turned = v[::-1]
+        return np.stack([np.sum(a[i : i + m] * turned) for i in range(n - m + 1)])
+    return by_windows(a, v, mode)
+
+
 LINEAR: dict[str, Callable[..., Any]] = {
     "contract": _contract,
+    "convolve": _convolve,
     "det": lambda a: np.prod(lu_diagonal(a), axis=-1),
     "log_abs_det": lambda a: np.sum(np.log(np.abs(lu_diagonal(a))), axis=-1),
     "det_sign": lambda a: np.prod(np.sign(lu_diagonal(a)), axis=-1),

@@ -79,6 +79,13 @@ def _entry(place: Shape, rank: int, cut: Cut) -> Shape:
     return tuple(at)
 
 
+def _convolve(a: Any, v: Any, mode: str) -> Any:
+    out = np.zeros(len(a) + len(v) - 1, np.result_type(a, v))
+    for i, j in np.ndindex(len(a), len(v)):
+        out[i + j] += a[i] * v[j]
+    return out if mode == "full" else out[len(v) - 1 : len(a)]
+
+
 def _update(a: Any, v: Any, spec: Any) -> Any:
     out = np.array(a)
     out[key_of(spec)] = v
@@ -378,4 +385,5 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "windows": _windows,
     "first_max": np.max,
     "fold": _fold,
+    "convolve": _convolve,
 }

@@ -210,6 +210,13 @@ CALLS: dict[str, list[Call]] = {
         _contract("ij,jk->ik", (2, 0), (0, 3)),
         _contract("ij,jk->ik", (0, 2), (2, 3)),
     ],
+    "convolve": [
+        Call([(n,), (m,)], {"mode": mode}, (*FLOATS, "int64", *MIXED[:3]))
+        for mode, n, m in [
+            *[("full", 5, 3), ("full", 3, 5), ("full", 1, 1), ("full", 40, 34)],
+            *[("valid", 5, 3), ("valid", 3, 3), ("valid", 70, 35), ("valid", 40, 38)],
+        ]
+    ],
     "cumprod": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
     "cumsum": [Call([s], {"axis": k}, NUMBERS) for s, k in ALONG],
     "det": [Call([Matrices(s)], {}, FLOATS) for s in SQUARES],

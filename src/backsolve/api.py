@@ -95,6 +95,8 @@ def _split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def _check_scalar(y: Any) -> None:
+    if type(y) is Tensor and y.shape == () and y.dtype.kind in "fbiu":
+        return
     if isinstance(y, tuple | list | dict):
         raise NotScalarError(
             f"grad needs a function that returns one real number, got a {type(y).__name__}; "

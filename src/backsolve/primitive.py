@@ -181,12 +181,13 @@ class Primitive:
         if len(args) == 1 and type(args[0]) is Tensor:
             return self._of_one(args[0], params)
         values, rows = [], []
-        boxed = False
+        boxed = varies = False
         for a in args:
             if type(a) is Tensor:
                 values.append(a._v)
                 rows.append(a.row)
                 boxed = True
+                varies = varies or a.row is not None
                 continue
             if isinstance(a, Tensor):
                 return hooks.stage(self, args, params)
@@ -202,7 +203,7 @@ class Primitive:
             if hooks.observe is not None:
                 hooks.observe(self, None, y, args)
             return y
-        row = self.record(y, rows, values, params)
+        row = self.record(y, rows, values, params) if varies else None
         if hooks.observe is not None:
             hooks.observe(self, row, y, args)
         t = wrap(y, row)

@@ -25,7 +25,7 @@ class Varied:
     """
 
     def __init__(self, what: str, args: Sequence[Any], argnums: int | Sequence[int]):
-        self.single = isinstance(argnums, int | np.integer)
+        self.single = isinstance(argnums, _INTEGERS)
         numbers: list[Any] = [argnums] if self.single else list(argnums)  # type: ignore[arg-type]
         for k, n in enumerate(numbers):
             if not -len(args) <= n < len(args):
@@ -34,7 +34,7 @@ class Varied:
                     "keyword arguments cannot be varied, pass them by position"
                 )
             numbers[k] = n % len(args)
-        if len(set(numbers)) < len(numbers):
+        if not self.single and len(set(numbers)) < len(numbers):
             raise NotDifferentiableError(
                 f"`{what}` was asked for an argument twice: argnums={argnums}"
             )
@@ -92,8 +92,8 @@ class Varied:
         nobody does, which is the common case and the fast one.
         """
         pairs = [(y.row, _in_the_program(s, y)) for y, s in seeds if y.row is not None]
-        self.record = any(r.parents for r in self.rows) or any(
-            isinstance(y, Staged) or isinstance(s, Tensor) for y, s in seeds
+        self.record = any([r.parents for r in self.rows]) or any(
+            [isinstance(y, Staged) or isinstance(s, Tensor) for y, s in seeds]
         )
         if not self.record:
             try:
@@ -134,8 +134,9 @@ class Varied:
     def like(self, values: Sequence[Any], kind: Callable[[Any, Any], Any] | None = None) -> Any:
         """Derivatives in the form of the chosen arguments; static leaves stand for themselves."""
         rest = iter(values)
+        kind = kind or same_kind
         leaves = [
-            x if s else (kind or same_kind)(next(rest), x)
+            x if s else kind(next(rest), x)
             for x, s in zip(self.originals, self.static, strict=True)
         ]
         parts = self.structure.unflatten(leaves)
@@ -147,7 +148,7 @@ def _in_the_program(seed: Any, y: Tensor) -> Any:
 
     Computed at once instead, the adjoint of a read of one entry would be captured as a whole array.
     """
-    if not isinstance(y, Staged) or not isinstance(seed, np.ndarray | np.generic):
+    if type(y) is Tensor or not isinstance(seed, np.ndarray | np.generic):
         return seed
     recorder = y._v.recorder
     if not y._v.type.weak:
@@ -157,6 +158,7 @@ def _in_the_program(seed: Any, y: Tensor) -> Any:
     return wrap(var, None)
 
 
+_INTEGERS = (int, np.integer)
 _NUMBERS = (Tensor, np.ndarray, np.generic, float, complex, int)
 
 

@@ -83,6 +83,8 @@ def _named(f: FunctionType, names: frozenset[str]) -> list[FunctionType]:
     found = []
     owners = [*map(f.__globals__.get, names), *map(_content, f.__closure__ or ())]
     for x in owners:
+        if x is None:
+            continue
         kind = type(x)
         if kind is FunctionType:
             found.append(x)

@@ -23,7 +23,6 @@ from ._register import (
 from .elementwise import astype
 from .indexing import getitem, take
 from .joining import concatenate
-from .products import matmul
 from .reductions import sum
 from .shapes import flip, ravel, reshape
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..operators.contraction import _LETTERS
 from ..primitive import FUNCTIONS, UFUNCS, P
-from ..primitives.contract import matrix_product
+from ..primitives.contract import MATMUL, outer_product
 from ._register import (
     all_axes,
     array,
@@ -56,8 +56,9 @@ def _strong(x: Any) -> Any:
 def matmul(x1: Any, x2: Any, /) -> Any:
     s: Any = getattr(x1, "shape", ())
     t: Any = getattr(x2, "shape", ())
-    if len(s) == 2 and len(t) == 2 and s[1] == t[0]:  # two matrices: no ceremony
-        return matrix_product(x1, x2)
+    lane = MATMUL.get((len(s), len(t)))
+    if lane is not None and s[-1] == t[0]:  # vectors and matrices: no ceremony
+        return lane(x1, x2)
     a, b = array(x1), array(x2)
     s, t = shape_of(a), shape_of(b)
     if not s or not t:
@@ -81,8 +82,6 @@ def matmul(x1: Any, x2: Any, /) -> Any:
         np.broadcast_shapes(s[:-2], t[:-2])
     except ValueError:
         raise ShapeError(f"`matmul` cannot broadcast the leading axes of {s} and {t}") from None
-    if max(len(s), len(t)) <= 2:
-        return P.contract(a, b, subscripts=f"{left},{right}->{out}", sizes=())
     return _contract(f"{left},{right}->{out}", a, b)
 
 
@@ -128,7 +127,8 @@ def inner(a: Any, b: Any) -> Any:
 
 @function
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    return P.contract(FUNCTIONS["ravel"](a), FUNCTIONS["ravel"](b), subscripts="i,j->ij", sizes=())
+    a, b = [x if len(getattr(x, "shape", ())) == 1 else FUNCTIONS["ravel"](x) for x in (a, b)]
+    return outer_product(a, b)
 
 
 @function

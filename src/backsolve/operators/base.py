@@ -53,6 +53,8 @@ class Operator:
     masks = False
     # The same of the adjoint's image.
     adjoint_masks = False
+    # True if it multiplies nothing: entries are read, copied and added, so that zeros stay zeros.
+    moves_entries = False
     # Facts that hold for every instance; `structure` adds what an instance knows.
     facts: frozenset[str] = frozenset()
 

@@ -43,6 +43,7 @@ class Broadcast(Operator):
     """From `in_type` to `shape`, by NumPy's rules."""
 
     __slots__ = ("_in", "target")
+    moves_entries = True
 
     def __init__(self, in_type: Any, target: Shape):
         self._in = in_type
@@ -82,6 +83,7 @@ class SumTo(Operator):
     """Adjoint of Broadcast."""
 
     __slots__ = ("_in", "target")
+    moves_entries = True
     facts = facts("sparse")
 
     def __init__(self, in_type: Any, target: Shape):
@@ -119,6 +121,7 @@ class SumAxes(Operator):
     """The sum over `axes` (kept as length 1 or dropped)."""
 
     __slots__ = ("_in", "axes", "keepdims")
+    moves_entries = True
     facts = facts("sparse")
 
     def __init__(self, in_type: Any, axes: tuple[int, ...], keepdims: bool = False):
@@ -166,6 +169,7 @@ class Spread(Operator):
     """Adjoint of SumAxes: put the summed axes back and copy along them."""
 
     __slots__ = ("_out", "axes", "keepdims")
+    moves_entries = True
     facts = facts("selection")
 
     def __init__(self, out_type: Any, axes: tuple[int, ...], keepdims: bool):

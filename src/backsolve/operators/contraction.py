@@ -28,6 +28,9 @@ from .structure import facts
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+_BARE: frozenset[Any] = frozenset([np.ndarray, np.float64, np.float32])
+
+
 def _contract(operands: list[Any], subscripts: str, sizes: tuple[tuple[str, int], ...]) -> Any:
     """The primitive; on bare arrays without its bookkeeping."""
     for a in operands:
@@ -82,7 +85,7 @@ class Contraction(Operator):
         return _contract(operands, self.subscripts, self.sizes)
 
     def pull(self, t: Any) -> Any:
-        if len(self.operands) == 2 and t.__class__ is np.ndarray and t.dtype.kind != "c":
+        if len(self.operands) == 2 and t.__class__ in _BARE and t.dtype.kind != "c":
             a, b = self.operands
             run = _way_back(self.subscripts, self.hole)
             if run is not None and (b if a is None else a).__class__ is np.ndarray:

@@ -18,6 +18,8 @@ def _repeated(t: Any, d: Any) -> Any:
     if type(d) not in (float, int, np.ndarray, np.float64, np.float32) or len(shape) > t.ndim:
         return t * d
     if type(d) is np.ndarray:
+        if shape == t.shape and not any(t.strides) and 0 not in d.strides:  # one number times d
+            return t[(0,) * t.ndim] * d
         d = np.broadcast_to(d, (1,) * (t.ndim - len(shape)) + shape)
         once = [
             s == 0 and (n == 1 or r == 0)

@@ -20,6 +20,7 @@ from .structure import facts
 
 class Gather(Operator):
     __slots__ = ("_in", "indices")
+    moves_entries = True
     facts = facts("selection")
     adjoint_masks = True
 
@@ -55,6 +56,7 @@ class Gather(Operator):
 
 class ScatterAdd(Operator):
     __slots__ = ("_out", "indices")
+    moves_entries = True
     facts = facts("sparse")
     masks = True
 
@@ -98,6 +100,7 @@ class EraseAt(Operator):
     """t with the indexed entries set to (structural) zero."""
 
     __slots__ = ("_type", "indices")
+    moves_entries = True
     facts = facts("diagonal", "symmetric")
     masks = adjoint_masks = True
 

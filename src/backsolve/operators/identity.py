@@ -11,6 +11,7 @@ from .structure import facts
 
 class Identity(Operator):
     __slots__ = ("_type",)
+    moves_entries = True
     facts = facts("identity")
 
     def __init__(self, type: Any = None):

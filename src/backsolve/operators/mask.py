@@ -17,6 +17,7 @@ from .structure import facts
 
 class Mask(Operator):
     __slots__ = ("_type", "mask")
+    moves_entries = True
     facts = facts("diagonal", "symmetric")
     masks = adjoint_masks = True
 

@@ -108,18 +108,19 @@ def _matmul_plan(turn_a: bool, turn_b: bool, swapped: bool) -> Any:
 
 def _outer_plan(a: str, b: str, output: str) -> Any:
     """No sum: line the axes up and multiply."""
+    if (not a and b == output) or (not b and a == output):  # a number times an array
+        return np.multiply
 
-    def lined_up(labels: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def lined_up(labels: str) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         perm = tuple(labels.index(c) for c in output if c in labels)
-        new = tuple(k for k, c in enumerate(output) if c not in labels)
-        return perm, new
+        return perm, tuple(slice(None) if c in labels else None for c in output)
 
-    (perm_a, new_a), (perm_b, new_b) = lined_up(a), lined_up(b)
+    (perm_a, key_a), (perm_b, key_b) = lined_up(a), lined_up(b)
+    share = bool(set(a) & set(b))
 
     def run(x: Any, y: Any) -> Any:
-        label_sizes(f"{a},{b}->{output}", (np.shape(x), np.shape(y)), ())
-        x = np.expand_dims(np.transpose(x, perm_a), new_a)
-        y = np.expand_dims(np.transpose(y, perm_b), new_b)
-        return np.multiply(x, y)
+        if share or x.ndim != len(a) or y.ndim != len(b):
+            label_sizes(f"{a},{b}->{output}", (x.shape, y.shape), ())
+        return np.multiply(x.transpose(perm_a)[key_a], y.transpose(perm_b)[key_b])
 
     return run

@@ -78,6 +78,11 @@ class Cumsum(Operator):
         self.reverse = reverse
 
     def apply(self, t: Any) -> Any:
+        if type(t) is np.ndarray and t.dtype.kind in "fc":
+            along = (slice(None),) * self.axis + (slice(None, None, -1 if self.reverse else 1),)
+            out = np.empty(t.shape, t.dtype)
+            np.add.accumulate(t[along], axis=self.axis, out=out[along])
+            return out
         if not self.reverse:
             return np.cumsum(t, axis=self.axis)
         return np.flip(np.cumsum(np.flip(t, self.axis), axis=self.axis), self.axis)

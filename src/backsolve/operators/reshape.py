@@ -13,6 +13,7 @@ from .structure import facts
 
 class Reshape(Operator):
     __slots__ = ("_in", "target")
+    moves_entries = True
     facts = facts("permutation")
 
     def __init__(self, in_type: Any, target: Shape):
@@ -49,6 +50,7 @@ class Transpose(Operator):
     """A permutation of the axes."""
 
     __slots__ = ("_in", "axes")
+    moves_entries = True
     facts = facts("permutation")
 
     def __init__(self, in_type: Any, axes: tuple[int, ...]):

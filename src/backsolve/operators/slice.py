@@ -28,6 +28,7 @@ def key_of(spec: Spec) -> tuple[Any, ...]:
 
 class Slice(Operator):
     __slots__ = ("_in", "spec")
+    moves_entries = True
     facts = facts("selection")
     adjoint_masks = True
 
@@ -65,6 +66,7 @@ class Unslice(Operator):
     """Adjoint of Slice; zero-padding."""
 
     __slots__ = ("_out", "spec")
+    moves_entries = True
     facts = facts("sparse")
     masks = True
 
@@ -103,6 +105,7 @@ class Erase(Operator):
     """t with a slice set to (structural) zero: what an overwritten array still passes on."""
 
     __slots__ = ("_type", "spec")
+    moves_entries = True
     facts = facts("diagonal", "symmetric")
     masks = adjoint_masks = True
 

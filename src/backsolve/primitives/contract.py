@@ -56,7 +56,17 @@ contract = primitive(
     code="np.einsum('{subscripts}', {args})",
 )
 
-# Two matrices: the fast lane of a @ b.
-matrix_product = binary_lane(
-    contract, np.matmul, keep=((2,), (1,)), params={"subscripts": MATRIX, "sizes": ()}
-)
+
+def _lane(subscripts: str, run: Any) -> Any:
+    params = {"subscripts": subscripts, "sizes": ()}
+    return binary_lane(contract, run, keep=((2,), (1,)), params=params)
+
+
+# The fast lanes of a @ b, by ranks; and of outer products.
+MATMUL = {
+    (2, 2): _lane(MATRIX, np.matmul),
+    (2, 1): _lane("ab,b->a", np.matmul),
+    (1, 2): _lane("b,bc->c", np.matmul),
+    (1, 1): _lane("b,b->", np.matmul),
+}
+outer_product = _lane("i,j->ij", np.multiply.outer)

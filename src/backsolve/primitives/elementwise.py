@@ -154,9 +154,14 @@ def _d_power_exponent(y: Any, a: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
-    if type(a) is int and type(b) is int:
-        return a**b  # Python's integers do not wrap
-    return np.square(a) if type(b) in (int, float) and b == 2 else np.power(a, b)
+    if type(b) in (int, float):
+        if type(a) is int and type(b) is int:
+            return a**b  # Python's integers do not wrap
+        if b == 2:
+            return np.square(a)
+        if b == 3 and type(a) is np.ndarray and a.dtype.kind == "f":
+            return a * a * a  # within 1 ulp, in a tenth of the time of a power
+    return np.power(a, b)
 
 
 power = binary(
@@ -199,9 +204,16 @@ fabs = unary("fabs", lambda a: Diagonal(np.sign(a)))
 hypot = binary("hypot", lambda y, a: Diagonal(ratio(a, y)), lambda y, b: Diagonal(ratio(b, y)))
 
 
+def holds_nowhere(condition: Any) -> bool:
+    """Whether it is known to be false everywhere: of arrays yes or no, of what is recorded no."""
+    return isinstance(condition, np.ndarray | np.bool_) and not condition.any()
+
+
 def ratio(a: Any, b: Any) -> Any:
     """a / b, and 0 where b = 0."""
     zero = np.equal(b, 0)
+    if holds_nowhere(zero):
+        return a / b
     return np.where(zero, 0, a / np.where(zero, 1, b))
 
 
@@ -278,6 +290,8 @@ UFUNCS[np.radians], UFUNCS[np.degrees] = deg2rad, rad2deg
 
 def _wins(mine: Any, other: Any, better: Any) -> Any:
     tie = np.equal(mine, other)
+    if holds_nowhere(tie):
+        return Mask(better(mine, other))
     return Product(
         [
             Diagonal(

@@ -55,10 +55,26 @@ def product_of_others(a: Any, axis: tuple[int, ...]) -> Any:
     return np.transpose(np.reshape(others, moved.shape), tuple(int(k) for k in np.argsort(order)))
 
 
+def _d_prod(y: Any, a: Any, axis: tuple[int, ...]) -> Any:
+    """The product of all others; the whole over each, where known numbers say that this is accurate."""
+    if type(a) is np.ndarray and a.dtype.kind == "f" and _is_well_scaled(y):
+        return kept(y, a.shape, axis) / a
+    return product_of_others(a, axis)
+
+
+def _is_well_scaled(y: Any) -> bool:
+    """Whether numbers are neither 0 nor infinite, nor so small that they lost digits."""
+    limits, size = np.finfo(y.dtype), np.abs(y)
+    return bool(np.all((size > limits.tiny / limits.eps) & (size < limits.max)))
+
+
 def _extremum_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
     winners = np.equal(a, kept(y, a.shape, axis))
-    count = SumAxes(a, axis, keepdims).apply(winners.astype(a.dtype))
-    return Product([Diagonal(1 / count), SumAxes(a, axis, keepdims), Mask(winners)])
+    total = SumAxes(a, axis, keepdims)
+    if type(winners) is np.ndarray and len(axis) == a.ndim and np.count_nonzero(winners) == 1:
+        return Product([total, Mask(winners)])
+    count = total.apply(winners.astype(a.dtype))
+    return Product([Diagonal(1 / count), total, Mask(winners)])
 
 
 def first_place(y: Any, a: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
@@ -88,6 +104,11 @@ def _run_logsumexp(a: Any, *, axis: Any, keepdims: bool) -> Any:
 
 
 def _run_norm(a: Any, *, axis: Any, keepdims: bool) -> Any:
+    if a.dtype.kind == "f":
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            squared = np.sum(np.square(a), axis=axis, keepdims=keepdims)
+        if _is_well_scaled(squared):  # nothing overflowed, and nothing that matters underflowed
+            return np.sqrt(squared)
     magnitude = np.abs(a)
     top = np.maximum.reduce(magnitude, axis=axis, keepdims=True, initial=0)
     top = np.where((top > 0) & np.isfinite(top), top, 1)  # scaled: no overflow, no underflow
@@ -116,8 +137,8 @@ sum = _reduction(
 prod = _reduction(
     "prod",
     _ufunc(np.multiply),
-    lambda a, *, axis, keepdims: Product(
-        [SumAxes(a, axis, keepdims), Diagonal(product_of_others(a, axis))]
+    lambda y, a, *, axis, keepdims: Product(
+        [SumAxes(a, axis, keepdims), Diagonal(_d_prod(y, a, axis))]
     ),
     code="np.prod({0}, axis={axis}, keepdims={keepdims})",
 )

@@ -61,7 +61,14 @@ def apply(op: Operator, t: Any) -> Any:
         support = op.support(t.mask)
     if support is None:
         return image
-    return Masked(np.where(support, image, 0), whole(support, image.shape))
+    if not op.moves_entries and not _is_finite(image):  # 0 · ∞ is zero by structure
+        image = np.where(support, image, 0)
+    return Masked(image, whole(support, image.shape))
+
+
+def _is_finite(image: Any) -> bool:
+    """Whether it is known that nothing in it is infinite or NaN, so that every zero stayed one."""
+    return type(image) is np.ndarray and bool(np.isfinite(np.add.reduce(image, axis=None)))
 
 
 def pull(op: Operator, t: Any) -> Any:

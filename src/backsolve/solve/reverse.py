@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import FreedGraphError
-from ..operators import Identity, OperatorSum, Product, ScatterAdd, Unslice
+from ..operators import Identity, OperatorSum, Product, Scale, ScatterAdd, Unslice
+from ..operators.broadcast import sum_to
 from ..primitive import ASKS_MORE, hooks, row_values
 from ..row import FREED, Row
 from . import masked
@@ -126,6 +127,8 @@ def back_substitute(
                     if _add_into(block, adjoints, seed, parent, fresh, record):
                         continue
                     g = _apply_masked(block, seed, parent)
+                elif block.__class__ is Scale and row.shape != parent.shape:
+                    g = block.pull(sum_to(seed, parent.shape))  # fewer to multiply
                 else:
                     g = block.pull(seed)
                 if (row.shape is not parent.shape or row.dtype is not parent.dtype) and (

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.backends.native import build
 from backsolve.backends.native.mathematics import BINARY, EMITTERS, NARROW, RANGE_LIMIT
 from backsolve.primitive import P
 
@@ -40,3 +41,24 @@ def test_a_function_is_emitted_once():
     assert text.count("define internal") <= 4  # run, and at most the functions
     x = 0.3
     assert bs.jit(bs.grad(f))(x) == pytest.approx(bs.grad(f)(x), rel=1e-12)
+
+
+def test_numbers_are_put_into_vectors_where_they_are_in_loops(monkeypatch):
+    """In long straight code LLVM would look for them longer than for all else."""
+    chosen = []
+    create = build.binding.create_pass_builder
+
+    def noted(target, options):
+        chosen.append(options.slp_vectorization)
+        return create(target, options)
+
+    def repeated(x, n):
+        for _ in range(n):
+            x = np.sin(x) * 1.5
+        return x
+
+    monkeypatch.setattr(build.binding, "create_pass_builder", noted)
+    assert bs.jit(lambda x: np.sin(np.sin(x) * 1.25) * 1.5)(0.3) == np.sin(np.sin(0.3) * 1.25) * 1.5
+    assert chosen == [False]
+    assert bs.jit(repeated)(0.3, 7) == pytest.approx(repeated(0.3, 7), rel=1e-12)
+    assert chosen == [False, True]

@@ -14,6 +14,7 @@ from ....ir import Equation, Program, Type, Var, type_of
 from ....regions import INDEX, Loop
 from .. import stacks, sweep
 from ..blas import spread
+from ..build import note_numbers_in_loops
 from ..cutting import GATHERED
 from ..failure import CODE, FINE, call_step
 from ..fastmath import builder_in
@@ -73,6 +74,7 @@ class Region(Step):
         return f"{kind}{shared}: {_size(self.plan)} equations"
 
     def emit(self, site: Site) -> None:
+        note_numbers_in_loops(site.module)
         buffers = self.buffers()
         kinds = [memory_type(x.dtype).as_pointer() for x in buffers]
         extra: list[ir.Value] = []

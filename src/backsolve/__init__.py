@@ -38,6 +38,7 @@ _keep_pages()
 if TYPE_CHECKING:
     from . import nn as nn
     from . import numeric as numeric
+    from . import optim as optim
     from . import random as random
     from . import symbolic as symbolic
     from . import testing as testing
@@ -64,6 +65,7 @@ _LATER = {
     "map": (".control", "map"),
     "nn": (".nn", None),
     "numeric": (".numeric", None),
+    "optim": (".optim", None),
     "random": (".random", None),
     "scan": (".control", "scan"),
     "scipy": (".interop.scipy", None),

@@ -1,0 +1,93 @@
+"""Optimizer: settings, and two pure functions over containers of arrays; see docs/design/optim.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import StructureError
+
+Schedule = Callable[[Any], Any]  # from the number of steps done before to the rate of the next
+Rate = float | Schedule
+Slots = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """How many steps were done, and for each parameter, in their order, what a rule keeps beside it."""
+
+    count: Any
+    slots: tuple[Slots, ...]
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """The settings of a rule; subclasses say what it keeps (`slots`) and does (`rule`).
+
+    >>> import numpy as np
+    >>> import backsolve as bs
+    >>> optimizer = bs.optim.SGD(lr=0.25)
+    >>> p = {"x": np.array([4.0])}
+    >>> state = optimizer.init(p)
+    >>> for _ in range(3):
+    ...     p, state = optimizer.update(p, bs.grad(lambda p: np.sum(p["x"] ** 2))(p), state)
+    >>> p["x"]
+    array([0.5])
+    """
+
+    def init(self, parameters: Any) -> State:
+        """The state before the first step."""
+        leaves, _ = tree.flatten(parameters)
+        return State(np.zeros((), np.int64), tuple([self.slots(_real(p)) for p in leaves]))
+
+    def update(self, parameters: Any, gradients: Any, state: State) -> tuple[Any, State]:
+        """Parameters and state after one more step."""
+        leaves, structure = tree.flatten(parameters)
+        slopes, form = tree.flatten(gradients)
+        if form != structure or len(leaves) != len(state.slots):
+            raise StructureError(
+                "parameters, gradients and state must have one form: "
+                f"got {structure}, {form} and {len(state.slots)} slots"
+            )
+        count = state.count + 1
+        rate = self.rate(count)
+        done = [
+            self.rule(p, g, s, as_number(rate, p), count)
+            for p, g, s in zip(leaves, slopes, state.slots, strict=True)
+        ]
+        new = structure.unflatten([p for p, _ in done])
+        return new, State(count, tuple([s for _, s in done]))
+
+    def rate(self, count: Any) -> Any:
+        """The learning rate of step number `count`, counted from 1."""
+        lr: Rate = self.lr  # type: ignore[attr-defined]
+        return lr(count - 1) if callable(lr) else lr
+
+    def slots(self, p: Any) -> Slots:
+        """What is kept beside a parameter."""
+        return {}
+
+    def rule(self, p: Any, g: Any, s: Slots, rate: Any, count: Any) -> tuple[Any, Slots]:
+        """The parameter and its slots after step number `count`."""
+        raise NotImplementedError(f"{type(self).__name__}.rule")
+
+
+def _real(p: Any) -> Any:
+    p = np.asarray(p) if isinstance(p, float | int) else p
+    if p.dtype.kind not in "fc":
+        raise StructureError(f"parameters must be floating-point arrays, got one of {p.dtype}")
+    return p
+
+
+def as_number(x: Any, p: Any) -> Any:
+    """A number in the precision of a parameter, where it is not one of Python's, which take any."""
+    return x.astype(p.real.dtype) if hasattr(x, "astype") else x
+
+
+def powers(base: float, count: Any) -> Any:
+    """base^count in double precision: 1 − 0.999^t has few digits in single."""
+    return base ** count.astype(np.float64)

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from calls_activations import activations, distances
+from calls_linear import linear_maps, tables
 from calls_losses import classification, losses, sequences
 from references import Call, Draw, positive, tied
 from references import combined as _where
@@ -178,6 +179,8 @@ def normalisation() -> list[Call]:
 
 
 GROUPS = {
+    "linear_maps": linear_maps,
+    "tables": tables,
     "losses": losses,
     "classification": classification,
     "sequences": sequences,

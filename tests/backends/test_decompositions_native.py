@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+import backsolve.numpy as bnp
 from backsolve.errors import NotDifferentiableError
+from backsolve.primitive import P
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 SHAPES = [(5, 3), (3, 5), (2, 3, 6, 6), (40, 40), (2, 0, 0), (0, 3, 3)]
@@ -21,6 +23,8 @@ DECOMPOSED = {
     "qr": lambda a: np.linalg.qr(a),
     "triangle of qr": lambda a: np.linalg.qr(a)[1],
     "qr, mode r": lambda a: np.linalg.qr(a, mode="r"),
+    "complete qr": lambda a: np.linalg.qr(a, mode="complete"),
+    "pinv": lambda a: np.linalg.pinv(a),
 }
 SQUARE = ("eigh", "eigh of the upper triangle", "eigenvalues of eigh", "eigvalsh")
 
@@ -216,3 +220,34 @@ def test_the_matrix_is_left_as_it_was():
 )
 def test_what_nobody_reads_is_not_computed(f, step):
     assert f": {step} (1, 20, 20)" in str(bs.jit(lambda a: np.sum(f(a))).lower(np.eye(20)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (6, 3), (2, 3, 5), (150, 150), (0, 0), (3, 0)])
+def test_scipys_triangles(shape, dtype):
+    a = matrix(shape, dtype)
+    compiled = bs.jit(lambda a: bnp.linalg.lu(a))
+    if a.size:
+        for x, y in zip(compiled(a), bnp.linalg.lu(a), strict=True):
+            assert np.asarray(x).dtype == np.asarray(y).dtype
+            np.testing.assert_allclose(x, y, rtol=0, atol=1e4 * np.finfo(dtype).eps)
+    else:
+        assert [x.shape for x in compiled(a)] == [y.shape for y in bnp.linalg.lu(a)]
+    assert_native(compiled)
+
+
+def test_gradients_of_triangles_and_inverses():
+    for f in (lambda a: bnp.linalg.lu(a)[1:], lambda a: (np.linalg.pinv(a),)):
+        for a in (matrix((70, 70), "float64"), matrix((2, 4, 4), "complex128")):
+            loss = weighted(f)
+            expected, compiled = bs.grad(loss)(a), bs.jit(bs.grad(loss))
+            scale = np.max(np.abs(expected))
+            np.testing.assert_allclose(compiled(a), expected, rtol=0, atol=1e-9 * scale)
+            assert_native(compiled)
+
+
+def test_a_pivot_of_zero():
+    compiled = bs.jit(lambda a: P.lu(a))
+    with pytest.raises(np.linalg.LinAlgError, match="pivot of 0"):
+        compiled(np.zeros((3, 3)))
+    np.testing.assert_allclose(compiled(np.diag([1.0, 2.0, 0.0])), np.diag([1.0, 2.0, 0.0]))

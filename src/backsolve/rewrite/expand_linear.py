@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir import Equation
 from ..operators.nests import split_subscripts
+from ..operators.solve import adjoint
 from ..primitive import P
 from ..primitives.convolution import by_windows
 from ..primitives.linalg import lu_diagonal
@@ -68,9 +69,21 @@ def _convolve(a: Any, v: Any, *, mode: str) -> Any:
     return by_windows(a, v, mode)
 
 
+def _pinv(a: Any, *, rcond: float) -> Any:
+    m, n = a.shape[-2:]
+    if not a.size:
+        return np.zeros((*a.shape[:-2], n, m), a.dtype)
+    y = P.svd(a)
+    U, s, V = y[..., :m, :], np.real(y[..., m, :]), y[..., m + 1 :, :]
+    kept = s > rcond * np.max(s, axis=-1, keepdims=True)
+    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
+    return np.matmul(V * inverse[..., None, :], adjoint(U))
+
+
 LINEAR: dict[str, Callable[..., Any]] = {
     "contract": _contract,
     "convolve": _convolve,
+    "pinv": _pinv,
     "det": lambda a: np.prod(lu_diagonal(a), axis=-1),
     "log_abs_det": lambda a: np.sum(np.log(np.abs(lu_diagonal(a))), axis=-1),
     "det_sign": lambda a: np.prod(np.sign(lu_diagonal(a)), axis=-1),

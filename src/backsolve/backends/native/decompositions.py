@@ -10,7 +10,7 @@ from llvmlite import ir
 from ...ir import Equation, type_of
 from .blas import fortran
 from .columns import C, Columns, at_place, lines_of, only_reads, part_of, stack_of_columns
-from .lapack import INT, counting, lowering, slot
+from .lapack import INT, counting, lowering, slot, swapped
 from .numbers.registers import Complex, convert, each, load, parts, real_dtype, store
 from .views import View
 from .workspace import ASK, sizes
@@ -131,8 +131,34 @@ def lower_qr(schedule: Schedule, e: Equation) -> View:
     return result
 
 
+def lower_complement(schedule: Schedule, e: Equation) -> View:
+    """The last columns of a whole Q."""
+    at = Columns(schedule, e)
+    m, n = at.a.shape[-2:]
+    memory = schedule.new_buffer((*at.a.shape[:-2], m, m), at.dtype)
+    result = swapped(memory.with_(memory.imaginary[..., n:, :]))
+    if not result.imaginary.size:
+        return View.whole(memory.buffer, at.out.shape)
+    whole = stack_of_columns(memory)
+    matrix = at.put_matrix(memory.with_(memory.imaginary[..., :n, :]))
+    unpack = "ungqr" if at.dtype.kind == "c" else "orgqr"
+    (first,) = sizes(at.dtype, "geqrf", m, n, at.dtype, m, at.dtype, at.dtype, ASK, C)
+    (second,) = sizes(at.dtype, unpack, m, m, n, at.dtype, m, at.dtype, at.dtype, ASK, C)
+    length = max(first, second)
+
+    def body(b: ir.IRBuilder, A: ir.Value, out: ir.Value, tau: ir.Value, work: ir.Value) -> None:
+        info = slot(b)
+        fortran(b, at.dtype, "geqrf", m, n, A, m, tau, work, length, info)
+        fortran(b, at.dtype, unpack, m, m, n, A, m, tau, work, length, info)
+
+    views = [at.scratch(max(n, 1), at.dtype), at.scratch(length, at.dtype)]
+    at.append("complement", [matrix, whole, *views], 4 * m * m * n, [whole], body)
+    return result
+
+
 LOWER = {
     "svd": lowering(lower_svd),
     "svdvals": lowering(lower_svdvals),
     "qr": lowering(lower_qr),
+    "complement": lowering(lower_complement),
 }

@@ -23,6 +23,7 @@ from .cholesky import LOWER as FACTORS
 from .constants import same_bits, without_copies
 from .decompositions import LOWER as DECOMPOSITIONS
 from .eigenvalues import LOWER as EIGENVALUES
+from .elimination import LOWER as ELIMINATION
 from .failure import Failures, placed
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 # Equations that are lowered in a file of their own.
 LOWER = {
     **{**SHAPES, **WINDOWS, **ATTENTION, **INDEXING, **SCANS, **SORTING, **CHECKS},
-    **{**FACTORS, **LINEAR, **DECOMPOSITIONS, **EIGENVALUES},
+    **{**FACTORS, **LINEAR, **DECOMPOSITIONS, **EIGENVALUES, **ELIMINATION},
 }
 MAX_STATEMENTS = 512  # in one kernel: of more, too many live in spilled registers
 

@@ -102,7 +102,7 @@ dawsn: Any = unary(
 # ---- the incomplete gamma function
 #
 # By t = x e^∓s in the integrals of t^(a−1) e^−t (log t − ψ(a)), with its density d in x,
-#   ∂P/∂a = ± x d [(log x − ψ(a)) T_0 ∓ T_1],
+#   ∂P/∂a = ± [(log x − ψ(a)) P or Q ∓ x d T_1],
 # by the tail in which log t − ψ(a) keeps its sign; for small x by a series.
 
 _NODES = np.arange(-3.6, 3.6, 1 / 48)  # of the substitution s = exp(π/2 sinh τ)
@@ -110,17 +110,26 @@ _S = np.exp(0.5 * np.pi * np.sinh(_NODES))
 _W = 0.5 * np.pi * np.cosh(_NODES) / 48 * _S
 
 
+def gamma_integral(a: Any, x: Any, n: int, m: int, upper: bool) -> Any:
+    """∫₀^∞ sⁿ (1 − e^∓s)ᵐ exp(∓as + x(1 − e^∓s)) ds, of arrays in double precision; also staged."""
+    shape, x, sign = a[..., None], x[..., None], 1.0 if upper else -1.0
+    # In units of the integrand's width, so that the nodes lie where it does.
+    slope = np.abs(shape - x)
+    width = 1 / np.maximum(np.maximum(slope, np.sqrt(np.maximum(shape, x))), 0.1 * shape)
+    s = _S * width
+    rise = -np.expm1(sign * s)
+    y = np.exp(sign * shape * s + x * rise) * (width * _W)
+    for _ in range(n):
+        y = y * s
+    for _ in range(m):
+        y = y * rise
+    return np.sum(np.where(np.isfinite(y), y, 0.0), axis=-1)
+
+
 def _run_gamma_tail(a: Any, b: Any, *, n: int, m: int, upper: bool) -> Any:
-    """∫₀^∞ sⁿ (1 − e^∓s)ᵐ exp(∓as + x(1 − e^∓s)) ds."""
-    shape, x = np.asarray(a, float)[..., None], np.asarray(b, float)[..., None]
-    sign = 1.0 if upper else -1.0
     with np.errstate(all="ignore"):
-        # In units of the integrand's width, so that the nodes lie where it does.
-        slope = np.abs(shape - x)
-        s = _S / np.maximum(np.maximum(slope, np.sqrt(np.maximum(shape, x))), 0.1 * shape)
-        rise = -np.expm1(sign * s)
-        y = np.exp(sign * shape * s + x * rise) * s**n * rise**m * (s / _S) * _W
-    return kept(np.sum(np.where(np.isfinite(y), y, 0.0), -1), a, b)
+        y = gamma_integral(np.asarray(a, float), np.asarray(b, float), n, m, upper)
+    return kept(y, a, b)
 
 
 gamma_tail: Any = elementwise(
@@ -151,12 +160,10 @@ def _near_zero(a: Any, x: Any) -> Any:
 
 
 def _by_tails(a: Any, x: Any) -> Any:
-    excess = np.log(x) - load().psi(a)
-    low = excess * gamma_tail(a, x, n=0, m=0, upper=False)
-    low = low - gamma_tail(a, x, n=1, m=0, upper=False)
-    high = excess * gamma_tail(a, x, n=0, m=0, upper=True)
-    high = high + gamma_tail(a, x, n=1, m=0, upper=True)
-    return gamma_density(a, x) * x * np.where(np.less(excess, 0), low, -high)
+    excess, density = np.log(x) - load().psi(a), gamma_density(a, x) * x
+    low = excess * load().gammainc(a, x) - density * gamma_tail(a, x, n=1, m=0, upper=False)
+    high = excess * load().gammaincc(a, x) + density * gamma_tail(a, x, n=1, m=0, upper=True)
+    return np.where(np.less(excess, 0), low, -high)
 
 
 def _in_shape(a: Any, x: Any) -> Any:

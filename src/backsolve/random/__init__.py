@@ -7,25 +7,30 @@
 (2,)
 """
 
-from .distributions import bernoulli as bernoulli
-from .distributions import beta as beta
-from .distributions import binomial as binomial
-from .distributions import categorical as categorical
-from .distributions import choice as choice
-from .distributions import dirichlet as dirichlet
-from .distributions import exponential as exponential
-from .distributions import gamma as gamma
-from .distributions import gumbel as gumbel
-from .distributions import integers as integers
-from .distributions import laplace as laplace
-from .distributions import multivariate_normal as multivariate_normal
-from .distributions import normal as normal
-from .distributions import permutation as permutation
-from .distributions import poisson as poisson
-from .distributions import truncated_normal as truncated_normal
-from .distributions import uniform as uniform
+from ..blame import guarded as _guarded
+from . import continuous as _continuous
+from . import discrete as _discrete
+from . import philox as _philox
 from .philox import State as State
-from .philox import bits as bits
-from .philox import fold_in as fold_in
-from .philox import key as key
-from .philox import split as split
+
+uniform = _guarded(_continuous.uniform)
+normal = _guarded(_continuous.normal)
+exponential = _guarded(_continuous.exponential)
+laplace = _guarded(_continuous.laplace)
+gumbel = _guarded(_continuous.gumbel)
+gamma = _guarded(_continuous.gamma)
+beta = _guarded(_continuous.beta)
+dirichlet = _guarded(_continuous.dirichlet)
+truncated_normal = _guarded(_continuous.truncated_normal)
+multivariate_normal = _guarded(_continuous.multivariate_normal)
+integers = _guarded(_discrete.integers)
+bernoulli = _guarded(_discrete.bernoulli)
+categorical = _guarded(_discrete.categorical)
+poisson = _guarded(_discrete.poisson)
+binomial = _guarded(_discrete.binomial)
+permutation = _guarded(_discrete.permutation)
+choice = _guarded(_discrete.choice)
+bits = _guarded(_philox.bits)
+fold_in = _guarded(_philox.fold_in)
+key = _guarded(_philox.key)
+split = _guarded(_philox.split)

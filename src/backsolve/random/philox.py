@@ -79,6 +79,15 @@ def bits(state: State, shape: Any = ()) -> Any:
     return np.reshape(np.reshape(numbers, (-1,))[:size], shape)
 
 
+def halves(state: State, shape: Any = ()) -> Any:
+    """Random uint32s, the lower half of each of the `bits` first: NumPy's `next_uint32`."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = math.prod(shape)
+    whole = bits(state, -(-size // 2))
+    pairs = np.stack([whole & _MASK, whole >> _HALF], axis=-1)
+    return np.reshape(np.reshape(pairs, (-1,))[:size], shape).astype(np.uint32)
+
+
 def split(state: State, n: int = 2) -> State:
     """A stack of n states with streams of their own, apart from that of `state`."""
     a, b, c, d = _words(state.counter)

@@ -15,6 +15,7 @@ import numpy as np
 from ..ir import Equation, Program, Var, type_of
 from ..operators.broadcast import reduced_shape
 from ..primitive import wrap
+from ..primitives.expansions import gamma_integral
 from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
 from .expand_order import PLACES, is_place
@@ -155,6 +156,10 @@ def _double(a: Any) -> Any:
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
+def _array(a: Any) -> Any:
+    return _double(a) if hasattr(a, "astype") else np.float64(a)
+
+
 def _heaviside(a: Any, b: Any) -> Any:
     return np.where(np.isnan(a), a, np.where(np.less(a, 0), 0.0, np.where(np.equal(a, 0), b, 1.0)))
 
@@ -179,6 +184,7 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     "real": lambda a: a,
     "detach": lambda a: a,
     "conjugate": lambda a: a,
+    "gamma_tail": lambda a, b, **how: gamma_integral(_array(a), _array(b), **how),
     "logit": lambda a: np.log(a / (1 - a)),
     "ndtr": lambda a: 0.5 * _erfc(a * float(-np.sqrt(0.5))),
 }

@@ -10,24 +10,16 @@ import pytest
 
 from backsolve.primitive import PRIMITIVES
 from backsolve.testing.backends import check_backend
-from backsolve.testing.samples import EVERY_INTEGER, cases
+from backsolve.testing.samples import EVERY_OTHER, cases
 
 CALLED = ("expm", "banded_solve", "sqrtm", "sylvester")
 CALLED += ("dawsn_derivative", "erfcx_moment", "scaled_bessel", "zeta")
 CALLED += ("fft", "rfft", "irfft")
 
 
-def makes_half_floats(case):
-    """NumPy's functions of 8-bit integers give float16, which no row of ours is compiled for."""
-    args = case.make(np.random.default_rng(0))
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.asarray(case.primitive(*args, **case.params)).dtype == np.float16
-
-
 def chosen(name):
     """One sample per dtype and metadata, with the shapes in turn."""
-    found = sorted(cases(name, EVERY_INTEGER), key=lambda c: (c.dtype, str(c.params)))
+    found = sorted(cases(name, EVERY_OTHER), key=lambda c: (c.dtype, str(c.params)))
     groups = itertools.groupby(found, key=lambda c: (c.dtype, str(c.params)))
     for k, (_, group) in enumerate(groups):
         shapes = list(group)
@@ -40,9 +32,7 @@ def test_every_row_in_every_dtype(name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
             native = check_backend(case)
-        if makes_half_floats(case):
-            assert not native, f"{case} runs natively: take float16 off the exceptions"
-        elif name in CALLED:
+        if name in CALLED:
             assert not native, f"{case} runs natively: take it off the exceptions"
         else:
             assert native, f"{case} is computed by NumPy"

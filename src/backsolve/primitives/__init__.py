@@ -1,5 +1,6 @@
 """The tables: one row per primitive, grouped by kind. Importing this package fills the registry."""
 
+from ..primitive import PRIMITIVES
 from ..tensor import install_operators
 from . import attention as attention
 from . import bessel as bessel
@@ -25,3 +26,4 @@ from . import special as special
 from . import windows as windows
 
 install_operators()
+OWN = frozenset(PRIMITIVES)  # rows of users come later

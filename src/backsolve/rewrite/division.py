@@ -60,9 +60,14 @@ def exact_variables(program: Program) -> set[Any]:
     """Results, and all that a jump rests on."""
     needed: set[Any] = set()
     for e in reversed(program.equations):
-        if e.primitive.name in JUMPS or any(v in needed for v in e.outputs):
+        if _jumps(e) or any(v in needed for v in e.outputs):
             needed.update(a for a in e.inputs if type(a) is Var)
     return needed.union(a for a in program.outputs if type(a) is Var)
+
+
+def _jumps(e: Equation) -> bool:
+    rounds = e.primitive.name == "cast" and e.outputs[0].dtype == np.float16
+    return rounds or e.primitive.name in JUMPS
 
 
 def share_division(program: Program) -> Program:

@@ -19,6 +19,7 @@ from ..primitives.expansions import gamma_integral
 from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
 from .expand_order import PLACES, is_place
+from .half import in_singles, is_computed_in_halves
 from .reuse import repeated_exponentials, share_of_total
 
 
@@ -40,13 +41,15 @@ def expand(program: Program) -> Program:
             call: Callable[..., Any] = e.primitive
             total = repeated.get(e.outputs[0])
             if total is not None:
-                shares = share_of_total(values[total.inputs[0]], total.params["axis"])
-                values[e.outputs[0]] = _as(out, shares)
+                (x,) = in_singles(total, [values[total.inputs[0]]])
+                values[e.outputs[0]] = _as(out, share_of_total(x, total.params["axis"]))
                 continue
-            if _is_expanded(e):
+            inputs = in_singles(e, inputs)
+            if _is_composite(e):
                 call = EXPANSIONS[e.primitive.name]
                 if out.kind == "f":  # NumPy computes with integers as with floats
-                    inputs = [_float(out, a) for a in inputs]
+                    wide = max(out, np.dtype(np.float32), key=lambda t: t.itemsize)
+                    inputs = [_float(wide, a) for a in inputs]
             values[e.outputs[0]] = _as(out, call(*inputs, **e.params))
         return [values[a] if type(a) is Var else a for a in program.outputs]
 
@@ -59,6 +62,10 @@ def _in_program(constant: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _is_expanded(e: Equation) -> bool:
+    return _is_composite(e) or is_computed_in_halves(e)
+
+
+def _is_composite(e: Equation) -> bool:
     """The expansions are formulas on real numbers, but for some."""
     if e.primitive.name == "contract":
         return needs_splitting(e)
@@ -73,7 +80,8 @@ def _as(dtype: np.dtype[Any], y: Any) -> Any:
 
 
 def _float(dtype: np.dtype[Any], a: Any) -> Any:
-    return a.astype(dtype) if hasattr(a, "astype") and a.dtype.kind in "biu" else a
+    is_other = hasattr(a, "astype") and (a.dtype.kind in "biu" or a.dtype == np.float16)
+    return a.astype(dtype) if is_other else a
 
 
 def _dropped(y: Any, a: Any, axis: tuple[int, ...], keepdims: bool) -> Any:

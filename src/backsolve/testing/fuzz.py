@@ -20,7 +20,7 @@ from .fuzz_shrink import shrink
 from .fuzz_sketch import Sketch, sketch, value
 from .grads import CheckError
 
-SINGLE, DOUBLE = 2e-4, 1e-9  # what rounding may do, relative to the largest number
+HALF, SINGLE, DOUBLE = 0.1, 2e-4, 1e-9  # what rounding may do, relative to the largest number
 
 
 # ---- checking
@@ -36,8 +36,9 @@ def _precision(s: Sketch) -> float:
     for step in s.steps:
         y = value(step, values)
         values.append(np.zeros(()) if y is None else y)
-    single = any(v.dtype in (np.float32, np.complex64) for v in values)
-    return SINGLE if single else DOUBLE
+    dtypes = {v.dtype.name for v in values}
+    single = not dtypes.isdisjoint(("float32", "complex64"))
+    return HALF if "float16" in dtypes else SINGLE if single else DOUBLE
 
 
 def check_function(
@@ -131,7 +132,7 @@ def _is_more_exact(got: Any, expected: Any, both: Any, args: Sequence[Any]) -> b
     return True
 
 
-_WIDE = {"f": np.dtype(np.float64), "F": np.dtype(np.complex128)}
+_WIDE = {"e": np.dtype(np.float64), "f": np.dtype(np.float64), "F": np.dtype(np.complex128)}
 
 
 def _check_forward(

@@ -18,7 +18,7 @@ from .fuzz_steps import Pool
 MAKERS = {**fuzz_steps.MAKERS, **fuzz_shapes.MAKERS}
 NAMES = {**fuzz_steps.NAMES, **fuzz_shapes.NAMES}
 DTYPES = ["float64"] * 14 + ["float32"] * 12 + ["int64"] * 4 + ["int32"] * 2 + ["bool"] * 2
-DTYPES += ["complex128", "complex64", "int8", "uint8", "int16", "uint32", "uint64"]
+DTYPES += ["complex128", "complex64", "int8", "uint8", "int16", "uint32", "uint64", "float16"]
 SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (4,), (2, 3), (3, 1), (1, 4), (4, 4), (2, 3, 4)]
 SHAPES += [
     (3,),
@@ -148,7 +148,7 @@ def value(step: Step, values: Sequence[Any]) -> Any:
             y = np.asarray(eval(step.code.format(*names), space))
     except Exception:  # NumPy refuses it for these dtypes or shapes: not a program
         return None
-    if y.dtype.kind not in "fcibu" or y.dtype == np.float16:
+    if y.dtype.kind not in "fcibu":
         return None
     if y.size > MOST or y.ndim > 4 or not np.isfinite(y).all():
         return None

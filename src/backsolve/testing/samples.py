@@ -24,6 +24,7 @@ from .references import REFERENCES, Shape, key_of
 
 INTEGERS = ("int64", "int32", "bool")
 EVERY_INTEGER = (*[f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)], "bool")
+EVERY_OTHER = (*EVERY_INTEGER, "float16")  # than FLOATS
 # Two or more arguments of different dtypes: promotion.
 MIXED = ("float32+float64", "float64+complex128", "complex128+float64", "int64+float64")
 # Bare Python numbers: beside an array, and alone.
@@ -333,8 +334,8 @@ CALLS: dict[str, list[Call]] = {
 # ---- making cases
 
 
-def cases(prim: Primitive | str, integers: Sequence[str] = INTEGERS) -> Iterator[Case]:
-    """All samples of a row, in the given integer dtypes too; an error if there is no way to make any."""
+def cases(prim: Primitive | str, others: Sequence[str] = INTEGERS) -> Iterator[Case]:
+    """All samples of a row, in the given dtypes besides FLOATS too; an error if there is no way to make any."""
     if isinstance(prim, str):
         prim = PRIMITIVES[prim]
     name = prim.name
@@ -349,7 +350,7 @@ def cases(prim: Primitive | str, integers: Sequence[str] = INTEGERS) -> Iterator
                 f"no samples for the row {name!r}: add its calls to CALLS in testing/samples.py"
             )
         for call in CALLS[name]:
-            for dtype in call.dtypes if integers is INTEGERS else _widened(call.dtypes, integers):
+            for dtype in call.dtypes if others is INTEGERS else _widened(call.dtypes, others):
                 kinds = [_kind_of(a) for a in call.args]
                 shapes = [a if isinstance(a, tuple) else a.shape for a in call.args]
                 yield _case(prim, dtype, kinds, shapes, call.params, reference)
@@ -358,7 +359,7 @@ def cases(prim: Primitive | str, integers: Sequence[str] = INTEGERS) -> Iterator
     kinds = list(DOMAINS.get(name, [ANY] * arity))
     free = sum(k == ANY or isinstance(k, tuple) for k in kinds if not isinstance(k, np.ndarray))
     for params in PARAMS.get(name, [{}]):
-        for dtype in (*FLOATS, *integers, FLOAT, COMPLEX, *((*MIXED, BESIDE) if free > 1 else ())):
+        for dtype in (*FLOATS, *others, FLOAT, COMPLEX, *((*MIXED, BESIDE) if free > 1 else ())):
             if (name in REAL and "complex" in dtype) or not _defined(
                 reference, kinds, dtype, params
             ):
@@ -371,9 +372,9 @@ def _kind_of(arg: Any) -> Any:
     return ANY if isinstance(arg, tuple) else arg.kind if isinstance(arg, Matrices) else arg
 
 
-def _widened(dtypes: Sequence[str], integers: Sequence[str]) -> list[str]:
-    """The dtypes of a call, with all given integers in the place of int64."""
-    more = [d for d in integers if d != "bool"] if "int64" in dtypes else []
+def _widened(dtypes: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The dtypes of a call, with all others in the place of int64."""
+    more = [d for d in others if d != "bool"] if "int64" in dtypes else []
     return [*[d for d in dtypes if d != "int64"], *more]
 
 

@@ -16,7 +16,7 @@ from . import functions, special
 from .mathematics import EMITTERS, exponents
 from .mathematics.lanes import FORMATS, Bits, Real
 from .numbers import complex as complex_number
-from .numbers import integer, real
+from .numbers import half, integer, real
 from .numbers.registers import Complex, Register, convert, number, parts, select
 from .support import compute_dtype
 
@@ -45,6 +45,8 @@ def emit(
         return integer.compare_across(b, name, x, y, first.kind == "i")
     dtype = compute_dtype(e)
     args = [convert(b, v, t, dtype) for v, t in values]
+    if dtype == np.float16:
+        return half.RULES[name](b, *args)
     if name in FUNCTIONS and dtype.kind == "f":
         return functions.call(b, name, args, inline)
     if name == "polygamma":
@@ -56,7 +58,10 @@ def emit(
 
 def supports(e: Equation) -> bool:
     name = e.primitive.name
-    kind = compute_dtype(e).kind
+    dtype = compute_dtype(e)
+    kind = dtype.kind
+    if dtype == np.float16:
+        return name in _MIXED or name in half.RULES
     return (
         name in _MIXED
         or name in _RULES[kind]

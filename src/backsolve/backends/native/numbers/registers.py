@@ -1,8 +1,9 @@
 """Numbers in registers and in memory: their LLVM types, loads, stores and NumPy's astype.
 
 A complex number is two registers, and two neighbours in memory: LLVM loads and stores vectors of them
-with one instruction each. A boolean is one bit in a register and a byte in memory. Integers carry no
-sign in LLVM: whoever compares, divides, widens or converts them looks at their dtype.
+with one instruction each. A boolean is one bit in a register and a byte in memory. A float16 is its bits
+(half.py). Integers carry no sign in LLVM: whoever compares, divides, widens or converts them looks at
+their dtype.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
+from . import half
+
 BOOL = ir.IntType(1)
 BYTE = ir.IntType(8)
 CINT = ir.IntType(32)
 _TYPES: dict[np.dtype[Any], ir.Type] = {
     np.dtype("?"): BOOL,
+    np.dtype("f2"): half.HALF,
     np.dtype("f4"): ir.FloatType(),
     np.dtype("f8"): ir.DoubleType(),
     **{np.dtype(f"{k}{n}"): ir.IntType(8 * n) for k in "iu" for n in (1, 2, 4, 8)},
 }
 _REAL: dict[Any, np.dtype[Any]] = {np.dtype("c8"): np.dtype("f4"), np.dtype("c16"): np.dtype("f8")}
 DTYPES = frozenset([*_TYPES, *_REAL])
+_HALF, _SINGLE = np.dtype("f2"), np.dtype("f4")
 
 
 class Complex(NamedTuple):
@@ -78,6 +83,9 @@ def number(value: Any, dtype: np.dtype[Any]) -> Register:
     if dtype.kind == "c":
         z = dtype.type(value)
         return Complex(ir.Constant(t, float(z.real)), ir.Constant(t, float(z.imag)))
+    if dtype == _HALF:
+        with np.errstate(over="ignore"):
+            return ir.Constant(t, int(np.array(value, dtype).view(np.uint16)))
     if dtype.kind == "f":
         return ir.Constant(t, float(dtype.type(value)))
     return ir.Constant(t, int(value) if dtype != np.bool_ else int(bool(value)))
@@ -95,11 +103,17 @@ def convert(b: ir.IRBuilder, v: Register, source: np.dtype[Any], target: np.dtyp
         return v
     if isinstance(v, Complex):
         if target.kind == "c":
-            half = real_dtype(source), real_dtype(target)
-            return Complex(convert(b, v.re, *half), convert(b, v.im, *half))
+            of_parts = real_dtype(source), real_dtype(target)
+            return Complex(convert(b, v.re, *of_parts), convert(b, v.im, *of_parts))
         if target == np.bool_:
             return b.or_(*(convert(b, x, real_dtype(source), target) for x in v))
         return convert(b, v.re, real_dtype(source), target)
+    if source == _HALF:
+        return convert(b, half.to_single(b, v), _SINGLE, target)
+    if target == _HALF:
+        if source.itemsize == 8 and source.kind == "f":
+            return half.from_double(b, v)
+        return half.from_single(b, convert(b, v, source, _SINGLE))
     t = register_type(target)
     if target.kind == "c":
         return Complex(convert(b, v, source, real_dtype(target)), ir.Constant(t, 0.0))

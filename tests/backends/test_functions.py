@@ -8,6 +8,7 @@ import pytest
 import backsolve as bs
 from backsolve.backends.native import build
 from backsolve.backends.native.mathematics import BINARY, EMITTERS, NARROW, RANGE_LIMIT
+from backsolve.backends.native.registers import step
 from backsolve.primitive import P
 
 
@@ -62,3 +63,8 @@ def test_numbers_are_put_into_vectors_where_they_are_in_loops(monkeypatch):
     assert chosen == [False]
     assert bs.jit(repeated)(0.3, 7) == pytest.approx(repeated(0.3, 7), rel=1e-12)
     assert chosen == [False, True]
+    monkeypatch.setattr(step, "STRAIGHT", 2)
+    assert bs.jit(lambda x, n: repeated(x, n) + 0.75)(0.3, 7) == pytest.approx(
+        repeated(0.3, 7) + 0.75, rel=1e-12
+    )
+    assert chosen == [False, True, False]

@@ -25,7 +25,7 @@ OPTIONS = {
 }
 # What a module says that holds loops in registers. Neighbouring numbers there are worth putting into vectors.
 # In long straight code LLVM looks for them longer than for all else, and in loops that are vectorised
-# already it makes things worse (bundle adjustment: 5.6 ms, without it 4.4).
+# already it makes things worse (bundle adjustment took 5.6 ms, and takes 4.4 without).
 NUMBERS_IN_LOOPS = "backsolve.numbers_in_loops"
 _PACKAGE = Path(__file__).parents[2]
 _lock = threading.Lock()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..schedule import Schedule
 
 ROUNDS = 1000  # of a loop without a known number
+STRAIGHT = 256  # instructions without a branch, in which LLVM would look too long for vectors
 CALLED = 10000  # flops of a call, which may make many others
 
 
@@ -74,7 +75,6 @@ class Region(Step):
         return f"{kind}{shared}: {_size(self.plan)} equations"
 
     def emit(self, site: Site) -> None:
-        note_numbers_in_loops(site.module)
         buffers = self.buffers()
         kinds = [memory_type(x.dtype).as_pointer() for x in buffers]
         extra: list[ir.Value] = []
@@ -117,6 +117,8 @@ class Region(Step):
         b.ret(FINE)
         b.position_at_end(entry)
         b.branch(body)
+        if max(len(block.instructions) for block in function.blocks) < STRAIGHT:
+            note_numbers_in_loops(site.module)
         given = [*[site.base(x) for x in buffers], *extra]
         if self.is_shared:
             keep_apart(function)

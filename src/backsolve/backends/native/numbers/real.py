@@ -69,8 +69,11 @@ def _test(op: str) -> Rule:
 
 def _bound(op: str) -> Rule:
     """x if it is within the bound or NaN, else the bound: of two zeros the bound's."""
+    beyond = "<=" if op == ">" else ">="
 
     def rule(b: ir.IRBuilder, x: ir.Value, bound: ir.Value) -> ir.Value:
+        if isinstance(bound, ir.Constant) and bound.constant == bound.constant:  # not NaN
+            return b.select(b.fcmp_ordered(beyond, x, bound), bound, x)
         kept = b.select(b.fcmp_ordered(op, x, bound), x, bound)
         return b.select(b.fcmp_unordered("uno", x, x), x, kept)
 

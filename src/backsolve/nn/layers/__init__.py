@@ -67,3 +67,9 @@ from .normalisations import GroupNorm as GroupNorm
 from .normalisations import LayerNorm as LayerNorm
 from .normalisations import LocalResponseNorm as LocalResponseNorm
 from .normalisations import RMSNorm as RMSNorm
+from .recurrent import GRU as GRU
+from .recurrent import LSTM as LSTM
+from .recurrent import RNN as RNN
+from .recurrent import GRUCell as GRUCell
+from .recurrent import LSTMCell as LSTMCell
+from .recurrent import RNNCell as RNNCell

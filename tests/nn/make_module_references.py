@@ -1,0 +1,34 @@
+"""Writes PyTorch's figures for modules into data/modules.npz; needs PyTorch, the tests do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from module_cases import MODULES, arrays_of, kept, label_of, numbers
+from references import save, weights_of
+
+
+def figures(name: str, arguments: Any, settings: Any, shape: Any) -> dict[str, Any]:
+    import torch
+
+    module = getattr(torch.nn, name)(*arguments, **settings, dtype=torch.float64)
+    for own, parameter in module.named_parameters():
+        parameter.data = torch.tensor(numbers(own, tuple(parameter.shape)))
+    x = torch.tensor(numbers("input", shape), requires_grad=True)
+    results = arrays_of(module(x))
+    total = sum(
+        (torch.sin(r) * torch.tensor(weights_of(tuple(r.shape), k))).sum()
+        for k, r in enumerate(results)
+    )
+    total.backward()
+    gradients = {own: p.grad for own, p in module.named_parameters()}
+    return kept([r.detach() for r in results], {**gradients, "input": x.grad})
+
+
+if __name__ == "__main__":
+    found = {
+        f"{label_of(*case)}|{name}": figure
+        for case in MODULES
+        for name, figure in figures(*case).items()
+    }
+    print(save("modules", found), len(found))

@@ -1,0 +1,63 @@
+"""Modules with weights against PyTorch's: values and gradients in every parameter, eager and compiled."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from module_cases import MODULES, arrays_of, kept, label_of, numbers
+from references import load, weights_of
+
+import backsolve as bs
+from backsolve import nn
+
+figures = cache(load)
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, bs.jit], ids=["eager", "compiled"])
+@pytest.mark.parametrize("case", MODULES, ids=[label_of(*case) for case in MODULES])
+def test_like_pytorch(case: Any, compile: Any) -> None:
+    name, arguments, settings, shape = case
+    module = getattr(nn, name)(*arguments, **settings, dtype=np.float64)
+    own = module.named_parameters()
+    parameters = {k: numbers(k, p.shape) for k, p in own.items()}
+    x = numbers("input", shape)
+
+    def total(parameters: Any, x: Any) -> Any:
+        results = arrays_of(module.replace(parameters)(x))
+        sums = [np.sum(np.sin(r) * weights_of(r.shape, k)) for k, r in enumerate(results)]
+        return sum(sums), results
+
+    gradients, results = compile(bs.grad(total, (0, 1), has_aux=True))(parameters, x)
+    found = kept(results, {**gradients[0], "input": gradients[1]})
+    expected = figures("modules")[label_of(*case)]
+    assert set(found) == set(expected)
+    for what, figure in found.items():
+        np.testing.assert_allclose(figure, expected[what], rtol=1e-9, atol=1e-10, err_msg=what)
+
+
+def test_a_given_state_is_where_it_begins() -> None:
+    layer = nn.LSTM(3, 5, dtype=np.float64)
+    x = np.random.default_rng(0).normal(size=(7, 2, 3))
+    whole, end = layer(x)
+    first, state = layer(x[:4])
+    second, last = layer(x[4:], state)
+    np.testing.assert_allclose(np.concatenate([first, second]), whole)
+    for a, b in zip(last, end, strict=True):
+        np.testing.assert_allclose(a, b)
+
+
+def test_dropout_between_layers_is_drawn_anew_and_only_in_training() -> None:
+    layer = nn.GRU(3, 5, num_layers=2, dropout=0.5, dtype=np.float64)
+    x = np.random.default_rng(0).normal(size=(4, 2, 3))
+    assert "key.key" in layer.named_buffers()
+    assert not np.array_equal(layer(x)[0], layer(x)[0])
+    layer.eval()
+    np.testing.assert_array_equal(layer(x)[0], layer(x)[0])
+
+
+def test_ranks_are_checked() -> None:
+    with pytest.raises(bs.errors.ShapeError, match="steps, batch, features"):
+        nn.GRU(3, 5)(np.zeros(3))

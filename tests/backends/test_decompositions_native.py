@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import backsolve as bs
 import backsolve.numpy as bnp
@@ -251,3 +252,45 @@ def test_a_pivot_of_zero():
     with pytest.raises(np.linalg.LinAlgError, match="pivot of 0"):
         compiled(np.zeros((3, 3)))
     np.testing.assert_allclose(compiled(np.diag([1.0, 2.0, 0.0])), np.diag([1.0, 2.0, 0.0]))
+
+
+EXPONENTS = {
+    "small": matrix((3, 4, 4), "float64") * 0.01,
+    "as it comes": matrix((2, 2, 7, 7), "complex128"),
+    "large": matrix((6, 6), "float64") * 20,
+    "one number": np.array([[0.3]]),
+    "of single precision": matrix((5, 5), "float32"),
+    "upper triangle": np.triu(matrix((6, 6), "float64", 3)) * 10,
+    "lower triangle of large numbers": np.tril(np.ones((5, 5)), -1) * 1e4,
+    "upper triangle of large numbers": np.triu(np.ones((5, 5)), 1) * 1e4,
+    "zeros": np.zeros((3, 3)),
+    "nothing": np.zeros((2, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", EXPONENTS)
+def test_exponentials(name):
+    a = EXPONENTS[name]
+    compiled = bs.jit(lambda a: bnp.linalg.expm(a))
+    expected = scipy.linalg.expm(a) if a.size else a
+    rounding = 3e4 * np.finfo(a.dtype).eps * np.max(np.abs(expected), initial=0)
+    got = compiled(a)
+    assert got.dtype == a.dtype
+    np.testing.assert_allclose(got, expected, rtol=0, atol=rounding)
+    assert_native(compiled)
+
+
+def test_exponentials_that_are_not_numbers():
+    bad = np.array([np.full((2, 2), np.nan), np.zeros((2, 2))])
+    got = bs.jit(lambda a: bnp.linalg.expm(a))(bad)
+    assert np.all(np.isnan(got[0]))
+    np.testing.assert_allclose(got[1], np.eye(2), rtol=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_gradients_of_exponentials(size):
+    a, weights = matrix((2, 4, 4), "float64"), size * matrix((4, 4), "float64", 1)
+    loss = lambda a: np.sum(weights * bnp.linalg.expm(a))
+    compiled = bs.jit(bs.grad(loss))
+    np.testing.assert_allclose(compiled(a), bs.grad(loss)(a), rtol=0, atol=1e-10 * size)
+    assert_native(compiled)

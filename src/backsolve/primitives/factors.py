@@ -24,7 +24,7 @@ from ..operators import (
     TriangularSolve,
 )
 from ..operators.solve import adjoint
-from ..primitive import primitive
+from ..primitive import Primitive, primitive
 from .linalg import batch_one, of_square, square
 from .matrix_maps import by_upper, left, matrix_type, right, rows, turn
 
@@ -161,4 +161,17 @@ expm = primitive(
     blocks=(lambda a: Frechet(a),),
     type=of_square("expm", lambda s: s),
     batch=batch_one,
+)
+
+
+def _run_repeated_square(a: Any, times: Any) -> Any:
+    y = np.array(a)
+    for place in np.ndindex(y.shape[:-2]):
+        y[place] = np.linalg.matrix_power(y[place], 2 ** int(times[place]))
+    return y
+
+
+# A^(2^times), by which compiled code ends an exponential. Not in the table: nobody differentiates it.
+repeated_square = Primitive(
+    "repeated_square", _run_repeated_square, type=lambda a, times: a, batch=batch_one
 )

@@ -199,7 +199,7 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
 
 
 ANY_KIND = {"detach", "fmax", "fmin", "float_power", "logsumexp", "norm", "xlogy", "xlog1py"}
-ANY_KIND |= {"convolve", "det", "det_sign", "log_abs_det", "pinv"}
+ANY_KIND |= {"convolve", "det", "det_sign", "log_abs_det", "pinv", "expm"}
 
 
 def _erfc(x: Any) -> Any:

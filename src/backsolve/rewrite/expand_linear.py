@@ -14,6 +14,7 @@ from ..operators.solve import adjoint
 from ..primitive import P
 from ..primitives.convolution import by_windows
 from ..primitives.linalg import lu_diagonal
+from .expand_expm import expm
 
 
 def needs_splitting(e: Equation) -> bool:
@@ -84,6 +85,7 @@ LINEAR: dict[str, Callable[..., Any]] = {
     "contract": _contract,
     "convolve": _convolve,
     "pinv": _pinv,
+    "expm": expm,
     "det": lambda a: np.prod(lu_diagonal(a), axis=-1),
     "log_abs_det": lambda a: np.sum(np.log(np.abs(lu_diagonal(a))), axis=-1),
     "det_sign": lambda a: np.prod(np.sign(lu_diagonal(a)), axis=-1),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 INT, CINT, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+BIT = ir.IntType(1)
 SINGULAR, INDEFINITE = "Singular matrix", "Matrix is not positive definite"
 
 
@@ -362,7 +363,32 @@ def lowering(lower: Callable[[Schedule, Equation], View]) -> Callable[[Schedule,
     return run
 
 
+def lower_repeated_square(schedule: Schedule, e: Equation) -> View:
+    """Each matrix of a stack is squared as often as its own number says."""
+    n = e.outputs[0].shape[-1]
+    view = schedule.own(e.inputs[0])
+    stack = as_stack(view)
+    if not stack.imaginary.size:
+        return view
+    times = schedule.contiguous(schedule.in_memory(e.inputs[1])).reshape((stack.shape[0], 1, 1))
+    assert times is not None
+    space = schedule.new_buffer((1, n, n), view.dtype).broadcast(stack.shape)
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        matrix, number, product = pointers
+        copy = b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, INT])
+        size = INT(n * n * view.dtype.itemsize)
+        with counting(b, b.load(number)):
+            sides = (1.0, matrix, n, matrix, n, 0.0, product, n)
+            fortran(b, view.dtype, "gemm", "N", "N", n, n, n, *sides)
+            b.call(copy, [*(b.bitcast(x, POINTER) for x in (matrix, product)), size, BIT(0)])
+
+    append(schedule, Stacked("repeated square", [stack, times, space], 20 * n**3, body), stack)
+    return view
+
+
 LOWER = {
+    "repeated_square": lowering(lower_repeated_square),
     "triangular_solve": lowering(lower_triangular_solve),
     "solve": lowering(lower_solve),
     "inv": lowering(lower_inv),

@@ -185,14 +185,14 @@ def silu(input: Any, inplace: bool = False) -> Any:
 def mish(input: Any, inplace: bool = False) -> Any:
     """x · tanh(softplus(x))."""
     x = array(input)
-    return x * np.tanh(P.softplus(x))
+    return x * np.tanh(-P.log_sigmoid(-x))
 
 
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + e^(beta x)) / beta, and x itself where beta x is above the threshold."""
     x = array(input)
     far = x * beta > threshold
-    return np.where(far, x, P.softplus(np.where(far, 0.0, x) * beta) / beta)
+    return np.where(far, x, P.log_sigmoid(np.where(far, 0.0, x) * -beta) / -beta)
 
 
 def softsign(input: Any) -> Any:

@@ -7,14 +7,14 @@ an argument like others. `inplace` has no effect: arrays are not changed.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from ...errors import ShapeError
 from ...numpy._register import array, ndim_of, shape_of
-from ...random import State, bernoulli
+from ...random import State, bits
 from ._arguments import Shape, needed
 
 _ALPHA = 1.7580993408473766  # −(the limit of selu at −∞)
@@ -123,7 +123,7 @@ def _dropped(
         return x
     if p == 1:
         return np.where(np.zeros(shape, bool), x, 0)
-    kept = bernoulli(needed(name, generator), 1 - p, shape)
+    kept = _kept(needed(name, generator), p, shape)
     return np.where(kept, x * (1 / (1 - p)), 0)
 
 
@@ -136,8 +136,16 @@ def _alpha(
     if p == 1:
         return np.where(np.zeros(shape, bool), x, 0)
     scale = 1 / sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
-    kept = bernoulli(needed(name, generator), 1 - p, shape)
+    kept = _kept(needed(name, generator), p, shape)
     return np.where(kept, scale * x, -_ALPHA * scale) + _ALPHA * scale * p
+
+
+def _kept(state: State, p: float, shape: Shape) -> Any:
+    """True with probability 1 − p, up to 2⁻³²: each random word decides about two entries."""
+    size = prod(shape)
+    words = bits(state, -(-size // 2))
+    halves = np.concatenate([words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)])
+    return np.reshape(halves[:size] >= np.uint64(round(p * 2**32)), shape)
 
 
 def _check(name: str, p: float) -> None:

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...control import scan
 from ...errors import ShapeError, UnsupportedError
-from ...numpy._register import array, dtype_of, ndim_of, shape_of
+from ...numpy._register import array, dtype_of, known, ndim_of, shape_of
+from ...numpy.sets import places
 from ...primitive import P
+from ...tensor import Staged
 from ._reduction import held, indices, require
 from .distances import vector_norm
 
@@ -160,26 +163,33 @@ def _of_sequence(rows: Any, counts: Any, mode: str, starts: Any) -> Any:
     if mode == "max":
         if not n:
             return np.zeros((bags, width), dtype_of(rows))
-        first = P.gather(_highest(P.detach(rows), counts, bag), np.minimum(starts, n - 1))
+        first = _highest(P.detach(rows), counts, bag, starts)
         return np.where(found > 0, P.gather(rows, first, np.arange(width)), 0)
     kept = np.where(np.expand_dims(counts, -1), rows, 0)
     total = P.scatter_add(kept, bag, shape=(bags, width))
     return total if mode == "sum" else total / np.maximum(found, 1).astype(dtype_of(rows))
 
 
-def _highest(rows: Any, counts: Any, bag: Any) -> Any:
-    """For each entry where, from it on, the first of the largest of its bag stands.
-
-    By doubling: who knows the largest of the next k, and asks the one k further on, knows that of the next 2k.
-    """
+def _highest(rows: Any, counts: Any, bag: Any, starts: Any) -> Any:
+    """Where the first of the largest entries of each bag stands, by columns; of an empty one, anywhere."""
     n, width = shape_of(rows)
-    top = np.where(np.expand_dims(counts, -1), rows, -np.inf)
-    place = np.broadcast_to(np.arange(n)[:, None], (n, width))
-    k = 1
-    while k < n:
-        same = np.expand_dims(np.equal(bag[k:], bag[: n - k]), -1)
-        larger = np.logical_and(same, top[k:] > top[: n - k])
-        place = np.concatenate([np.where(larger, place[k:], place[: n - k]), place[n - k :]])
-        top = np.concatenate([np.where(larger, top[k:], top[: n - k]), top[n - k :]])
-        k *= 2
-    return place
+    rows = np.where(np.expand_dims(counts, -1), rows, -np.inf)
+    if not any(isinstance(x, Staged) for x in (rows, starts)):
+        begins = known("embedding_bag", starts)
+        ends = np.append(begins[1:], n)
+        values = known("embedding_bag", rows)
+        found = np.zeros((len(begins), width), np.int64)
+        for k in np.flatnonzero(begins < ends):
+            found[k] = begins[k] + np.argmax(values[begins[k] : ends[k]], axis=0)
+        return places(found, rows, starts)
+
+    def look(state: Any, entry: Any) -> Any:
+        (top, place), (k, b, row) = state, entry
+        larger = row > P.gather(top, b)
+        top = P.scatter_set(top, np.where(larger, row, P.gather(top, b)), b)
+        return (top, P.scatter_set(place, np.where(larger, k, P.gather(place, b)), b)), ()
+
+    shape = (shape_of(starts)[0], width)
+    lowest = np.full(shape, -np.inf, dtype_of(rows))
+    first = np.broadcast_to(np.expand_dims(np.minimum(starts, n - 1), -1), shape)
+    return scan(look, (lowest, first), (np.arange(n), bag, rows))[0][1]

@@ -175,7 +175,7 @@ def binary_cross_entropy_with_logits(
 
 def soft_margin_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """log(1 + e^(−t x)), with t = ±1."""
-    return reduced("soft_margin_loss", P.softplus(-array(target) * array(input)), reduction)
+    return reduced("soft_margin_loss", -P.log_sigmoid(array(target) * array(input)), reduction)
 
 
 def hinge_embedding_loss(

@@ -40,9 +40,25 @@ def public(room: Any) -> dict[str, Any]:
 
 FUNCTIONS = [
     pytest.param(f, id=prefix + name)
-    for prefix, room in (("", bnp), ("linalg.", bnp.linalg), ("fft.", bnp.fft))
+    for prefix, room in (
+        ("", bnp),
+        ("linalg.", bnp.linalg),
+        ("fft.", bnp.fft),
+        ("random.", bs.random),
+    )
     for name, f in sorted(public(room).items())
 ]
+SPECIAL = (
+    "logsumexp",
+    "softmax",
+    "log_softmax",
+    "polygamma",
+    "multigammaln",
+    "zeta",
+    "sinc",
+    "softplus",
+)
+FUNCTIONS += [pytest.param(getattr(bnp.special, name), id=f"special.{name}") for name in SPECIAL]
 
 
 def garbage(draw: np.random.Generator) -> Any:
@@ -81,6 +97,8 @@ def arguments(f: Any, draw: np.random.Generator) -> tuple[list[Any], dict[str, A
         names = list(inspect.signature(f).parameters)
     args = [garbage(draw) for _ in range(draw.integers(1, 4))]
     args[0] = args[0] if draw.random() < 0.3 else bs.tensor(draw.normal(size=(3, 3)))
+    if f.__module__.startswith("backsolve.random") and draw.random() < 0.9:
+        args[0] = bs.random.key(int(draw.integers(9)))
     if f.__name__ == "diff" and not isinstance(args[0], bs.Tensor):
         args[0] = bs.tensor([1.0, 2.0])  # of an array, NumPy itself takes 2**70 differences
     chosen = [n for n in OPTIONS if n in names and draw.random() < 0.2]

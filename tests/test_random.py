@@ -237,6 +237,15 @@ def test_counts_in_batches() -> None:
         np.testing.assert_array_equal(row, random.poisson(part, m, 5))
 
 
+@pytest.mark.parametrize("mean", [1e15, 1e300, np.inf, np.nan, -1.0])
+def test_a_search_ends(mean: float) -> None:
+    """Compiled code does not look at parameters first; nor are there whole numbers beyond 2⁵³ to tell apart."""
+    x = bs.jit(lambda s, m: random.poisson(s, m, 3))(random.key(1), mean)
+    assert x.shape == (3,)
+    if mean == 1e15:
+        np.testing.assert_allclose(x, mean, rtol=1e-6)
+
+
 def test_counts_are_one_loop() -> None:
     f = bs.jit(lambda s: random.poisson(s, 40.0, 100))
     f(random.key(0))
@@ -294,6 +303,10 @@ def test_the_derivative_is_that_of_the_quantile(
     [
         (lambda s: random.poisson(s, -1.0), ValueError, "lam"),
         (lambda s: random.poisson(s, np.nan), ValueError, "lam"),
+        (lambda s: random.poisson(s, 1e300), ValueError, "lam"),
+        (lambda s: random.normal(random.split(s), 3), ValueError, "state"),
+        (lambda s: random.normal(3, 3), TypeError, "state"),
+        (lambda s: random.permutation(s, np.float64(3)), ValueError, "x"),
         (lambda s: random.binomial(s, 3, 1.5), ValueError, "p"),
         (lambda s: random.binomial(s, -3, 0.5), ValueError, "n"),
         (lambda s: random.gamma(s, 0.0), ValueError, "a"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..control import while_loop
 from ..errors import DTypeError, ShapeError
+from ..numpy._register import array
 from ..primitive import P
 from .continuous import gumbel, uniform
 from .philox import State, bits, products
@@ -50,12 +51,17 @@ def bernoulli(state: State, p: Any = 0.5, shape: Any = None) -> Any:
     return np.less(uniform(state, full_shape(shape, p)), p)
 
 
+def _is_count(x: Any) -> Any:
+    return (x >= 0) & (x < 2.0**62)
+
+
 def _is_probability(p: Any) -> Any:
     return (p >= 0) & (p <= 1)
 
 
 def categorical(state: State, logits: Any, shape: Any = ()) -> Any:
     """Indices along the last axis, with probabilities softmax(logits)."""
+    logits = array(logits)
     noise = gumbel(state, (*full_shape(shape, 0.0), *np.shape(logits)))
     return np.argmax(logits + noise, axis=-1)
 
@@ -72,7 +78,7 @@ def _smallest(reached: Any, guess: Any, top: Any) -> Any:
 
     def search(state: Any) -> Any:
         low, high, k, step = state
-        found, open_ = reached(k), high - low > 1
+        found, open_ = reached(k), _are_apart(low, high)
         low = np.where(np.logical_and(open_, np.logical_not(found)), k, low)
         high = np.where(np.logical_and(open_, found), k, high)
         onwards = np.where(found, k - step, k + step)
@@ -82,8 +88,13 @@ def _smallest(reached: Any, guess: Any, top: Any) -> Any:
 
     first = np.clip(np.floor(guess), 0.0, np.maximum(top - 1, 0.0))
     start = (top * 0.0 - 1.0, top, first, top * 0.0 + 1.0)
-    _, high, _, _ = while_loop(lambda state: np.any(state[1] - state[0] > 1), search, start)
+    _, high, _, _ = while_loop(lambda s: np.any(_are_apart(s[0], s[1])), search, start)
     return high.astype(np.int64)
+
+
+def _are_apart(low: Any, high: Any) -> Any:
+    """Whether a whole number lies between; beyond 2⁵³, another number."""
+    return high - low > np.maximum(high * 2.0**-52, 1.0)
 
 
 def _near(u: Any, mean: Any, deviation: Any, skew: Any) -> Any:
@@ -94,7 +105,7 @@ def _near(u: Any, mean: Any, deviation: Any, skew: Any) -> Any:
 
 def poisson(state: State, lam: Any = 1.0, shape: Any = None) -> Any:
     """int64 with mean lam, by inversion."""
-    check("poisson", "lam", lam, lambda x: x >= 0, "≥ 0")
+    check("poisson", "lam", lam, _is_count, "≥ 0 and below 2⁶²")
     u = inside(state, full_shape(shape, lam), _DOUBLE)
     mean = P.detach(lam + 0.0 * u)
     deviation = np.sqrt(mean)
@@ -105,7 +116,7 @@ def poisson(state: State, lam: Any = 1.0, shape: Any = None) -> Any:
 
 def binomial(state: State, n: Any, p: Any, shape: Any = None) -> Any:
     """int64: successes among n trials of probability p, by inversion."""
-    check("binomial", "n", n, lambda x: x >= 0, "≥ 0")
+    check("binomial", "n", n, _is_count, "≥ 0 and below 2⁶²")
     check("binomial", "p", p, _is_probability, "in [0, 1]")
     u = inside(state, full_shape(shape, n, p), _DOUBLE)
     trials, failure = P.detach(n + 0.0 * u), P.detach(1 - p + 0.0 * u)
@@ -117,15 +128,22 @@ def binomial(state: State, n: Any, p: Any, shape: Any = None) -> Any:
 # ---- entries of an array
 
 
+def _entries(name: str, x: Any) -> Any:
+    values = np.arange(x) if isinstance(x, int) else array(x)
+    if np.ndim(values) == 0:
+        raise ShapeError(f"`{name}` needs an array or a number of entries, got {x!r}")
+    return values
+
+
 def permutation(state: State, x: Any) -> Any:
     """The entries of x along its first axis (or of range(x)) in random order."""
-    values = np.arange(x) if isinstance(x, int) else x
+    values = _entries("permutation", x)
     return values[np.argsort(bits(state, values.shape[:1]))]
 
 
 def choice(state: State, x: Any, shape: Any = (), replace: bool = True, p: Any = None) -> Any:
     """Entries of x along its first axis (or of range(x)), with probabilities p."""
-    values = np.arange(x) if isinstance(x, int) else x
+    values = _entries("choice", x)
     shape, n = full_shape(shape, 0), values.shape[0]
     if p is not None:
         if np.shape(p) != (n,):

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
+
 _U = np.uint64
 _MASK, _HALF = _U(0xFFFFFFFF), _U(32)
 _MULTIPLIERS = _U(0xD2E7470EE14C6C93), _U(0xCA5A826395121157)
@@ -60,15 +62,21 @@ def _blocks(key: Any, counter: list[Any]) -> list[Any]:
     return [a, b, c, d]
 
 
-def _words(counter: Any) -> list[Any]:
-    return [counter[k : k + 1] for k in range(4)]
+def _words(state: State) -> list[Any]:
+    if not isinstance(state, State):
+        raise TypeError(f"expected a `state`, as bs.random.key(seed) gives it, got {state!r}")
+    if state.key.shape != (2,):
+        raise ShapeError(
+            f"expected one `state`, got a stack of shape {state.key.shape[:-1]}; take one, state[k], or bs.vmap"
+        )
+    return [state.counter[k : k + 1] for k in range(4)]
 
 
 def bits(state: State, shape: Any = ()) -> Any:
     """Random uint64s: those that NumPy's Philox with this key and counter gives."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     size = math.prod(shape)
-    a, b, c, d = _words(state.counter)
+    a, b, c, d = _words(state)
     first = a + np.arange(1, -(-size // 4) + 1, dtype=_U)
     carried = [first, b, c, d]
     over = first < a
@@ -90,14 +98,14 @@ def halves(state: State, shape: Any = ()) -> Any:
 
 def split(state: State, n: int = 2) -> State:
     """A stack of n states with streams of their own, apart from that of `state`."""
-    a, b, c, d = _words(state.counter)
+    a, b, c, d = _words(state)
     first = a + np.arange(n, dtype=_U)
     return _fresh(_blocks(state.key, [first, b + (first < a).astype(_U), c, d ^ _SPLIT]))
 
 
 def fold_in(state: State, data: Any) -> State:
     """The state that belongs to `state` and a number, such as the index of a step."""
-    a, b, c, d = _words(state.counter)
+    a, b, c, d = _words(state)
     number = np.reshape(np.asarray(data).astype(_U) if isinstance(data, int) else data, (1,))
     return _fresh(_blocks(state.key, [a, b, c ^ number.astype(_U), d ^ _FOLD]))[0]
 

@@ -12,6 +12,7 @@ from scipy import special as sp
 
 import backsolve as bs
 from backsolve.backends.native import special
+from backsolve.primitive import P
 from backsolve.testing.backends import check_compiled
 
 rng = np.random.default_rng(0)
@@ -64,3 +65,34 @@ def test_complex_numbers_by_address(monkeypatch: Any) -> None:
     finally:
         monkeypatch.undo()
         special.provide("backsolve_special_jv_complex_flagged")
+
+
+X = np.concatenate([rng.normal(size=200) * 5, [0.0, 1.0, 7.0, -7.0, 30.0, 1e3, np.inf, np.nan]])
+DERIVED: dict[str, Any] = {
+    "erfcx": lambda x: sp.erfcx(x / 10),
+    "dawsn": sp.dawsn,
+    "ive": lambda x: sp.ive(2, x) + sp.i1e(x),
+    "kve": lambda x: sp.kve(1.5, np.abs(x) + 0.1) + sp.k0e(np.abs(x) + 0.1),
+    "gammainc": lambda x: sp.gammainc(np.abs(x) + 0.1, 2.5),
+    "gammaincc": lambda x: sp.gammaincc(1.5, np.abs(x)) * x,
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_families_that_derivatives_lead_to(name: str, dtype: Any) -> None:
+    f = DERIVED[name]
+    first = bs.grad(lambda x: np.sum(f(x)))
+    second = bs.grad(lambda x: np.sum(first(x)[:200]))
+    x = X[:200] if name.startswith("gammainc") else X
+    for derivative in (first, second):
+        assert check_compiled(derivative, [x.astype(dtype)], name, ulps=1e3)
+
+
+def test_zeta() -> None:
+    s = np.concatenate([rng.uniform(1.001, 40, 400), [1, 1, 0.5, 3, 2.5, 3, 2.5, 2.5, 2, np.nan]])
+    q = np.concatenate([rng.uniform(0.01, 50, 400), [2, -1, 2, -2.5, -2.5, -2, -2, 0, 1e20, 1]])
+    for dtype in (np.float32, np.float64):
+        assert check_compiled(lambda s, q: P.zeta(s, q), [s.astype(dtype), q.astype(dtype)])
+    assert check_compiled(lambda q: P.zeta(np.arange(2, 5), q), [q[:3]])
+    assert check_compiled(lambda q: P.zeta(1e3, q), [q[:400] + 1])

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import NotDifferentiableError
 from ..operators import Diagonal
 from .elementwise import elementwise, is_complex
-from .special import also, binary, kept, load, unary, undefined
+from .special import also, binary, formula, load, unary, undefined
 
 
 def _ordered(name: str, block: Any) -> Any:
@@ -40,9 +40,9 @@ k1: Any = unary("k1", lambda a: Diagonal(-0.5 * (k0(a) + kv(2, a))))
 # large x; there the expansion Σ (∓1)ᵏ a_k / x^(k+½), a_k = Π_j (4v² − (2j − 1)²) / (8ᵏ k!), is differentiated.
 
 
-def _run_scaled(a: Any, b: Any, *, n: int, second: bool) -> Any:
+@formula
+def _run_scaled_bessel(v: Any, x: Any, *, n: int, second: bool) -> Any:
     """The n-th derivative in x."""
-    v, x = np.asarray(a, float), np.asarray(b, float)
     size, sign = np.abs(x), -1.0 if second else 1.0
     large = size > 25 + v * v
     far = np.where(large, size, 30 + v * v)
@@ -62,15 +62,13 @@ def _run_scaled(a: Any, b: Any, *, n: int, second: bool) -> Any:
     if not second:  # to the left of 0 mirrored; at the kink the mean of both sides
         mirrored = np.where(v == np.floor(v), (-1.0) ** (np.floor(v) + n), np.nan)
         y = np.where(x < 0, mirrored * y, y)
-        y = np.where((x == 0) & (mirrored == -1), 0.0, y)
-    elif np.any(x < 0):
-        y = np.where(x < 0, np.nan, y)
-    return kept(y, a, b)
+        return np.where((x == 0) & (mirrored == -1), 0.0, y)
+    return np.where(x < 0, np.nan, y)
 
 
 scaled: Any = elementwise(
     "scaled_bessel",
-    _run_scaled,
+    _run_scaled_bessel,
     (
         undefined("scaled_bessel", "v"),
         lambda a, b, *, n, second: Diagonal(scaled(a, b, n=n + 1, second=second)),

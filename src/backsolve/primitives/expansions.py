@@ -16,7 +16,7 @@ import numpy as np
 
 from ..operators import Diagonal
 from .elementwise import elementwise, is_complex
-from .special import TWO_OVER_ROOT_PI, binary, kept, load, several, unary, undefined
+from .special import TWO_OVER_ROOT_PI, binary, formula, load, several, unary, undefined
 
 # ---- hypergeometric functions: differentiable in z
 
@@ -39,11 +39,10 @@ hyp2f1: Any = several(
 _STEPS = 200
 
 
-def _run_erfcx_moment(a: Any, *, n: int) -> Any:
-    x = np.asarray(a, float)
-    below, y = None, load().erfcx(x)
+@formula
+def _run_erfcx_moment(x: Any, *, n: int) -> Any:
     if n == 0:
-        return kept(y, a)
+        return load().erfcx(x)
     # M_{k+1} + x M_k = k/2 M_{k−1}: forwards for small x, else backwards by r_k = M_k / M_{k−1}.
     near = np.minimum(x, 1.0)
     below, here = load().erfcx(near), 0.5 * TWO_OVER_ROOT_PI - near * load().erfcx(near)
@@ -55,7 +54,7 @@ def _run_erfcx_moment(a: Any, *, n: int) -> Any:
         ratio = 0.5 * k / (far + ratio)
         if k <= n:
             product = product * ratio
-    return kept(np.where(x < 1, here, product), a)
+    return np.where(x < 1, here, product)
 
 
 erfcx_moment: Any = elementwise(
@@ -73,8 +72,8 @@ erfi: Any = unary("erfi", lambda a: Diagonal(TWO_OVER_ROOT_PI * np.exp(a * a)))
 _FAR = 7.0
 
 
-def _run_dawsn_derivative(a: Any, *, n: int) -> Any:
-    x = np.asarray(a, float)
+@formula
+def _run_dawsn_derivative(x: Any, *, n: int) -> Any:
     # D⁽ᵏ⁺¹⁾ = −2x D⁽ᵏ⁾ − 2k D⁽ᵏ⁻¹⁾ cancels for large x; there D = Σ (2k−1)!! / (2^(k+1) x^(2k+1)).
     near = np.clip(x, -_FAR, _FAR)
     below, here = load().dawsn(near), 1 - 2 * near * load().dawsn(near)
@@ -86,7 +85,7 @@ def _run_dawsn_derivative(a: Any, *, n: int) -> Any:
     for k in range(1, 40):
         term = term * ((2 * k + n - 1) * (2 * k + n) / (4 * k)) / far**2
         total = total + term
-    return kept(np.where(np.abs(x) > _FAR, total, here if n else below), a)
+    return np.where(np.abs(x) > _FAR, total, here if n else below)
 
 
 dawsn_derivative: Any = elementwise(
@@ -110,26 +109,21 @@ _S = np.exp(0.5 * np.pi * np.sinh(_NODES))
 _W = 0.5 * np.pi * np.cosh(_NODES) / 48 * _S
 
 
-def gamma_integral(a: Any, x: Any, n: int, m: int, upper: bool) -> Any:
-    """∫₀^∞ sⁿ (1 − e^∓s)ᵐ exp(∓as + x(1 − e^∓s)) ds, of arrays in double precision; also staged."""
-    shape, x, sign = a[..., None], x[..., None], 1.0 if upper else -1.0
+@formula
+def _run_gamma_tail(a: Any, x: Any, *, n: int, m: int, upper: bool) -> Any:
+    """∫₀^∞ sⁿ (1 − e^∓s)ᵐ exp(∓as + x(1 − e^∓s)) ds."""
+    a, x, sign = a[..., None], x[..., None], 1.0 if upper else -1.0
     # In units of the integrand's width, so that the nodes lie where it does.
-    slope = np.abs(shape - x)
-    width = 1 / np.maximum(np.maximum(slope, np.sqrt(np.maximum(shape, x))), 0.1 * shape)
+    slope = np.abs(a - x)
+    width = 1 / np.maximum(np.maximum(slope, np.sqrt(np.maximum(a, x))), 0.1 * a)
     s = _S * width
     rise = -np.expm1(sign * s)
-    y = np.exp(sign * shape * s + x * rise) * (width * _W)
+    y = np.exp(sign * a * s + x * rise) * (width * _W)
     for _ in range(n):
         y = y * s
     for _ in range(m):
         y = y * rise
     return np.sum(np.where(np.isfinite(y), y, 0.0), axis=-1)
-
-
-def _run_gamma_tail(a: Any, b: Any, *, n: int, m: int, upper: bool) -> Any:
-    with np.errstate(all="ignore"):
-        y = gamma_integral(np.asarray(a, float), np.asarray(b, float), n, m, upper)
-    return kept(y, a, b)
 
 
 gamma_tail: Any = elementwise(

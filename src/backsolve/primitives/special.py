@@ -28,6 +28,7 @@ _lock = threading.RLock()
 _waiting: list[tuple[str, Callable[[Any], Any]]] = []
 _loaded: Any = None
 NAMES: dict[str, str] = {}  # of the rows: what SciPy calls them
+FORMULAS: dict[str, Callable[..., Any]] = {}  # of rows, on float64 or Tensors of such
 
 
 def load() -> Any:
@@ -108,6 +109,17 @@ def undefined(name: str, argument: str) -> Any:
         )
 
     return block
+
+
+def formula(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """A row's function by NumPy's, of what is in double precision; FORMULAS keeps it for compiled code."""
+
+    def run(*args: Any, **params: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return kept(compute(*[np.asarray(a, float) for a in args], **params), *args)
+
+    FORMULAS[compute.__name__.removeprefix("_run_")] = compute
+    return run
 
 
 def kept(y: Any, *args: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from ..ir import Equation, Program, Var, type_of
 from ..operators.broadcast import reduced_shape
 from ..primitive import wrap
-from ..primitives.expansions import gamma_integral
+from ..primitives.special import FORMULAS
 from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
 from .expand_order import PLACES, is_place
@@ -164,8 +164,12 @@ def _double(a: Any) -> Any:
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
-def _array(a: Any) -> Any:
-    return _double(a) if hasattr(a, "astype") else np.float64(a)
+def _in_doubles(f: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **params: Any) -> Any:
+        arrays = [a if hasattr(a, "astype") else np.asarray(a) for a in args]
+        return f(*map(_double, arrays), **params)
+
+    return run
 
 
 def _heaviside(a: Any, b: Any) -> Any:
@@ -192,9 +196,9 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     "real": lambda a: a,
     "detach": lambda a: a,
     "conjugate": lambda a: a,
-    "gamma_tail": lambda a, b, **how: gamma_integral(_array(a), _array(b), **how),
     "logit": lambda a: np.log(a / (1 - a)),
     "ndtr": lambda a: 0.5 * _erfc(a * float(-np.sqrt(0.5))),
+    **{name: _in_doubles(f) for name, f in FORMULAS.items()},
 }
 
 

@@ -51,6 +51,8 @@ def emit(
         return functions.call(b, name, args, inline)
     if name == "polygamma":
         return special.polygamma(b, args[0], e.params["n"])
+    if name == "zeta":
+        return special.zeta(b, *args)
     if name in special.NAMES and name not in _RULES[dtype.kind]:
         return special.call(b, name, args)
     return _RULES[dtype.kind][name](b, *args)

@@ -9,7 +9,7 @@ import ctypes
 import platform
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import factorial
@@ -18,6 +18,7 @@ from typing import Any
 from llvmlite import binding, ir
 
 from ...primitives.special import NAMES
+from .mathematics import EMITTERS
 from .numbers.integer import while_
 from .numbers.real import intrinsic
 from .numbers.registers import Complex, Register, each, parts
@@ -68,7 +69,7 @@ def pointer(name: str, of_complex: bool = False) -> Exported | None:
 def supports(name: str, of_complex: bool = False) -> bool:
     if of_complex and _MACHINE not in _MACHINES:
         return False
-    if name == "polygamma":
+    if name in ("polygamma", "zeta"):
         return not of_complex
     return name in NAMES and pointer(NAMES[name], of_complex) is not None
 
@@ -151,20 +152,43 @@ def polygamma(b: ir.IRBuilder, x: ir.Value, n: int) -> ir.Value:
         return call(b, "digamma", [x])
     wide = x if x.type == DOUBLE else b.fpext(x, DOUBLE)
     factor = ir.Constant(DOUBLE, float((-1) ** (n + 1) * factorial(n)))
-    y = b.fmul(factor, zeta(b, n + 1, wide))
+    power = lambda b, a, m: multiplied_out(b, a, n + 1 - m)
+    y = b.fmul(factor, _zeta(b, ir.Constant(DOUBLE, n + 1.0), wide, power))
     return y if x.type == DOUBLE else b.fptrunc(y, x.type)
 
 
-def zeta(b: ir.IRBuilder, s: int, q: ir.Value) -> ir.Value:
-    """Σ (q + k)^−s by Euler and Maclaurin: terms up to w > 9, then an expansion in 1/w."""
-    one, half = ir.Constant(DOUBLE, 1.0), ir.Constant(DOUBLE, 0.5)
+def zeta(b: ir.IRBuilder, s: ir.Value, q: ir.Value) -> ir.Value:
+    """Hurwitz' function where SciPy has it: ∞ at s = 1, NaN to the left; of q < 0 for whole s only."""
+    kind = q.type
+    s, q = (x if kind == DOUBLE else b.fpext(x, DOUBLE) for x in (s, q))
+    floor, raised = intrinsic("llvm.floor"), EMITTERS["power"]
+    power = lambda b, a, m: raised(b, a, b.fsub(s, ir.Constant(DOUBLE, float(m))))
+    y = _zeta(b, s, q, power)
+    zero, one = ir.Constant(DOUBLE, 0.0), ir.Constant(DOUBLE, 1.0)
+    infinity, nan = ir.Constant(DOUBLE, float("inf")), ir.Constant(DOUBLE, float("nan"))
+    broken = b.fcmp_unordered("!=", floor(b, s), s)
+    undefined = b.and_(b.fcmp_ordered("<", q, zero), broken)
+    pole = b.and_(undefined, b.fcmp_ordered("==", floor(b, q), q))
+    y = b.select(undefined, b.select(pole, infinity, nan), y)
+    y = b.select(b.fcmp_unordered(">=", s, one), y, nan)
+    y = b.select(b.fcmp_ordered("==", s, one), infinity, y)
+    y = b.select(b.fcmp_unordered("uno", s, q), nan, y)
+    return y if kind == DOUBLE else b.fptrunc(y, kind)
+
+
+def _zeta(b: ir.IRBuilder, s: ir.Value, q: ir.Value, power: Callable[..., ir.Value]) -> ir.Value:
+    """Σ (q + k)^−s by Euler and Maclaurin: terms up to w > 9, then an expansion in 1/w.
+
+    `power(b, a, m)` is a^(s − m).
+    """
+    zero, one, half = (ir.Constant(DOUBLE, c) for c in (0.0, 1.0, 0.5))
 
     def term(b: ir.IRBuilder, a: ir.Value) -> ir.Value:
-        return b.fdiv(one, multiplied_out(b, a, s))
+        return b.fdiv(one, power(b, a, 0))
 
     # A pole, −∞ among them, is known without a sum.
     whole = b.fcmp_ordered("==", intrinsic("llvm.floor")(b, q), q)
-    pole = b.and_(whole, b.fcmp_ordered("<=", q, ir.Constant(DOUBLE, 0.0)))
+    pole = b.and_(whole, b.fcmp_ordered("<=", q, zero))
     q = b.select(pole, one, q)
     first = term(b, q)
     w, _, total = while_(
@@ -180,16 +204,19 @@ def zeta(b: ir.IRBuilder, s: int, q: ir.Value) -> ir.Value:
         ],
     )
     last = term(b, w)
-    total = b.fadd(total, b.fdiv(b.fmul(last, w), ir.Constant(DOUBLE, s - 1.0)))
+    less = b.fsub(s, one)
+    total = b.fadd(total, b.fdiv(b.fmul(last, w), less))
     total = b.fsub(total, b.fmul(half, last))
-    rising, power = 1.0, last
+    rising, falling = one, last
     for k, c in enumerate(_FACTORIAL_OVER_BERNOULLI):
-        rising *= s + 2 * k
-        power = b.fdiv(power, w)
-        total = b.fadd(total, b.fmul(power, ir.Constant(DOUBLE, rising / c)))
-        rising *= s + 2 * k + 1
-        power = b.fdiv(power, w)
-    far = b.fmul(multiplied_out(b, b.fdiv(one, q), s - 1), ir.Constant(DOUBLE, 1 / (s - 1)))
+        rising = b.fmul(rising, b.fadd(s, ir.Constant(DOUBLE, 2.0 * k)))
+        falling = b.fdiv(falling, w)
+        step = b.fmul(falling, b.fmul(rising, ir.Constant(DOUBLE, 1 / c)))
+        # Where the powers of a large s have vanished, so have all terms.
+        total = b.select(b.fcmp_ordered("==", last, zero), total, b.fadd(total, step))
+        rising = b.fmul(rising, b.fadd(s, ir.Constant(DOUBLE, 2.0 * k + 1)))
+        falling = b.fdiv(falling, w)
+    far = b.fdiv(power(b, b.fdiv(one, q), 1), less)
     total = b.select(b.fcmp_ordered(">", q, ir.Constant(DOUBLE, 1e17)), far, total)
     return b.select(pole, ir.Constant(DOUBLE, float("inf")), total)
 

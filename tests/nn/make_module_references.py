@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from module_cases import MODULES, arrays_of, kept, label_of, numbers
+from module_cases import MODULES, arrays_of, inputs_of, kept, label_of, numbers
 from references import save, weights_of
 
 
@@ -14,15 +14,18 @@ def figures(name: str, arguments: Any, settings: Any, shape: Any) -> dict[str, A
     module = getattr(torch.nn, name)(*arguments, **settings, dtype=torch.float64)
     for own, parameter in module.named_parameters():
         parameter.data = torch.tensor(numbers(own, tuple(parameter.shape)))
-    x = torch.tensor(numbers("input", shape), requires_grad=True)
-    results = arrays_of(module(x))
+    inputs = [torch.tensor(a, requires_grad=True) for a in inputs_of(shape)]
+    results = arrays_of(module(*inputs))
     total = sum(
         (torch.sin(r) * torch.tensor(weights_of(tuple(r.shape), k))).sum()
         for k, r in enumerate(results)
     )
     total.backward()
     gradients = {own: p.grad for own, p in module.named_parameters()}
-    return kept([r.detach() for r in results], {**gradients, "input": x.grad})
+    return kept(
+        [r.detach() for r in results],
+        gradients | {f"input {k}": x.grad for k, x in enumerate(inputs)},
+    )
 
 
 if __name__ == "__main__":

@@ -13,11 +13,25 @@ _RECURRENT: list[dict[str, Any]] = [
     {"bias": False},
     {"batch_first": True, "num_layers": 2},
 ]
-# name, arguments, settings, shape of the input
-MODULES: list[tuple[str, tuple[int, ...], dict[str, Any], tuple[int, ...]]] = [
+_BLOCK = {"dim_feedforward": 12, "dropout": 0.0}
+# name, arguments, settings, shape of the input, of each of them where there are several
+MODULES: list[tuple[str, tuple[int, ...], dict[str, Any], Any]] = [
     *[(name, (3, 5), s, (6, 4, 3)) for name in ("RNN", "LSTM", "GRU") for s in _RECURRENT],
     ("RNN", (3, 5), {"nonlinearity": "relu"}, (6, 4, 3)),
     ("LSTM", (3, 5), {}, (6, 3)),  # without batch
+    ("MultiheadAttention", (8, 2), {}, [(5, 3, 8), (6, 3, 8), (6, 3, 8)]),
+    ("MultiheadAttention", (8, 4), {"batch_first": True, "bias": False}, [(3, 5, 8)] * 3),
+    ("MultiheadAttention", (8, 2), {}, [(5, 8)] * 3),
+    ("TransformerEncoderLayer", (8, 2), _BLOCK, (5, 3, 8)),
+    (
+        "TransformerEncoderLayer",
+        (8, 2),
+        {**_BLOCK, "norm_first": True, "activation": "gelu"},
+        (5, 3, 8),
+    ),
+    ("TransformerDecoderLayer", (8, 2), {**_BLOCK, "batch_first": True}, [(3, 5, 8), (3, 4, 8)]),
+    ("Bilinear", (3, 4, 5), {}, [(6, 3), (6, 4)]),
+    ("PReLU", (3,), {}, (2, 3, 4)),
     *[(f"{name}Cell", (3, 5), {}, (4, 3)) for name in ("RNN", "LSTM", "GRU")],
 ]
 
@@ -33,8 +47,15 @@ def numbers(name: str, shape: Any) -> Any:
     return np.random.default_rng(seed).normal(size=shape) * 0.5
 
 
+def inputs_of(shape: Any) -> list[Any]:
+    shapes = shape if isinstance(shape, list) else [shape]
+    return [numbers(f"input {k}", s) for k, s in enumerate(shapes)]
+
+
 def arrays_of(result: Any) -> list[Any]:
     """All arrays of nested tuples."""
+    if result is None:
+        return []
     if isinstance(result, tuple | list):
         return [a for part in result for a in arrays_of(part)]
     return [result]

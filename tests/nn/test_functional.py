@@ -7,6 +7,7 @@ import pytest
 
 import backsolve as bs
 from backsolve.errors import BacksolveError
+from backsolve.nn.functional import rotary_embedding
 from backsolve.nn.functional import scaled_dot_product_attention as attend
 from backsolve.testing import check_grads
 
@@ -158,7 +159,7 @@ def test_gradient_of_a_bias():
 
 def test_what_it_refuses():
     q, k, v = draw((4, 3), (5, 3), (5, 2))
-    with pytest.raises(BacksolveError, match="dropout"):
+    with pytest.raises(ValueError, match="generator"):
         attend(q, k, v, dropout_p=0.1)
     with pytest.raises(ValueError, match="not both"):
         attend(q, k, v, np.ones((4, 5), bool), is_causal=True)
@@ -168,3 +169,22 @@ def test_what_it_refuses():
         attend(q, k, v[:4])
     with pytest.raises(BacksolveError, match="queries"):
         bs.jit(attend)(q, k[:, :2], v)
+
+
+def test_dropped_weights():
+    q, k, v = draw((4, 3), (5, 3), (5, 2))
+    key = bs.random.key(0)
+    many = [attend(q, k, v, None, 0.4, True, generator=own) for own in bs.random.split(key, 400)]
+    np.testing.assert_allclose(np.mean(many, 0), attend(q, k, v, is_causal=True), atol=0.3)
+    assert np.std(many, 0).min() > 0.01
+    check_grads(lambda q, k, v: attend(q, k, v, None, 0.4, generator=key), [q, k, v])
+
+
+def test_rotary_embeddings_know_distances_only():
+    q, k = draw((6, 4), (6, 4))
+    first = rotary_embedding(q) @ rotary_embedding(k).T
+    later = rotary_embedding(q, offset=7) @ rotary_embedding(k, offset=7).T
+    np.testing.assert_allclose(first, later)
+    np.testing.assert_allclose(np.diagonal(first), np.sum(q * k, -1))
+    np.testing.assert_allclose(rotary_embedding(q)[0], q[0])
+    check_grads(rotary_embedding, [q])

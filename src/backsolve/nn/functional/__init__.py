@@ -36,6 +36,7 @@ from .adaptive import adaptive_max_pool2d as adaptive_max_pool2d
 from .adaptive import adaptive_max_pool3d as adaptive_max_pool3d
 from .adaptive import fractional_max_pool2d as fractional_max_pool2d
 from .adaptive import fractional_max_pool3d as fractional_max_pool3d
+from .attention import rotary_embedding as rotary_embedding
 from .attention import scaled_dot_product_attention as scaled_dot_product_attention
 from .classification import cross_entropy as cross_entropy
 from .classification import multi_margin_loss as multi_margin_loss

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DTypeError, UnsupportedError
-from ...numpy._register import array, dtype_of
+from ...errors import DTypeError, ShapeError
+from ...numpy._register import array, dtype_of, shape_of
 from ...primitive import P
+from .dropout import dropout
 
 
 def scaled_dot_product_attention(
@@ -20,13 +21,16 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    generator: Any = None,
 ) -> Any:
     """softmax(scale · query keyᵀ) value, as PyTorch's: (…, n, d), (…, m, d), (…, m, e) ↦ (…, n, e).
 
     Leading axes are broadcast. `scale` is 1/√d if not given. `attn_mask`, of a shape that broadcasts to
     (…, n, m), says where a query looks (booleans) or is added to the scores. With `is_causal`, query i
     looks at the keys 0 … i. A query that looks at no key gives zeros. `enable_gqa` repeats the heads of
-    keys and values (axis −3) to as many as queries have. Dropout is not offered.
+    keys and values (axis −3) to as many as queries have. With `dropout_p`, weights are dropped at random, drawn
+    with `generator` (a state of backsolve.random).
 
     Without a mask the n × m scores are never held, and those that `is_causal` hides are not computed.
 
@@ -35,8 +39,6 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(q, k, v + np.array([[3.0], [0.0], [6.0]]), is_causal=True)[:, 0]
     array([3. , 1.5, 3. ])
     """
-    if dropout_p:
-        raise UnsupportedError(f"attention takes no dropout, got dropout_p={dropout_p}")
     if is_causal and attn_mask is not None:
         raise ValueError("give attn_mask or is_causal=True, not both: a mask may be causal itself")
     q, k, v = map(array, (query, key, value))
@@ -46,8 +48,12 @@ def scaled_dot_product_attention(
     if enable_gqa:
         k, v = (np.repeat(a, q.shape[-3] // a.shape[-3], axis=-3) for a in (k, v))
     scale = float(q.shape[-1]) ** -0.5 if scale is None else float(scale)
-    if attn_mask is not None:
-        return _masked(q, k, v, array(attn_mask), scale)
+    if attn_mask is not None or dropout_p:
+        mask = None if attn_mask is None else array(attn_mask)
+        if is_causal:
+            mask = np.tri(shape_of(q)[-2], shape_of(k)[-2], dtype=bool)
+        weights = attention_weights(q, k, mask, scale)
+        return dropout(weights, dropout_p, generator=generator) @ v if dropout_p else weights @ v
     lead = np.broadcast_shapes(*[a.shape[:-2] for a in (q, k, v)])
     q, k, v = (_stacked(a, lead) for a in (q, k, v))
     return P.attention(q, k, v, scale=scale, causal=bool(is_causal))
@@ -57,8 +63,11 @@ def _stacked(a: Any, lead: tuple[int, ...]) -> Any:
     return a if a.shape[:-2] == lead else np.broadcast_to(a, (*lead, *a.shape[-2:]))
 
 
-def _masked(q: Any, k: Any, v: Any, mask: Any, scale: float) -> Any:
+def attention_weights(q: Any, k: Any, mask: Any, scale: float) -> Any:
+    """softmax(scale · q kᵀ), 0 where the mask hides a key, and 0 everywhere for a query that looks at none."""
     scores = (q @ np.swapaxes(k, -1, -2)) * scale
+    if mask is None:
+        return P.softmax(scores, axis=(len(scores.shape) - 1,))
     if dtype_of(mask) == np.bool_:
         seen = mask
     else:
@@ -69,4 +78,21 @@ def _masked(q: Any, k: Any, v: Any, mask: Any, scale: float) -> Any:
     scores = np.where(np.logical_or(seen, np.logical_not(looks)), scores, -np.inf)
     scores = np.where(looks, scores, 0.0)
     weights = P.softmax(scores, axis=(len(scores.shape) - 1,))
-    return np.where(looks, weights, 0.0) @ v
+    return np.where(looks, weights, 0.0)
+
+
+def rotary_embedding(input: Any, base: float = 10000.0, offset: Any = 0) -> Any:
+    """(…, steps, features): entries k and k + features / 2 of step t turned by t / base^(2k / features).
+
+    So the product of two of them depends on how far apart they stand. `offset` is the number of the first step.
+    """
+    x = array(input)
+    steps, features = shape_of(x)[-2:]
+    if features % 2:
+        raise ShapeError(f"rotary_embedding turns pairs of features, got {features}")
+    half = features // 2
+    speed = base ** (-np.arange(half) / half)
+    angle = ((np.arange(steps) + offset)[:, None] * speed).astype(dtype_of(x))
+    cos, sin = np.cos(angle), np.sin(angle)
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)

@@ -49,6 +49,14 @@ from .applied import Tanhshrink as Tanhshrink
 from .applied import Threshold as Threshold
 from .applied import Unfold as Unfold
 from .applied import Upsample as Upsample
+from .attention import MultiheadAttention as MultiheadAttention
+from .attention import TransformerDecoderLayer as TransformerDecoderLayer
+from .attention import TransformerEncoderLayer as TransformerEncoderLayer
+from .containers import AlphaDropout as AlphaDropout
+from .containers import Dropout as Dropout
+from .containers import Dropout1d as Dropout1d
+from .containers import Dropout2d as Dropout2d
+from .containers import Dropout3d as Dropout3d
 from .containers import Flatten as Flatten
 from .containers import Identity as Identity
 from .containers import Sequential as Sequential
@@ -59,7 +67,11 @@ from .convolutions import Conv3d as Conv3d
 from .convolutions import ConvTranspose1d as ConvTranspose1d
 from .convolutions import ConvTranspose2d as ConvTranspose2d
 from .convolutions import ConvTranspose3d as ConvTranspose3d
+from .linear import Bilinear as Bilinear
+from .linear import Embedding as Embedding
+from .linear import EmbeddingBag as EmbeddingBag
 from .linear import Linear as Linear
+from .linear import PReLU as PReLU
 from .normalisations import BatchNorm1d as BatchNorm1d
 from .normalisations import BatchNorm2d as BatchNorm2d
 from .normalisations import BatchNorm3d as BatchNorm3d

@@ -1,12 +1,15 @@
-"""Modules of modules."""
+"""Modules of modules, and those that move or drop entries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
+from ... import random
 from ...numpy._register import array, shape_of
 from ...primitive import P
+from .. import functional as F  # noqa: N812 - as everyone writes it
+from ..init import next_key
 from ..module import Module
 
 
@@ -75,3 +78,39 @@ class Unflatten(Module):
                 known *= s if s != -1 else 1
             sizes[sizes.index(-1)] = shape[k] // max(known, 1)
         return P.reshape(x, shape=(*shape[:k], *sizes, *shape[k + 1 :]))
+
+
+class Dropout(Module):
+    """dropout while training; its random state moves with every call."""
+
+    buffers: ClassVar[tuple[str, ...]] = ("key",)
+    function: ClassVar[Callable[..., Any]] = F.dropout
+
+    def __init__(self, p: float = 0.5, *, key: Any = None):
+        self.p, self.key = p, next_key(key)
+
+    def __call__(self, x: Any) -> Any:
+        if not self.training or not self.p:
+            return x
+        self.key, own = random.split(self.key)
+        return type(self).function(x, self.p, generator=own)
+
+
+class Dropout1d(Dropout):
+    function = F.dropout1d
+
+
+class Dropout2d(Dropout):
+    function = F.dropout2d
+
+
+class Dropout3d(Dropout):
+    function = F.dropout3d
+
+
+class AlphaDropout(Dropout):
+    def __call__(self, x: Any) -> Any:
+        if not self.training or not self.p:
+            return x
+        self.key, own = random.split(self.key)
+        return F.alpha_dropout(x, self.p, True, generator=own)

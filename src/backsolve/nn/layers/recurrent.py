@@ -17,6 +17,7 @@ from ...control import scan
 from ...errors import ShapeError
 from ...numpy._register import array, ndim_of, shape_of
 from ...primitive import P
+from ..functional.activations import relu
 from ..functional.dropout import dropout
 from ..init import next_key, uniform
 from ..module import Module
@@ -25,8 +26,8 @@ from ..module import Module
 
 
 def _rnn_step(nonlinearity: str) -> Callable[[Any, Any, Any], Any]:
-    function = {"tanh": np.tanh, "relu": lambda x: np.where(np.less_equal(x, 0), 0, x)}
-    return lambda entering, sent, state: (function[nonlinearity](entering + sent),)
+    function: Any = np.tanh if nonlinearity == "tanh" else relu
+    return lambda entering, sent, state: (function(entering + sent),)
 
 
 def _lstm_step(entering: Any, sent: Any, state: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from module_cases import MODULES, arrays_of, kept, label_of, numbers
+from module_cases import MODULES, arrays_of, inputs_of, kept, label_of, numbers
 from references import load, weights_of
 
 import backsolve as bs
@@ -23,19 +23,43 @@ def test_like_pytorch(case: Any, compile: Any) -> None:
     module = getattr(nn, name)(*arguments, **settings, dtype=np.float64)
     own = module.named_parameters()
     parameters = {k: numbers(k, p.shape) for k, p in own.items()}
-    x = numbers("input", shape)
+    inputs = inputs_of(shape)
 
-    def total(parameters: Any, x: Any) -> Any:
-        results = arrays_of(module.replace(parameters)(x))
+    def total(parameters: Any, inputs: Any) -> Any:
+        results = arrays_of(module.replace(parameters)(*inputs))
         sums = [np.sum(np.sin(r) * weights_of(r.shape, k)) for k, r in enumerate(results)]
         return sum(sums), results
 
-    gradients, results = compile(bs.grad(total, (0, 1), has_aux=True))(parameters, x)
-    found = kept(results, {**gradients[0], "input": gradients[1]})
+    gradients, results = compile(bs.grad(total, (0, 1), has_aux=True))(parameters, inputs)
+    into = {f"input {k}": g for k, g in enumerate(gradients[1])}
+    found = kept(results, gradients[0] | into)
     expected = figures("modules")[label_of(*case)]
     assert set(found) == set(expected)
     for what, figure in found.items():
         np.testing.assert_allclose(figure, expected[what], rtol=1e-9, atol=1e-10, err_msg=what)
+
+
+def test_masks_of_attention() -> None:
+    layer = nn.MultiheadAttention(8, 2, batch_first=True, dtype=np.float64)
+    x = np.random.default_rng(0).normal(size=(3, 5, 8))
+    later = ~np.tri(5, dtype=bool)
+    causal, weights = layer(x, x, x, attn_mask=later)
+    assert (weights[:, later] == 0).all()
+    added = np.where(later, -np.inf, 0.0)
+    for options in (
+        {"is_causal": True},
+        {"attn_mask": added},
+        {"attn_mask": np.stack([later] * 6)},
+    ):
+        for need in (True, False):
+            y, _ = layer(x, x, x, need_weights=need, **options)
+            np.testing.assert_allclose(y, causal)
+    padded = np.array([[False] * 5, [False] * 3 + [True] * 2, [False] * 5])
+    y, _ = layer(x, x, x, key_padding_mask=padded)
+    np.testing.assert_allclose(y[1], layer(x[1:2], x[1:2, :3], x[1:2, :3])[0][0])
+    both, _ = layer(x, x, x, key_padding_mask=padded, attn_mask=later)
+    mixed, _ = layer(x, x, x, key_padding_mask=padded, attn_mask=added)
+    np.testing.assert_allclose(both, mixed)
 
 
 def test_a_given_state_is_where_it_begins() -> None:

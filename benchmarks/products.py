@@ -96,16 +96,17 @@ def in_blocks(
     packed: int,
 ) -> Callable[[int], None]:
     dtype, (m, all_terms), n = a.dtype, a.shape, b.shape[1]
-    height, width, lanes = found.rows, found.columns(dtype), found.lanes(dtype)
+    height, width = found.rows, found.columns(dtype)
     terms = -(-all_terms // -(-all_terms // terms))
     columns = -(-min(columns, n) // width) * width
     rows = -(-min(rows or m, m) // height) * height
     steps = [x // dtype.itemsize for x in (*a.strides, *b.strides, c.strides[0])]
     unit = "panel" if packed else "terms" if steps[1] == 1 else "rows" if steps[0] == 1 else ""
     module = ir.Module()
-    functions = blocks.functions(module, dtype, found)
+    functions = blocks.functions(module, dtype, found, steps[:2], steps[2:4])
     functions += [
-        tiles.Tile(dtype, p, -(-q // lanes), unit, found).function(module)
+        tiles.tile_of(dtype, p, q, unit, found, adds).function(module)
+        for adds in (False, True)
         for p in (min(m, height), m % height or height)
         for q in (min(n, width), n % width or width)
     ]
@@ -117,7 +118,7 @@ def in_blocks(
     rooms = [aligned(size * terms * dtype.itemsize) for size in (rows, columns)]
     sizes = [m, n, all_terms, terms, columns, rows, group or rows // height, packed]
     data = [x.ctypes.data for x in (a, b, c)]
-    given = [*data, 0, *[x.ctypes.data for x in rooms], *steps, 0, *sizes, *others]
+    given = [*data, *[x.ctypes.data for x in rooms], *steps, 0, *sizes, *others]
     return repeated(address, given, (rooms, a, b, c))
 
 

@@ -1,4 +1,4 @@
-"""Products block by block, both operands in panels: all layouts, and sums that start with something."""
+"""Products block by block, both operands in panels: all layouts, sums that are added to others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llvmlite import ir
 
 import backsolve as bs
 from backsolve.backends.native import blocks, library, tiling
-from backsolve.backends.native.tiles import Registers, Tile
+from backsolve.backends.native.tiles import Large, Registers, tile_of
 
 rng = np.random.default_rng(0)
 MACHINES = {
@@ -20,22 +20,23 @@ MACHINES = {
     "of 256 bits": Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17),
     "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18),
 }
+SMALL = Large(1 << 10, 1 << 17, 3, in_lines=True)
 SIZES = [(5, 7, 9), (33, 70, 101), (64, 64, 96), (1, 300, 50), (130, 257, 31)]
 
 
 def multiply(
-    a: Any, b: Any, c: Any, start: Any, found: Registers, sizes: list[int], packed: bool
+    a: Any, b: Any, c: Any, adds: bool, found: Registers, sizes: list[int], packed: bool
 ) -> None:
-    """C = start + A B by the function itself; `sizes` are terms, columns, rows of a block and its group."""
+    """C (+)= A B by the function itself; `sizes` are terms, columns, rows of a block and its group."""
     dtype, (m, terms), n = c.dtype, a.shape, b.shape[1]
-    height, width, lanes = found.rows, found.columns(dtype), found.lanes(dtype)
+    height, width = found.rows, found.columns(dtype)
     steps = [x // dtype.itemsize for x in (*a.strides, *b.strides, c.strides[0])]
-    start_step = 0 if start is None or start.ndim == 1 else start.strides[0] // dtype.itemsize
     unit = "panel" if packed else "terms" if steps[1] == 1 else "rows" if steps[0] == 1 else ""
     module = ir.Module()
-    called = blocks.functions(module, dtype, found)
+    called = blocks.functions(module, dtype, found, steps[:2], steps[2:4])
     called += [
-        Tile(dtype, rows, -(-columns // lanes), unit, found).function(module)
+        tile_of(dtype, rows, columns, unit, found, later).function(module)
+        for later in (adds, True)
         for rows in (min(m, height), m % height or height)
         for columns in (min(n, width), n % width or width)
     ]
@@ -43,13 +44,8 @@ def multiply(
     library.build_wanted()
     *others, address = (library.address(x.name.removeprefix("backsolve_")) for x in called)
     rooms = [np.empty(sizes[0] * size, dtype).ctypes for size in (sizes[2], sizes[1])]
-    data = [
-        a.ctypes.data,
-        b.ctypes.data,
-        c.ctypes.data,
-        start.ctypes.data if start is not None else 0,
-    ]
-    words = [*steps, start_step, m, n, terms, *sizes, packed]
+    data = [x.ctypes.data for x in (a, b, c)]
+    words = [*steps, adds, m, n, terms, *sizes, packed]
     given = [*data, *[room.data for room in rooms], *words, *others]
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(given))(address)(*given)
 
@@ -57,30 +53,27 @@ def multiply(
 @pytest.mark.parametrize("found", MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_layouts_blocks_and_starts(
-    size: tuple[int, int, int], dtype: Any, found: Registers
-) -> None:
+def test_layouts_and_blocks(size: tuple[int, int, int], dtype: Any, found: Registers) -> None:
     m, terms, n = size
     tolerance = 1e-4 if dtype == np.float32 else 1e-12
     a, b = rng.normal(size=(m, terms)).astype(dtype), rng.normal(size=(terms, n)).astype(dtype)
     height, width = found.rows, found.columns(np.dtype(dtype))
     settings = [[64, width, 2 * height, 1], [300, 6 * width, 40 * height, 3]]
-    starts = [None, rng.normal(size=n).astype(dtype), rng.normal(size=(m, n)).astype(dtype)]
     for x in (a, a.T.copy().T):
         for y in (b, b.T.copy().T):
             for sizes in settings:
-                for start in starts:
+                for adds in (False, True):
                     for packed in (False, True):
-                        c = np.full((m, n), np.nan, dtype)
-                        multiply(x, y, c, start, found, sizes, packed)
-                        expected = a @ b + (0 if start is None else start)
+                        c = normal(m, n, dtype=dtype) if adds else np.full((m, n), np.nan, dtype)
+                        expected = a @ b + (c if adds else 0)
+                        multiply(x, y, c, adds, found, sizes, packed)
                         np.testing.assert_allclose(c, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.fixture(params=[x for x in MACHINES if x != "by lanes"])
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Registers:
     """One that keeps nothing for BLAS, with caches so small that all is done in many blocks."""
-    found = replace(MACHINES[request.param], cache=1 << 14, near=0, blocks=1 << 17)
+    found = replace(MACHINES[request.param], cache=1 << 14, near=0, large=SMALL)
     monkeypatch.setattr(tiling, "registers", lambda: found)
     return found
 
@@ -95,7 +88,7 @@ def steps(f: Any, *args: Any) -> str:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [(37, 1030, 61), (20, 1100, 300), (301, 1300, 7), (6, 1025, 49)])
+@pytest.mark.parametrize("size", [(37, 1030, 61), (40, 1100, 300), (301, 1300, 33), (35, 1025, 49)])
 def test_large_products_of_programs(
     size: tuple[int, int, int], dtype: Any, threads: int, machine: Any
 ) -> None:

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ...ir import Shape
-from .blas import SHARE, Product, spread
+from .blas import SHARE, THIN, Product, spread
 from .blocks import blocks_function, functions
 from .share_out import most_workers
 from .steps import INT, Site
-from .tiles import Registers, Tile
+from .tiles import Large, Registers, tile_of
 from .views import Buffer, View
 
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-BLOCK_TERMS = 256  # of a sum in one go: a tile of rows stays in the first cache
-REPAID = 256  # columns from which on rows that lie in lines are worth putting into panels
+# Rows and columns from which on rows that lie in lines are worth putting into panels, too.
+MANY, REPAID = 64, 256
+FEWEST = 12  # rows that repay panels of columns
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,18 @@ class Sizes:
     is_packed: bool  # whether rows are put into panels as well
 
     @classmethod
-    def of(cls, step: Product, found: Registers) -> Sizes:
+    def of(cls, step: Product, found: Registers, large: Large) -> Sizes:
         (m, n), all_terms, dtype = step.c.shape, step.a.shape[-1], step.c.dtype
-        terms = -(-all_terms // -(-all_terms // BLOCK_TERMS))  # blocks of even length
+        most = large.terms // dtype.itemsize
+        terms = -(-all_terms // -(-all_terms // most))  # blocks of even length
         width, height = found.columns(dtype), found.rows
-        panels = max(1, found.blocks // (terms * width * dtype.itemsize))
+        panels = max(1, large.columns // (terms * width * dtype.itemsize))
         in_lines = step.a.strides[-1] == 1
-        tiles = max(1, found.cache // (2 * terms * height * dtype.itemsize))
         return cls(
             terms,
             min(panels, -(-n // width)) * width,
-            min(tiles, -(-m // height)) * height,
-            is_packed=not in_lines or n >= REPAID,
+            min(large.rows, -(-m // height)) * height,
+            is_packed=not in_lines or (not found.by_lane and m >= MANY and n >= REPAID),
         )
 
 
@@ -80,11 +81,11 @@ class Blocked(Product):
         room_size = INT(self.room.shape[-1])
 
         def part(b: ir.IRBuilder, starts: list[ir.Value], low: ir.Value, high: ir.Value) -> None:
-            called = functions(b.module, dtype, found)
+            packed = a_steps if sizes.is_packed else None
+            called = functions(b.module, dtype, found, packed, b_steps)
             called += [
-                Tile(dtype, rows, -(-columns // found.lanes(dtype)), a_unit, found).function(
-                    b.module
-                )
+                tile_of(dtype, rows, columns, a_unit, found, adds).function(b.module)
+                for adds in (self.adds, self.adds or sizes.terms < terms)
                 for rows in (min(m, height), m % height or height)
                 for columns in (min(n, width), n % width or width)
             ]
@@ -100,13 +101,12 @@ class Blocked(Product):
             worker = b.function.args[-1] if is_shared else INT(0)
             a_room = b.gep(room, [b.mul(worker, room_size)])
             b_room = b.gep(a_room, [INT(sizes.rows * sizes.terms)])
-            start, start_step = (z, n) if self.adds else (ir.Constant(z.type, None), 0)
             rows, columns = (length, INT(n)) if m > n else (INT(m), length)
-            words = [INT(k) for k in (*a_steps, *b_steps, n, start_step)]
+            words = [INT(k) for k in (*a_steps, *b_steps, n, int(self.adds))]
             words += [rows, columns, *map(INT, (terms, sizes.terms, sizes.columns, sizes.rows))]
             words += [group, INT(int(sizes.is_packed))]
             function = blocks_function(b.module, dtype, found)
-            b.call(function, [x, y, z, start, a_room, b_room, *words, *called])
+            b.call(function, [x, y, z, a_room, b_room, *words, *called])
 
         starts = [site.address(v) for v in (self.a, self.b, self.c, self.room)]
         most = min(self.flops // (2 * SHARE), count, self.room.shape[0])
@@ -117,12 +117,21 @@ class Blocked(Product):
             part(site.b, starts, INT(0), INT(count))
 
 
+def does_all(found: Registers) -> bool:
+    """Whether products whose rows lie in lines are done in blocks, too."""
+    return found.large is not None and found.large.in_lines
+
+
 def in_blocks(schedule: Schedule, step: Product, found: Registers) -> Blocked | None:
     """The product in blocks of tiles; None where BLAS is better, or the only one that can do it."""
-    *batch, _, _ = step.c.shape
-    if not found.blocks or batch or step.c.dtype.kind != "f" or not step.c.is_contiguous:
+    *batch, m, n = step.c.shape
+    large = found.large
+    if large is None or batch or step.c.dtype.kind != "f" or not step.c.is_contiguous:
         return None
-    sizes = Sizes.of(step, found)
+    in_lines = step.a.strides[-1] == 1
+    if n <= THIN or m < FEWEST or (in_lines and not does_all(found)):
+        return None
+    sizes = Sizes.of(step, found, large)
     shares = min(most_workers(), max(1, step.flops // (2 * SHARE)))
     shape = (shares, sizes.terms * (sizes.rows + sizes.columns))
     room = schedule.new_buffer(shape, step.c.dtype)

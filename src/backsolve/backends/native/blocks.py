@@ -1,12 +1,13 @@
 """A product of any size in tiles: block by block of terms and columns, both operands in panels.
 
 A block of B is put into panels that stay in the second cache; tiles of rows of A, in panels of their own or
-read where they lie, meet all of them while they are in the first. The sums of a block of terms start with
-those of the block before, or with what the product is added to.
+read where they lie, meet all of them while they are in the first. The sums of a block of terms are added to
+those of the block before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from llvmlite import ir
 from .library import shared
 from .loops import loop_between
 from .numbers.registers import memory_type
-from .packing import pack_function
-from .tiled import product_function
+from .packing import kind_of_pack, pack_function
+from .tiled import kind_of_product, product_function
 from .tiles import Registers, kind_of_tile
 
 INT = ir.IntType(64)
@@ -26,7 +27,7 @@ WORDS = [
     "b_term_step",
     "b_column_step",
     "c_step",  # along rows
-    "start_step",  # of what the sums start with
+    "adds",  # into C: 1 or 0
     "m",
     "n",
     "terms",
@@ -39,20 +40,35 @@ WORDS = [
 
 
 def blocks_function(module: ir.Module, dtype: np.dtype[Any], found: Registers) -> ir.Function:
-    """f(A, B, C, what the sums start with or null, room for panels of A, of B, the words, functions)."""
-    kinds = [x.type for x in functions(module, dtype, found)]
-    pointer, tile = memory_type(dtype).as_pointer(), kind_of_tile(dtype).as_pointer()
-    given = [pointer] * 6 + [INT] * len(WORDS) + [*kinds, *[tile] * 4]
+    """f(A, B, C, room for panels of A, of B, the words, functions, tiles of the first block, of the others)."""
+    height, width = found.rows, found.columns(dtype)
+    pointer, pack = memory_type(dtype).as_pointer(), kind_of_pack(dtype).as_pointer()
+    given = [pointer] * 5 + [INT] * len(WORDS)
+    given += [kind_of_product(dtype).as_pointer(), pack, pack]
+    given += [kind_of_tile(dtype).as_pointer()] * 8
     kind = ir.FunctionType(ir.VoidType(), given)
-    name = f"blocks_{dtype.name}_{found.rows}x{found.columns(dtype)}"
-    return shared(module, name, kind, _Emitter(found.rows, found.columns(dtype)).emit)
+    name = f"blocks_{dtype.name}_{height}x{width}"
+    return shared(module, name, kind, _Emitter(height, width).emit, is_hot=False)
 
 
-def functions(module: ir.Module, dtype: np.dtype[Any], found: Registers) -> list[ir.Function]:
-    """What it calls besides the tiles: a product of panels, and what makes panels of B and of A."""
-    width, lanes = found.columns(dtype), found.lanes(dtype)
-    packs = [pack_function(module, dtype, size, lanes) for size in (width, found.rows)]
-    return [product_function(module, dtype, found), *packs]
+def functions(
+    module: ir.Module,
+    dtype: np.dtype[Any],
+    found: Registers,
+    a_steps: Sequence[int] | None,
+    b_steps: Sequence[int],
+) -> list[ir.Value]:
+    """What it calls besides the tiles: a product of panels, and what makes panels of B and of A.
+
+    Steps are those along rows and terms of A, if it is packed, and along terms and columns of B.
+    """
+    lanes, nothing = found.lanes(dtype), ir.Constant(kind_of_pack(dtype).as_pointer(), None)
+    pack = lambda width, steps: pack_function(module, dtype, width, lanes, steps)
+    return [
+        product_function(module, dtype, found),
+        pack(found.columns(dtype), b_steps),
+        pack(found.rows, a_steps[::-1]) if a_steps is not None else nothing,
+    ]
 
 
 class _Emitter:
@@ -60,7 +76,7 @@ class _Emitter:
         self.height, self.width = height, width
 
     def emit(self, function: ir.Function) -> None:
-        self.a, self.b, self.c, self.start, self.a_room, self.b_room, *words = function.args
+        self.a, self.b, self.c, self.a_room, self.b_room, *words = function.args
         n = len(WORDS)
         self.word = dict(zip(WORDS, words[:n], strict=True))
         self.product, self.pack_columns, self.pack_rows, *self.tiles = words[n:]
@@ -89,9 +105,9 @@ class _Emitter:
             at = b.add(b.mul(term, steps[0]), b.mul(column, steps[1]))
             b.call(self.pack_columns, [b.gep(self.b, [at]), *steps, terms, n, self.b_room])
             is_first = b.icmp_signed("==", term, INT(0))
-            start = b.select(is_first, self.start, self.c)
-            start_step = b.select(is_first, self.word["start_step"], self.word["c_step"])
-            is_null = b.icmp_unsigned("==", start, ir.Constant(start.type, None))
+            pairs = zip(self.tiles[:4], self.tiles[4:], strict=True)
+            tiles = [b.select(is_first, first, later) for first, later in pairs]
+            adds = b.select(is_first, self.word["adds"], INT(1))
 
             def some_rows(b: ir.IRBuilder, row: ir.Value, m: ir.Value) -> None:
                 steps = [self.word["row_step"], self.word["term_step"]]
@@ -103,17 +119,14 @@ class _Emitter:
                 known = [terms, INT(self.height)]
                 steps = [b.select(self.packs, x, y) for x, y in zip(known, steps, strict=True)]
                 a = b.select(self.packs, self.a_room, a)
-                place = lambda step: b.add(column, b.mul(row, step))
-                c = b.gep(self.c, [place(self.word["c_step"])])
-                s = b.gep(start, [place(start_step)])
-                s = b.select(is_null, start, s)
+                c = b.gep(self.c, [b.add(column, b.mul(row, self.word["c_step"]))])
                 strides = [INT(self.width), b.mul(terms, INT(self.width))]
-                sizes = [self.word["c_step"], start_step, m, n, terms, self.word["group"]]
+                sizes = [self.word["c_step"], adds, m, n, terms, self.word["group"]]
                 rows = b.mul(self.word["group"], INT(self.height))
                 groups = b.udiv(b.add(m, b.sub(rows, INT(1))), rows)
                 ends = [INT(0), groups, INT(0), panels]
                 words = [*steps, *strides, *sizes]
-                b.call(self.product, [a, self.b_room, c, s, *words, *ends, *self.tiles])
+                b.call(self.product, [a, self.b_room, c, *words, *ends, *tiles])
 
             self._parts(b, "m", "block_rows", some_rows)
 

@@ -32,7 +32,7 @@ _lock = threading.Lock()
 _engines: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
-def load(text: str, in_vectors: bool = False) -> tuple[Any, str]:
+def load(text: str, in_vectors: bool = False, level: int = 3) -> tuple[Any, str]:
     """The engine that holds the code, and where it came from: "memory", "disk" or "built".
 
     The key is taken of the text as it was emitted, so that finding the code spares LLVM's work. Code that is
@@ -40,7 +40,7 @@ def load(text: str, in_vectors: bool = False) -> tuple[Any, str]:
     """
     key = key_of(text, in_vectors)
     with _lock:
-        return _find(key) or (_build(key, text, 3, plain=in_vectors), "built")
+        return _find(key) or (_build(key, text, level, plain=in_vectors), "built")
 
 
 def load_part(name: str, emit: Callable[[], str]) -> Any:

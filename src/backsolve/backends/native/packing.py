@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
@@ -13,89 +14,121 @@ from .loops import loop_between
 from .numbers.registers import memory_type
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
+LINE = 64  # bytes
 
 
-def pack_function(module: ir.Module, dtype: np.dtype[Any], width: int, lanes: int) -> ir.Function:
+def pack_function(
+    module: ir.Module, dtype: np.dtype[Any], width: int, lanes: int, steps: Sequence[int]
+) -> ir.Function:
     """f(B, its steps along terms and columns, how many terms and columns, the panels).
 
     Panels are `width` columns wide; a last one that is not full is filled up with zeros. Of A, rows stand
-    for columns.
+    for columns. A step of 1 among `steps`, along terms and columns, is one that the function knows.
     """
     lanes = gcd(width, lanes)
+    way = "lines" if steps[1] == 1 else "turned" if steps[0] == 1 else "single"
+    name = f"pack_{dtype.name}_{width}x{lanes}_{way}"
+    return shared(module, name, kind_of_pack(dtype), _Emitter(dtype, width, lanes, way).emit)
+
+
+def kind_of_pack(dtype: np.dtype[Any]) -> ir.FunctionType:
     pointer = memory_type(dtype).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [pointer, INT, INT, INT, INT, pointer])
-    name = f"pack_{dtype.name}_{width}x{lanes}"
-    return shared(module, name, kind, _Emitter(dtype, width, lanes).emit)
+    return ir.FunctionType(ir.VoidType(), [pointer, INT, INT, INT, INT, pointer])
 
 
 class _Emitter:
-    def __init__(self, dtype: np.dtype[Any], width: int, lanes: int):
+    def __init__(self, dtype: np.dtype[Any], width: int, lanes: int, way: str):
         self.dtype, self.real = dtype, memory_type(dtype)
-        self.width, self.lanes = width, lanes
+        self.width, self.lanes, self.way = width, lanes, way
 
     def emit(self, function: ir.Function) -> None:
-        self.source, self.term_step, self.column_step, self.terms, columns, self.target = (
+        self.source, self.term_step, self.column_step, self.terms, self.columns, self.target = (
             function.args
         )
+        if self.way == "lines":
+            self.column_step = INT(1)
+        elif self.way == "turned":
+            self.term_step = INT(1)
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        self.columns = columns
-        panels = b.udiv(b.add(columns, INT(self.width - 1)), INT(self.width))
-        in_lines = b.icmp_signed("==", self.column_step, INT(1))
-        full = b.udiv(columns, INT(self.width))
-        copied = b.select(in_lines, full, INT(0))
+        full = b.udiv(self.columns, INT(self.width))
+        if self.way == "lines":
+            # From line to line, not from panel to panel: so memory is read in its order.
+            def line(b: ir.IRBuilder, term: ir.Value) -> None:
+                loop_between(b, INT(0), full, lambda b, j: self._copy(b, j, term, self.width))
 
-        def line(b: ir.IRBuilder, term: ir.Value) -> None:
-            loop_between(b, INT(0), copied, lambda b, j: self._copy_line(b, j, term))
-
-        # From line to line, not from panel to panel: so memory is read in its order.
-        loop_between(b, INT(0), b.select(in_lines, self.terms, INT(0)), line)
-        loop_between(b, copied, panels, self._panel)
-        b.ret_void()
-
-    def _panel(self, b: ir.IRBuilder, j: ir.Value) -> None:
-        left = b.sub(self.columns, b.mul(j, INT(self.width)))
-        is_full = b.icmp_signed(">=", left, INT(self.width))
-        with b.if_then(b.not_(is_full)):
-            start, zero = self._place(b, j, INT(0), INT(0)), ir.Constant(self.real, 0.0)
+            loop_between(b, INT(0), self.terms, line)
+        else:
+            vectors = INT(self.width // self.lanes)
+            loop_between(b, INT(0), full, lambda b, j: self._panel(b, j, vectors))
+        left = b.urem(self.columns, INT(self.width))
+        with b.if_then(b.icmp_signed(">", left, INT(0))):
+            start, zero = self._place(b, full, INT(0), INT(0)), ir.Constant(self.real, 0.0)
             size = b.mul(self.terms, INT(self.width))
             loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
-        turned = b.and_(is_full, b.icmp_signed("==", self.term_step, INT(1)))
-        blocks = b.select(turned, b.udiv(self.terms, INT(self.lanes)), INT(0))
-        with b.if_then(turned):
-            self._turn(b, j, blocks)
-        columns = b.select(is_full, INT(self.width), left)
-        self._one_by_one(b, j, b.mul(blocks, INT(self.lanes)), columns)
+            vectors = b.udiv(left, INT(self.lanes))
+            self._panel(b, full, vectors)
+            done = b.mul(vectors, INT(self.lanes))
+            self._one_by_one(b, full, INT(0), done, left)
+        b.ret_void()
 
-    def _copy_line(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value) -> None:
-        """A line of a panel that lies in one piece."""
-        line = self._load(b, self._entry(b, j, term, INT(0)), self.width)
-        self._store(b, line, self._place(b, j, term, INT(0)))
+    def _panel(self, b: ir.IRBuilder, j: ir.Value, vectors: ir.Value) -> None:
+        """So many vectors of columns of one panel."""
+        column = lambda b, k: b.mul(k, INT(self.lanes))
+        if self.way == "lines":
 
-    def _turn(self, b: ir.IRBuilder, j: ir.Value, blocks: ir.Value) -> None:
-        """So many blocks of terms, each as long as a vector, from columns that lie in one piece."""
+            def copies(b: ir.IRBuilder, k: ir.Value) -> None:
+                copy = lambda b, term: self._copy(b, j, term, self.lanes, column(b, k))
+                loop_between(b, INT(0), self.terms, copy)
 
-        def square(b: ir.IRBuilder, k: ir.Value, block: ir.Value) -> None:
-            start, first = b.mul(k, INT(self.lanes)), b.mul(block, INT(self.lanes))
-            columns = [b.add(start, INT(c)) for c in range(self.lanes)]
-            vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
-            for r, line in enumerate(_turned(b, vectors)):
-                self._store(b, line, self._place(b, j, b.add(first, INT(r)), start))
+            loop_between(b, INT(0), vectors, copies)
+            return
+        first: ir.Value = INT(0)
+        if self.way == "turned":
+            blocks = b.udiv(self.terms, INT(self.lanes))
+            first = b.mul(blocks, INT(self.lanes))
+            turn = lambda b, k, i: self._turn(b, j, i, column(b, k))
+            # What is in a line of the cache is read, or written, in one go.
+            if self.lanes * self.dtype.itemsize < LINE:
+                inner = lambda b, i: loop_between(b, INT(0), vectors, lambda b, k: turn(b, k, i))
+                loop_between(b, INT(0), blocks, inner)
+            else:
+                inner = lambda b, k: loop_between(b, INT(0), blocks, lambda b, i: turn(b, k, i))
+                loop_between(b, INT(0), vectors, inner)
+        self._one_by_one(b, j, first, INT(0), column(b, vectors))
 
-        def some_columns(b: ir.IRBuilder, k: ir.Value) -> None:
-            loop_between(b, INT(0), blocks, lambda b, block: square(b, k, block))
+    def _copy(
+        self,
+        b: ir.IRBuilder,
+        j: ir.Value,
+        term: ir.Value,
+        size: int,
+        column: ir.Value | None = None,
+    ) -> None:
+        """A piece of a line."""
+        column = INT(0) if column is None else column
+        line = self._load(b, self._entry(b, j, term, column), size)
+        self._store(b, line, self._place(b, j, term, column))
 
-        loop_between(b, INT(0), INT(self.width // self.lanes), some_columns)
+    def _turn(self, b: ir.IRBuilder, j: ir.Value, block: ir.Value, start: ir.Value) -> None:
+        """A block of terms of as many columns, which lie in one piece each."""
+        first = b.mul(block, INT(self.lanes))
+        columns = [b.add(start, INT(c)) for c in range(self.lanes)]
+        vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
+        for r, line in enumerate(_turned(b, vectors)):
+            self._store(b, line, self._place(b, j, b.add(first, INT(r)), start))
 
-    def _one_by_one(self, b: ir.IRBuilder, j: ir.Value, first: ir.Value, columns: ir.Value) -> None:
-        """All terms from `first` on."""
+    def _one_by_one(
+        self, b: ir.IRBuilder, j: ir.Value, first: ir.Value, column: ir.Value, end: ir.Value
+    ) -> None:
+        """All terms from `first` on, of the columns up to `end`."""
 
-        def column(b: ir.IRBuilder, c: ir.Value) -> None:
+        def line(b: ir.IRBuilder, c: ir.Value) -> None:
             def single(b: ir.IRBuilder, term: ir.Value) -> None:
                 b.store(b.load(self._entry(b, j, term, c)), self._place(b, j, term, c))
 
             loop_between(b, first, self.terms, single)
 
-        loop_between(b, INT(0), columns, column)
+        loop_between(b, column, end, line)
 
     def _place(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value, column: ir.Value) -> ir.Value:
         line = b.add(b.mul(j, self.terms), term)

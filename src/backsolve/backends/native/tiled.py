@@ -19,7 +19,7 @@ WORDS = [
     "b_step",  # along terms
     "panel_step",  # from one panel of B to the next
     "c_step",  # along rows
-    "start_step",  # of what the sums start with
+    "adds",  # into C: 1 or 0; tiles do so themselves, but where columns do not fill vectors
     "m",
     "n",
     "terms",
@@ -28,15 +28,18 @@ WORDS = [
 
 
 def product_function(module: ir.Module, dtype: np.dtype[Any], found: Registers) -> ir.Function:
-    """f(A, B, C, what the sums start with or null, the words, groups from and to, panels from and to, tiles).
+    """f(A, B, C, the words, groups from and to, panels from and to, tiles).
 
     The tiles are functions: the whole one; of fewer columns, of fewer rows, of fewer of both.
     """
-    pointer, tile = memory_type(dtype).as_pointer(), kind_of_tile(dtype).as_pointer()
-    given = [pointer] * 4 + [INT] * (len(WORDS) + 4) + [tile] * 4
-    kind = ir.FunctionType(ir.VoidType(), given)
     name = f"product_{dtype.name}_{found.rows}x{found.columns(dtype)}"
-    return shared(module, name, kind, _Emitter(dtype, found).emit)
+    return shared(module, name, kind_of_product(dtype), _Emitter(dtype, found).emit)
+
+
+def kind_of_product(dtype: np.dtype[Any]) -> ir.FunctionType:
+    pointer, tile = memory_type(dtype).as_pointer(), kind_of_tile(dtype).as_pointer()
+    given = [pointer] * 3 + [INT] * (len(WORDS) + 4) + [tile] * 4
+    return ir.FunctionType(ir.VoidType(), given)
 
 
 class _Emitter:
@@ -46,7 +49,7 @@ class _Emitter:
         self.height, self.width, self.lanes = found.rows, found.columns(dtype), found.lanes(dtype)
 
     def emit(self, function: ir.Function) -> None:
-        self.a, self.b, self.c, self.start, *words = function.args
+        self.a, self.b, self.c, *words = function.args
         n = len(WORDS)
         self.word = dict(zip(WORDS, words[:n], strict=True))
         first, last, low, high = words[n : n + 4]
@@ -54,8 +57,6 @@ class _Emitter:
         b = ir.IRBuilder(function.append_basic_block("entry"))
         # Where columns do not fill their vectors, a tile goes here first.
         self.room = b.alloca(self.c.type.pointee, size=self.height * self.width)
-        self.none = ir.Constant(self.start.type, None)
-        self.has_start = b.icmp_unsigned("!=", self.start, self.none)
         all_tiles = b.udiv(b.add(self.word["m"], INT(self.height - 1)), INT(self.height))
 
         def group(b: ir.IRBuilder, g: ir.Value) -> None:
@@ -78,8 +79,6 @@ class _Emitter:
         target = b.gep(self.c, [column])
         is_partial = b.icmp_signed("!=", b.urem(columns, INT(self.lanes)), INT(0))
         step = b.select(is_partial, INT(self.width), self.word["c_step"])
-        from_room = b.and_(self.has_start, is_partial)
-        start_step = b.select(is_partial, INT(self.width), self.word["start_step"])
 
         def tile(b: ir.IRBuilder, i: ir.Value) -> None:
             row = b.mul(i, INT(self.height))
@@ -88,37 +87,29 @@ class _Emitter:
             function = b.select(is_low, low_tile, high_tile)
             a = b.gep(self.a, [b.mul(row, self.word["row_step"])])
             c = b.gep(target, [b.mul(row, self.word["c_step"])])
-            s = b.gep(self.start, [b.add(column, b.mul(row, self.word["start_step"]))])
-            sizes = _smaller(b, rows, INT(self.height)), columns
-            with b.if_then(from_room):
-                _copy(b, s, self.word["start_step"], self.room, INT(self.width), *sizes)
-            s = b.select(self.has_start, b.select(is_partial, self.room, s), self.none)
             place = b.select(is_partial, self.room, c)
             steps = self.word["row_step"], self.word["term_step"]
-            words = [panel, self.word["b_step"], place, step, self.word["terms"], s, start_step]
+            words = [panel, self.word["b_step"], place, step, self.word["terms"]]
             b.call(function, [a, *steps, *words])
             with b.if_then(is_partial):
-                _copy(b, self.room, INT(self.width), c, self.word["c_step"], *sizes)
+                self._copy(b, c, _smaller(b, rows, INT(self.height)), columns)
 
         loop_between(b, start, end, tile)
 
+    def _copy(self, b: ir.IRBuilder, c: ir.Value, rows: ir.Value, columns: ir.Value) -> None:
+        adds = b.icmp_signed("!=", self.word["adds"], INT(0))
 
-def _copy(
-    b: ir.IRBuilder,
-    source: ir.Value,
-    source_step: ir.Value,
-    target: ir.Value,
-    target_step: ir.Value,
-    rows: ir.Value,
-    columns: ir.Value,
-) -> None:
-    def line(b: ir.IRBuilder, r: ir.Value) -> None:
-        old = b.gep(source, [b.mul(r, source_step)])
-        new = b.gep(target, [b.mul(r, target_step)])
-        copy = lambda b, k: b.store(b.load(b.gep(old, [k])), b.gep(new, [k]))
-        loop_between(b, INT(0), columns, copy)
+        def line(b: ir.IRBuilder, r: ir.Value) -> None:
+            source = b.gep(self.room, [b.mul(r, INT(self.width))])
+            target = b.gep(c, [b.mul(r, self.word["c_step"])])
 
-    loop_between(b, INT(0), rows, line)
+            def entry(b: ir.IRBuilder, k: ir.Value) -> None:
+                new, place = b.load(b.gep(source, [k])), b.gep(target, [k])
+                b.store(b.select(adds, b.fadd(b.load(place), new), new), place)
+
+            loop_between(b, INT(0), columns, entry)
+
+        loop_between(b, INT(0), rows, line)
 
 
 def _smaller(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:

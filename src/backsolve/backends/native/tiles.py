@@ -24,6 +24,16 @@ UNROLLED, UNROLLED_SPREAD = 4, 2
 
 
 @dataclass(frozen=True)
+class Large:
+    """What a block of a large product holds (blocks.py), and which products are faster so than by BLAS."""
+
+    terms: int  # bytes of a line of A
+    columns: int  # bytes of panels of B, which stay in the second cache
+    rows: int  # tiles of A that meet panel after panel
+    in_lines: bool  # also those whose rows lie in lines
+
+
+@dataclass(frozen=True)
 class Registers:
     """What a processor multiplies with: the largest tile whose sums, with what they need, fit."""
 
@@ -33,9 +43,7 @@ class Registers:
     by_lane: bool  # an instruction multiplies a vector by one entry of another
     cache: int  # bytes of the first one
     near: int  # bytes of columns that a few rows read where they lie
-    blocks: int = (
-        0  # bytes of columns in one block of a large product (blocks.py); 0: BLAS is faster
-    )
+    large: Large | None = None  # None where BLAS is faster
 
     def lanes(self, dtype: np.dtype[Any]) -> int:
         return self.nbytes // dtype.itemsize
@@ -47,12 +55,15 @@ class Registers:
 @cache
 def registers() -> Registers | None:
     """Those of this processor; None where products are better left to BLAS."""
-    family = binding.get_default_triple().split("-")[0]
+    family, maker, *_ = binding.get_default_triple().split("-")
     if family in ("aarch64", "arm64"):
-        return Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16)  # of 32
+        # Apple's BLAS multiplies in a unit of its own, at many times the speed of these registers.
+        large = Large(1 << 11, 1 << 20, 16, in_lines=False) if maker != "apple" else None
+        return Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16, large=large)  # of 32
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):
-        return Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18)  # of 32
+        large = Large(1 << 10, 1 << 20, 4, in_lines=True)
+        return Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 15, large=large)  # of 32
     if features.get("avx2") and features.get("fma"):
         return Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17)  # of 16
     return None
@@ -69,22 +80,22 @@ def fits_panels(dtype: np.dtype[Any], terms: int, columns: int, most: int = PANE
 
 
 def kind_of_tile(dtype: np.dtype[Any]) -> ir.FunctionType:
-    """f(A, its steps along rows and terms, B, its step along terms, C, its step along rows, terms,
-    what the sums start with, its step along rows); they start with zeros where that pointer is null."""
+    """f(A, its steps along rows and terms, B, its step along terms, C, its step along rows, terms)."""
     pointer = memory_type(dtype).as_pointer()
-    given = [pointer, INT, INT, pointer, INT, pointer, INT, INT, pointer, INT]
-    return ir.FunctionType(ir.VoidType(), given)
+    steps = [pointer, INT, INT, pointer, INT, pointer, INT, INT]
+    return ir.FunctionType(ir.VoidType(), steps)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """C = S + A B, of so many rows and vectors; `unit` says along what A lies in one piece."""
+    """C = A B, of so many rows and vectors; `unit` says along what A lies in one piece."""
 
     dtype: np.dtype[Any]
     rows: int
     vectors: int
     unit: str  # "terms", "rows", "panel" for rows in panels of whole tiles, or "" for any
     found: Registers
+    adds: bool = False  # into C
 
     def function(self, module: ir.Module) -> ir.Function:
         lanes = self.found.lanes(self.dtype)
@@ -94,12 +105,23 @@ class Tile:
         name = f"tile_{self.dtype.name}_{self.rows}x{self.vectors}x{lanes}_{unit}"
         if unit == "panel":
             name += str(self.found.rows)
+        if self.adds:
+            name += "_adds"
         return shared(module, name, kind_of_tile(self.dtype), _Emitter(self, unit).emit)
+
+
+def tile_of(
+    dtype: np.dtype[Any], rows: int, columns: int, unit: str, found: Registers, adds: bool
+) -> Tile:
+    """That of so many columns. Those that do not fill their vectors are added by whoever copies them."""
+    vectors, rest = divmod(columns, found.lanes(dtype))
+    return Tile(dtype, rows, vectors + (rest > 0), unit, found, adds and not rest)
 
 
 class _Emitter:
     def __init__(self, tile: Tile, unit: str):
         self.rows, self.vectors, self.dtype, self.unit = tile.rows, tile.vectors, tile.dtype, unit
+        self.adds = tile.adds
         self.real = memory_type(tile.dtype)
         self.lanes, self.height = tile.found.lanes(tile.dtype), tile.found.rows
         # Rows of a panel are multiplied lane by lane if they fill vectors.
@@ -108,36 +130,26 @@ class _Emitter:
         )
         self.vector = ir.VectorType(self.real, self.lanes)
         spread = UNROLLED if tile.found.by_lane else UNROLLED_SPREAD
-        self.unrolled = self.lanes if unit == "terms" else spread
+        # The steps of panels are known, so that a round of one term holds little but multiplications.
+        self.unrolled = {"terms": self.lanes, "panel": 2}.get(unit, spread)
 
     def emit(self, function: ir.Function) -> None:
         self.a, self.row_step, self.term_step, self.b, self.b_step, *rest = function.args
-        c, c_step, terms, start, start_step = rest
+        c, c_step, terms = rest
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        sums = self._begin(b, start, start_step)
+        sums = [ir.Constant(self.vector, None)] * (self.rows * self.vectors)
+        line = lambda r: b.gep(c, [b.mul(c_step, INT(r))])
+        if self.adds:
+            places = [place for r in range(self.rows) for place in self._vectors(b, line(r))]
+            sums = [b.load(place, align=self.dtype.itemsize) for place in places]
         blocks = b.udiv(terms, INT(self.unrolled))
         sums = range_loop(b, INT(0), blocks, self._block, sums)
-        done = b.mul(blocks, INT(self.unrolled))
-        sums = range_loop(b, done, terms, self._single, sums)
+        if self.unrolled > 1:
+            done = b.mul(blocks, INT(self.unrolled))
+            sums = range_loop(b, done, terms, self._single, sums)
         for r in range(self.rows):
-            line = sums[r * self.vectors : (r + 1) * self.vectors]
-            self._store(b, line, b.gep(c, [b.mul(c_step, INT(r))]))
+            self._store(b, sums[r * self.vectors : (r + 1) * self.vectors], line(r))
         b.ret_void()
-
-    def _begin(self, b: ir.IRBuilder, start: ir.Value, step: ir.Value) -> list[ir.Value]:
-        """What lies at `start`, or zeros."""
-        before, lines = b.block, range(self.rows)
-        given = b.icmp_unsigned("!=", start, ir.Constant(start.type, None))
-        with b.if_then(given):
-            starts = [b.gep(start, [b.mul(step, INT(r))]) for r in lines]
-            places = [place for line in starts for place in self._vectors(b, line)]
-            found = [b.load(place, align=self.dtype.itemsize) for place in places]
-            inside = b.block
-        sums = [b.phi(self.vector) for _ in found]
-        for phi, value in zip(sums, found, strict=True):
-            phi.add_incoming(ir.Constant(self.vector, None), before)
-            phi.add_incoming(value, inside)
-        return sums
 
     def _block(self, b: ir.IRBuilder, i: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         """Several terms of all sums."""

@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from ...ir import Shape
 from .blas import SHARE, THIN, Product, spread
-from .blocked import in_blocks
+from .blocked import does_all, in_blocks
 from .packing import pack_function
 from .steps import INT, Site, Step
 from .sweep import Sweep
@@ -42,8 +42,9 @@ class Pack(Step):
 
     def emit(self, site: Site) -> None:
         dtype, found = self.source.dtype, self.found
-        function = pack_function(site.module, dtype, found.columns(dtype), found.lanes(dtype))
-        sizes = [INT(n) for n in (*_steps(self.source), *self.source.shape)]
+        width, steps = found.columns(dtype), _steps(self.source)
+        function = pack_function(site.module, dtype, width, found.lanes(dtype), steps)
+        sizes = [INT(n) for n in (*steps, *self.source.shape)]
         site.b.call(function, [site.address(self.source), *sizes, site.address(self.panels)])
 
     def describe(self) -> str:
@@ -85,8 +86,7 @@ class Tiled(Product):
             ends = [INT(0), INT(panels)]
             ends = [low, high, *ends] if groups >= panels else [INT(0), INT(groups), low, high]
             function = product_function(b.module, dtype, found)
-            nothing = ir.Constant(starts[0].type, None)
-            b.call(function, [*starts, nothing, *words, *ends, *tiles])
+            b.call(function, [*starts, *words, *ends, *tiles])
 
         starts = [site.address(v) for v in (self.a, self.b, self.c)]
         size = max(groups, panels)
@@ -162,7 +162,7 @@ def _columns(
     in_lines = _steps(step.b)[1] == 1 and n % found.lanes(dtype) == 0
     if in_lines and size + rows <= (found.near if m <= FEW else found.cache):
         return step.b
-    is_repaid = m >= REPAID and size <= PANELS
+    is_repaid = m >= REPAID and size <= PANELS and (n <= THIN or not does_all(found))
     return _packed(schedule, step.b, shape, found) if is_repaid else None
 
 

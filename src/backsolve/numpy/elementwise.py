@@ -118,7 +118,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return FUNCTIONS["nonzero"](condition)
     condition = array(condition)
-    if dtype_of(condition) != np.bool_:
+    if dtype_of(condition).kind != "b":
         condition = P.not_equal(condition, 0)
     return P.where(condition, array(x), array(y))
 

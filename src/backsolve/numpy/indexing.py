@@ -218,6 +218,8 @@ def _plain_spec(key: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
 @named("getitem")
 def getitem(x: Any, key: Any) -> Any:
     shape = shape_of(x)
+    if type(key) is tuple and len(key) == 1:
+        key = key[0]
     if type(key) is int and shape and -shape[0] <= key < shape[0]:
         return P.slice(x, spec=(key,))
     plain = _plain_spec(key, shape)

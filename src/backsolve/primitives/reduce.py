@@ -5,6 +5,7 @@ Ties of max and min share the derivative equally. The 2-norm has derivative 0 at
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,17 @@ def _d_prod(y: Any, a: Any, axis: tuple[int, ...]) -> Any:
 
 def _is_well_scaled(y: Any) -> bool:
     """Whether numbers are neither 0 nor infinite, nor so small that they lost digits."""
-    limits, size = np.finfo(y.dtype), np.abs(y)
-    return bool(np.all((size > limits.tiny / limits.eps) & (size < limits.max)))
+    low, high = _well_scaled(y.dtype)
+    if not y.shape:
+        return low < abs(float(y)) < high
+    size = np.abs(y)
+    return bool(np.all((size > low) & (size < high)))
+
+
+@cache
+def _well_scaled(dtype: np.dtype[Any]) -> tuple[float, float]:
+    limits = np.finfo(dtype)
+    return float(limits.tiny / limits.eps), float(limits.max)
 
 
 def _extremum_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
@@ -106,7 +116,7 @@ def _run_logsumexp(a: Any, *, axis: Any, keepdims: bool) -> Any:
 def _run_norm(a: Any, *, axis: Any, keepdims: bool) -> Any:
     if a.dtype.kind == "f":
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            squared = np.sum(np.square(a), axis=axis, keepdims=keepdims)
+            squared = np.add.reduce(np.square(a), axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
         if _is_well_scaled(squared):  # nothing overflowed, and nothing that matters underflowed
             return np.sqrt(squared)
     magnitude = np.abs(a)

@@ -65,7 +65,8 @@ class Transpose(Operator):
 
     @property
     def T(self) -> Operator:
-        return Transpose(self.out_type, tuple(int(k) for k in np.argsort(self.axes)))
+        back = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
+        return Transpose(self.out_type, back)
 
     @property
     def in_type(self) -> Type:

@@ -34,8 +34,26 @@ from .matrix_maps import by_upper, left, matrix_type, right, rows, turn
 
 
 def _run_qr(a: Any) -> Any:
+    if a.ndim == 2 and a.dtype.char in "dD" and a.size and a.dtype.isnative:
+        return _qr_of_one(a)
     q, r = np.linalg.qr(a)
     return np.concatenate([q, r], axis=-2)
+
+
+def _qr_of_one(a: Any) -> Any:
+    """By the routines that np.linalg.qr calls, without the copies that it takes of every result."""
+    from scipy.linalg import lapack
+
+    m, n = a.shape
+    factor, unpack = (
+        (lapack.dgeqrf, lapack.dorgqr) if a.dtype.char == "d" else (lapack.zgeqrf, lapack.zungqr)
+    )
+    y = np.empty((m + n, n), a.dtype)
+    work = 64 * n
+    packed, scales, _, _ = factor(a, lwork=work)
+    y[m:] = np.triu(packed[:n])
+    y[:m] = unpack(packed, scales, lwork=work, overwrite_a=1)[0]
+    return y
 
 
 def _upper(t: Type) -> Operator:

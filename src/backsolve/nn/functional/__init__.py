@@ -51,6 +51,7 @@ from .convolution import conv_transpose1d as conv_transpose1d
 from .convolution import conv_transpose2d as conv_transpose2d
 from .convolution import conv_transpose3d as conv_transpose3d
 from .convolution import fold as fold
+from .convolution import row_conv1d as row_conv1d
 from .convolution import unfold as unfold
 from .ctc import ctc_loss as ctc_loss
 from .distances import cosine_similarity as cosine_similarity
@@ -92,6 +93,7 @@ from .padding import pad as pad
 from .pooling import avg_pool1d as avg_pool1d
 from .pooling import avg_pool2d as avg_pool2d
 from .pooling import avg_pool3d as avg_pool3d
+from .pooling import feature_lp_pool as feature_lp_pool
 from .pooling import lp_pool1d as lp_pool1d
 from .pooling import lp_pool2d as lp_pool2d
 from .pooling import lp_pool3d as lp_pool3d

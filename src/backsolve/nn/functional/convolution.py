@@ -111,6 +111,15 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
     return P.permute(conv1d(x, w, bias, padding=pad), axes=(2, 0, 1))
 
 
+def row_conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0) -> Any:
+    """Each feature of (N, C, L) with a row of weights of its own, (C, K): THNN's TemporalRowConvolution."""
+    w = array(weight)
+    if ndim_of(w) != 2:
+        raise ShapeError(f"row_conv1d takes weights (C, K), got shape {shape_of(w)}")
+    rows = P.reshape(w, shape=(shape_of(w)[0], 1, shape_of(w)[1]))
+    return conv1d(input, rows, bias, stride, padding, groups=shape_of(w)[0])
+
+
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:

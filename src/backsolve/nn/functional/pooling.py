@@ -173,6 +173,18 @@ def lp_pool3d(
     return _norm(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+def feature_lp_pool(input: Any, norm_type: float, width: int, stride: int | None = None) -> Any:
+    """(Σ xᵖ)^(1/p) over `width` neighbouring channels of (N, C, …): THNN's FeatureLPPooling."""
+    x = array(input)
+    if ndim_of(x) < 2 or shape_of(x)[1] < width:
+        raise ShapeError(
+            f"feature_lp_pool takes (N, C, …) with at least {width} channels, got {shape_of(x)}"
+        )
+    cut = Cut((1,), (width,), (width if stride is None else stride,), (1,))
+    powers = P.windows(x ** float(norm_type), cut=cut)
+    return np.sum(powers, axis=-1) ** (1.0 / float(norm_type))
+
+
 # ---- in any number of dimensions
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,3 +37,10 @@ def test_every_row_in_every_dtype(name):
             assert not native, f"{case} runs natively: take it off the exceptions"
         else:
             assert native, f"{case} is computed by NumPy"
+
+
+def test_the_documentation_names_what_is_called_back():
+    page = Path(__file__).parents[2] / "docs" / "design" / "native.md"
+    text = page.read_text(encoding="utf-8")
+    paragraph = text[text.index("*What has no native form*") :].split("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", paragraph)) == set(CALLED)

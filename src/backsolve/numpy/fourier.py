@@ -196,11 +196,9 @@ _shift("ifftshift", -1)
 
 
 def _frequencies(name: str) -> None:
-    make = getattr(np.fft, name)
-
     def call(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
         on_cpu(device)
-        return made(make(n, d).astype(float if dtype is None else dtype))
+        return made(getattr(np.fft, name)(n, d).astype(float if dtype is None else dtype))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`numpy.fft.{name}`, as a Tensor."

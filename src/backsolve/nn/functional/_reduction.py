@@ -9,10 +9,10 @@ import numpy as np
 
 from ...control.checks import Failure
 from ...errors import DTypeError, ShapeError
-from ...numpy._register import array, dtype_of, shape_of, size_of
+from ...numpy._register import array, dtype_of, ndim_of, shape_of, size_of
 from ...primitive import P
 from ...primitives.checks import CODE, code_of
-from ...tensor import Staged
+from ...tensor import Staged, Tensor
 
 
 def reduced(name: str, terms: Any, reduction: str) -> Any:
@@ -31,7 +31,9 @@ def weighted_mean(terms: Any, weights: Any) -> Any:
     """Σ terms / Σ weights, and NaN with derivative 0 if nothing has weight, as PyTorch's."""
     total, weight = np.sum(terms), np.sum(weights)
     none = np.equal(weight, 0)
-    return np.where(none, np.nan, total / np.where(none, 1, weight))
+    if isinstance(none, Tensor):
+        return np.where(none, np.nan, total / np.where(none, 1, weight))
+    return total * 0 + np.nan if none else total / weight
 
 
 def pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
@@ -78,10 +80,12 @@ def indices(name: str, argument: str, x: Any, low: int, high: int, ignored: Any 
     return x
 
 
-def picked(x: Any, places: Any, axis: int) -> Any:
+def picked(x: Any, at: Any, axis: int) -> Any:
     """x at one place along an axis: of shape (N, C, …) and (N, …), an array of shape (N, …)."""
-    found = np.take_along_axis(x, np.expand_dims(places, axis), axis)
-    return np.squeeze(found, axis)
+    rank = ndim_of(at)
+    others = (n for k, n in enumerate(shape_of(x)) if k != axis)
+    key = [np.arange(n).reshape(-1, *[1] * (rank - 1 - k)) for k, n in enumerate(others)]
+    return P.gather(x, *key[:axis], at, *key[axis:])
 
 
 def positive_part(x: Any) -> Any:

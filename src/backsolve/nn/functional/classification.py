@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...primitive import P
+from ...tensor import Tensor
 from ._reduction import indices, picked, reduced, same_shape, weighted_mean
 
 
@@ -25,7 +26,7 @@ def nll_loss(
     The mean is the weighted one. Entries with t = ignore_index count for nothing; the mean of none is NaN.
     """
     x, chosen = array(input), _Classes("nll_loss", input, target, weight, ignore_index)
-    return chosen.reduced(-picked(x, chosen.places, chosen.axis) * chosen.weights, reduction)
+    return chosen.reduced(chosen.times_weights(-chosen.of(x)), reduction)
 
 
 def cross_entropy(
@@ -54,7 +55,7 @@ def cross_entropy(
         return _of_probabilities(x, t, weight, reduction, label_smoothing)
     chosen = _Classes("cross_entropy", x, t, weight, ignore_index)
     z = P.log_softmax(x, axis=(chosen.axis,))
-    terms = -picked(z, chosen.places, chosen.axis) * chosen.weights
+    terms = chosen.times_weights(-chosen.of(z))
     if label_smoothing:
         all_terms = -np.sum(_along(z, weight, chosen.axis), axis=chosen.axis)
         share = label_smoothing / shape_of(x)[chosen.axis]
@@ -104,9 +105,11 @@ class _Classes:
             )
         ignored = np.equal(t, ignore_index)
         indices(name, "target", t, 0, classes, ignored)
-        self.counts = np.logical_not(ignored)
-        self.places = np.where(ignored, 0, t)
-        self.weights: Any = 1
+        self.places: Any = t
+        self.counts: Any = None
+        if isinstance(t, Tensor) or np.any(ignored):
+            self.places, self.counts = np.where(ignored, 0, t), np.logical_not(ignored)
+        self.weights: Any = None
         if weight is not None:
             weight = array(weight)
             if shape_of(weight) != (classes,):
@@ -114,14 +117,23 @@ class _Classes:
                     f"{name}: weight must have one entry for each of {classes} classes, got shape "
                     f"{shape_of(weight)}"
                 )
-            self.weights = weight[self.places]
+            self.weights = P.gather(weight, self.places)
         self.dtype = dtype_of(x)
 
+    def of(self, x: Any) -> Any:
+        """Entries of x at their classes."""
+        return picked(x, self.places, self.axis)
+
+    def times_weights(self, terms: Any) -> Any:
+        return terms if self.weights is None else terms * self.weights
+
     def reduced(self, terms: Any, reduction: str) -> Any:
-        terms = np.where(self.counts, terms, 0)
-        if reduction != "mean":
+        weights = self.weights
+        if self.counts is not None:
+            terms = np.where(self.counts, terms, 0)
+            weights = np.where(self.counts, 1 if weights is None else weights, 0)
+        if reduction != "mean" or weights is None:
             return reduced(self.name, terms, reduction)
-        weights = np.where(self.counts, self.weights, 0)
         return weighted_mean(terms, weights.astype(self.dtype))
 
 
@@ -144,11 +156,11 @@ def multi_margin_loss(
     if ndim_of(x) > 2:
         raise ShapeError(f"multi_margin_loss takes (N, C) or (C,), got shape {shape_of(x)}")
     chosen = _Classes("multi_margin_loss", x, t, weight, -1 - shape_of(x)[-1])
-    z = margin - np.expand_dims(picked(x, chosen.places, chosen.axis), -1) + x
+    z = margin - np.expand_dims(chosen.of(x), -1) + x
     others = np.not_equal(np.expand_dims(t, -1), np.arange(shape_of(x)[-1]))
     z = np.where(np.logical_and(others, np.logical_not(z <= 0)), z, 0)
-    terms = np.sum(z if p == 1 else z * z, axis=-1) * chosen.weights / shape_of(x)[-1]
-    return reduced("multi_margin_loss", terms, reduction)
+    terms = np.sum(z if p == 1 else z * z, axis=-1) / shape_of(x)[-1]
+    return reduced("multi_margin_loss", chosen.times_weights(terms), reduction)
 
 
 def multilabel_margin_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:

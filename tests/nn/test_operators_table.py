@@ -15,7 +15,8 @@ from backsolve.nn import functional
 from backsolve.testing import check_grads
 
 TABLE = Path(__file__).parents[2] / "docs" / "operators.md"
-ROWS = re.findall(r"^\| (\w+) \| `(.+)` \|$", TABLE.read_text(encoding="utf-8"), re.MULTILINE)[1:]  # behind the head
+_TEXT = TABLE.read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (\w+) \| `(.+)` \|$", _TEXT, re.MULTILINE)[1:]  # behind the head
 rng = np.random.default_rng(0)
 ARRAYS: dict[str, Any] = {
     "a": rng.normal(size=(4, 6)),

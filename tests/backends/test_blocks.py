@@ -148,3 +148,13 @@ def test_complex_and_stacked_products_stay_with_blas(machine: Any) -> None:
     ):
         assert "tiles" not in steps(f, a, b)
         np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-11, atol=1e-11)
+
+
+def test_where_blas_is_as_fast_it_keeps_rows_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = replace(SMALL, in_lines=False)
+    monkeypatch.setattr(tiling, "registers", lambda: replace(MACHINES["by lanes"], large=large))
+    x, d, w = normal(100, 800), normal(100, 200), normal(200, 700)
+    turned, in_lines = bs.jit(lambda x, d: x.T @ d), bs.jit(lambda d, w: d @ w)
+    assert "in blocks of tiles" in steps(turned, x, d)
+    assert "tiles" not in steps(in_lines, d, w)
+    np.testing.assert_allclose(turned(x, d), x.T @ d, rtol=1e-12, atol=1e-12)

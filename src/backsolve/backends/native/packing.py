@@ -50,25 +50,27 @@ class _Emitter:
         elif self.way == "turned":
             self.term_step = INT(1)
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        full = b.udiv(self.columns, INT(self.width))
+        full, left = (f(self.columns, INT(self.width)) for f in (b.udiv, b.urem))
+        is_full = b.icmp_signed("==", left, INT(0))
+        start, zero = self._place(b, full, INT(0), INT(0)), ir.Constant(self.real, 0.0)
+        size = b.select(is_full, INT(0), b.mul(self.terms, INT(self.width)))
+        loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
+        vectors = b.udiv(left, INT(self.lanes))
         if self.way == "lines":
             # From line to line, not from panel to panel: so memory is read in its order.
             def line(b: ir.IRBuilder, term: ir.Value) -> None:
                 loop_between(b, INT(0), full, lambda b, j: self._copy(b, j, term, self.width))
 
             loop_between(b, INT(0), self.terms, line)
-        else:
-            vectors = INT(self.width // self.lanes)
-            loop_between(b, INT(0), full, lambda b, j: self._panel(b, j, vectors))
-        left = b.urem(self.columns, INT(self.width))
-        with b.if_then(b.icmp_signed(">", left, INT(0))):
-            start, zero = self._place(b, full, INT(0), INT(0)), ir.Constant(self.real, 0.0)
-            size = b.mul(self.terms, INT(self.width))
-            loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
-            vectors = b.udiv(left, INT(self.lanes))
             self._panel(b, full, vectors)
-            done = b.mul(vectors, INT(self.lanes))
-            self._one_by_one(b, full, INT(0), done, left)
+        else:
+            all_vectors = INT(self.width // self.lanes)
+
+            def panel(b: ir.IRBuilder, j: ir.Value) -> None:
+                self._panel(b, j, b.select(b.icmp_signed("<", j, full), all_vectors, vectors))
+
+            loop_between(b, INT(0), b.select(is_full, full, b.add(full, INT(1))), panel)
+        self._one_by_one(b, full, INT(0), b.mul(vectors, INT(self.lanes)), left)
         b.ret_void()
 
     def _panel(self, b: ir.IRBuilder, j: ir.Value, vectors: ir.Value) -> None:

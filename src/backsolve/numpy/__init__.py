@@ -98,11 +98,13 @@ __array_namespace_info__ = _standard.Inspection
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OWN:
-        return _by_name(_OWN, name)
-    if hasattr(_np, name) or name.startswith("__") or name in _INTERNAL or name not in _FUNCTIONS:
-        return getattr(_np, name)
-    return _by_name(_FUNCTIONS, name)
+    table = _OWN if name in _OWN else _FUNCTIONS
+    if table is _FUNCTIONS:
+        plain = hasattr(_np, name) or name.startswith("__") or name in _INTERNAL
+        if plain or name not in _FUNCTIONS:
+            return getattr(_np, name)
+    globals()[name] = found = _by_name(table, name)  # from now on it is at hand
+    return found
 
 
 def __dir__() -> list[str]:

@@ -36,6 +36,7 @@ from .writers import writes_arrays as _writes_arrays
 _keep_pages()
 
 if TYPE_CHECKING:
+    from . import data as data
     from . import nn as nn
     from . import numeric as numeric
     from . import optim as optim
@@ -58,6 +59,7 @@ __version__ = "0.1.0"
 # Loaded when first asked for: the name, the module it lives in, and what to take from there.
 _LATER = {
     "cond": (".control", "cond"),
+    "data": (".data", None),
     "fori_loop": (".control", "fori_loop"),
     "get_threads": (".backends.native.threads", "get_threads"),
     "jit": (".compiled", "jit"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import backsolve as bs
+from backsolve.operators import gather
 
 SHAPES = st.sampled_from([(), (3,), (1,), (0,), (3, 4), (2, 0), (1, 3), (2, 3, 4), (3, 1, 2)])
 COMMON = st.sampled_from([(), (2,), (1,), (0,), (3, 2), (2, 1)])
@@ -370,3 +371,19 @@ def test_a_copy_to_write_into(way: Any) -> None:
     x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
     np.testing.assert_allclose(way(bs.grad(f))(x, y), [3 + 2 + 1, 16 + 2 * 2 + 1])
     np.testing.assert_array_equal(y, [3.0, 4.0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+def test_many_rows_are_added_where_they_belong(dtype):
+    at = np.random.default_rng(0).integers(-40, 40, (30, 70))
+    rows = np.random.default_rng(0).integers(-5, 5, (30, 70, 16)).astype(dtype)
+    start = np.ones((40, 16), dtype)
+    expected = start.copy()
+    np.add.at(expected, (at,), rows)
+    got = start.copy()
+    gather.add_at(got, (at,), rows)
+    np.testing.assert_array_equal(got, expected)
+    table = bs.grad(lambda w: np.sum(np.real(w[at]) * np.real(rows)))(np.zeros((40, 16)))
+    np.testing.assert_array_equal(table, np.real(expected) - 1)
+    with pytest.raises(IndexError):
+        gather.add_at(got, (at + 1,), rows)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import Type
 from ..operators import Erase, EraseAt, Gather, Mask, Product, Slice
-from ..operators.gather import gathered_shape
+from ..operators.gather import add_at, gathered_shape
 from ..operators.slice import key_of, sliced_shape
 from ..primitive import P, primitive
 from .batching import spread
@@ -89,7 +89,7 @@ def _run_gather(a: Any, *indices: Any) -> Any:
 
 def _run_scatter_add(t: Any, *indices: Any, shape: Any) -> Any:
     out = np.zeros(shape, t.dtype)
-    np.add.at(out, indices, t)
+    add_at(out, indices, t)
     return out
 
 

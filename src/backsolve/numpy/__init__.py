@@ -14,6 +14,7 @@ import numpy as _np
 from ..primitive import FUNCTIONS as _FUNCTIONS
 from . import calculus as _calculus
 from . import choosing as _choosing
+from . import composed as _composed
 from . import creation as _creation
 from . import decompositions as _decompositions
 from . import deviations as _deviations
@@ -59,6 +60,7 @@ _ROOMS = (
     _fourier,
     _sorting,
     _calculus,
+    _composed,
     _deviations,
     _padding,
     _creation,

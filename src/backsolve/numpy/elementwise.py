@@ -47,7 +47,8 @@ def _expose(name: str, ufunc: np.ufunc | None) -> Any:
 
 
 _WITH_METADATA = {"cast", "cast_discrete", "where", "clip", "polygamma"}
-_WITH_METADATA |= {"dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel"}
+_WITH_METADATA |= {"dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel", "wofz"}
+_WITH_METADATA |= {"elliptic_moment", *[name for name in PRIMITIVES if name.endswith("_part")]}
 _UFUNC_OF = {impl: ufunc for ufunc, impl in UFUNCS.items()}
 for _name, _prim in list(PRIMITIVES.items()):
     if _prim.elementwise and _name not in _WITH_METADATA:

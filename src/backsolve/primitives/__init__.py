@@ -10,13 +10,16 @@ from . import discrete as discrete
 from . import distributions as distributions
 from . import eigen as eigen
 from . import elementwise as elementwise
+from . import elliptic as elliptic
 from . import equations as equations
 from . import expansions as expansions
 from . import factors as factors
 from . import fourier as fourier
 from . import index as index
+from . import integrals as integrals
 from . import linalg as linalg
 from . import order as order
+from . import orthogonal as orthogonal
 from . import reduce as reduce
 from . import scan as scan
 from . import shape as shape

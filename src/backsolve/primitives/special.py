@@ -64,7 +64,8 @@ def _row(name: str, kind: Any, blocks: Any, ufunc: str, code: str | None) -> Any
         load()
         return row.run(*args)
 
-    row = elementwise(name, stand_in, blocks, kind=kind, ufunc=(), code=code)
+    smooth = None if blocks == (None,) else blocks
+    row = elementwise(name, stand_in, smooth, kind=kind, ufunc=(), code=code)
     NAMES[name] = ufunc
     for real in ("float32", "float64"):  # so that staging needs no SciPy
         know_dtype(row, np.dtype(real), arity=len(blocks))

@@ -22,6 +22,7 @@ from ..errors import UnsupportedError
 from ..numpy._register import OWN
 from ..tensor import Tensor
 from .coverage_examples import COMMON, EXAMPLES, VALUES, WHOLE, written
+from .coverage_reasons import REASONS
 
 DIFFERENTIABLE, CONSTANT, UNSUPPORTED = "differentiable", "constant", "unsupported"
 HERE, ELSEWHERE = "in backsolve.numpy", "takes no tensors"
@@ -109,6 +110,8 @@ def table(room: str, functions: dict[str, Any]) -> list[str]:
     rows = []
     for name, f in sorted(functions.items()):
         kind, staged = status(f"{room}.{name}", f)
+        if kind == UNSUPPORTED:
+            kind = f"{kind}: {REASONS.get(name, 'not written yet')}"
         rows.append(f"| `{name}` | {kind} | {'yes' if staged else 'no'} |")
     return rows
 
@@ -120,7 +123,7 @@ with NumPy {numpy} and SciPy {scipy}.
 
 - *differentiable*: the result varies with its arguments, in both modes and to every order.
 - *constant*: it works, and its result has no derivative by nature (whole numbers, shapes, steps).
-- *unsupported*: on a tensor that varies, an `UnsupportedError` that names it.
+- *unsupported*: on a tensor that varies, an `UnsupportedError` that names it; and why.
 - *in backsolve.numpy*: NumPy does not ask its arguments here; the function of the same name in
   `backsolve.numpy` takes and makes tensors.
 - *takes no tensors*: about files, text, settings, dates, or sizes alone.

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..operators.windows import Cut
+from .references_special import SPECIAL, measured
 
 Shape = tuple[int, ...]
 
@@ -106,45 +106,6 @@ def _logsumexp(a: Any, axis: Any, keepdims: bool) -> Any:
         return np.log(np.sum(np.exp(a), axis=axis, keepdims=keepdims))
 
 
-def _narrow(y: Any, a: Any) -> Any:
-    """SciPy's polygamma computes in double precision whatever it gets."""
-    return y.astype(np.float32) if np.asarray(a).dtype == np.float32 else y
-
-
-def _integral(f: Any, end: float) -> Any:
-    """∫₀^end by Gauss and Legendre; f is given its places along a new last axis."""
-    t, w = np.polynomial.legendre.leggauss(300)
-    return np.sum(f((t + 1) * end / 2) * w, -1) * end / 2
-
-
-def _moment(a: Any, n: int) -> Any:
-    x = np.asarray(a, float)[..., None]
-    y = _integral(lambda t: t**n * np.exp(-t * t - 2 * x * t), 12.0)
-    return _narrow(np.asarray(y * 2 / np.sqrt(np.pi)), a)
-
-
-def _dawson(a: Any, n: int) -> Any:
-    D = special.dawsn(np.asarray(a, float))
-    first = 1 - 2 * np.asarray(a, float) * D
-    return _narrow(first if n == 1 else -2 * D - 2 * a * first, a)
-
-
-def _tail(a: Any, b: Any, n: int, m: int, upper: bool) -> Any:
-    sign, end = (1, 8.0) if upper else (-1, 90.0)
-    p, x = (_measured(v).astype(float)[..., None] for v in (a, b))
-    y = _integral(lambda s: np.exp(p * sign * s - x * np.expm1(sign * s)) * s**n, end)
-    return _narrow(np.asarray(y), np.add(a, b))
-
-
-def _scaled(a: Any, b: Any, n: int, second: bool) -> Any:
-    x = _measured(b).astype(float)
-    if second:
-        y = special.kve(a, x) + np.exp(x) * special.kvp(a, x, n)
-    else:
-        y = -special.ive(a, x) + np.exp(-x) * special.ivp(a, x, n)
-    return _narrow(np.asarray(y), np.add(a, b))
-
-
 def _triangular_solve(a: Any, b: Any, lower: bool, unit: bool) -> Any:
     T = np.tril(a) if lower else np.triu(a)
     if unit:
@@ -192,10 +153,6 @@ def _attention_adjoint(q: Any, k: Any, v: Any, u: Any, which: int, **params: Any
     return out
 
 
-def _softplus(a: Any, dtype: Any) -> Any:
-    return (-special.log_expit(np.negative(a, dtype=dtype))).astype(dtype)  # SciPy's own varies
-
-
 def _fourier(a: Any, axes: tuple[int, ...], inverse: bool) -> Any:
     """By the sum that it is."""
     y = a.astype(np.result_type(a, np.complex64))
@@ -215,15 +172,8 @@ def _real_sum(a: Any, n: int, axis: int) -> Any:
     return y
 
 
-def _measured(x: Any, kinds: str = "f") -> Any:
-    """Only real numbers (or complex ones): a row of our own has no meaning for others."""
-    if np.asarray(x).dtype.kind not in kinds:
-        raise TypeError("not counted")
-    return np.asarray(x)
-
-
 def _quotient(t: Any, gaps: Any) -> Any:
-    _measured(gaps, "fc")
+    measured(gaps, "fc")
     return np.divide(t, gaps)
 
 
@@ -322,22 +272,13 @@ def _square_root(a: Any) -> Any:
 
 
 REFERENCES: dict[str, Callable[..., Any]] = {
+    **SPECIAL,
     "attention": _attention,
     "attention_adjoint": _attention_adjoint,
     "alias": lambda a: np.array(a),
     "detach": lambda a: np.array(a),
     "cast": lambda a, dtype: np.array(a, dtype),
     "cast_discrete": lambda a, dtype: np.array(a, dtype),
-    "digamma": special.digamma,
-    "dawsn_derivative": _dawson,
-    "erfcx_moment": _moment,
-    "gamma_tail": _tail,
-    "log_sigmoid": special.log_expit,
-    "scaled_bessel": _scaled,
-    "zeta": lambda a, b: _narrow(special.zeta(a, b), np.add(a, b)),
-    "polygamma": lambda a, n: _narrow(special.polygamma(n, a), a),
-    "sigmoid": special.expit,
-    "softplus": lambda a: _softplus(a, np.logaddexp(a, 0).dtype),
     "argmax": np.argmax,
     "cholesky": np.linalg.cholesky,
     "det": _determinant,
@@ -358,7 +299,6 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "qr": lambda a: _below(*np.linalg.qr(a)),
     "svd": _svd,
     "svdvals": lambda a: np.linalg.svd(a)[1],
-    "i0": special.i0,
     "inv": np.linalg.inv,
     "log_abs_det": lambda a: np.log(np.abs(_determinant(a))),
     "banded_solve": _banded,

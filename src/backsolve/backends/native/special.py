@@ -27,7 +27,7 @@ DOUBLE, CINT = ir.DoubleType(), ir.IntType(32)
 PAIR = ir.LiteralStructType([DOUBLE, DOUBLE])
 _COMPLEX = "__pyx_t_double_complex"
 _FLAG = ", int __pyx_skip_dispatch"
-_FUSED = re.compile(r"(?:__pyx_fuse_[0-9](?:_1)?)?(.*)")
+_FUSED = re.compile(r"(?:__pyx_fuse_[0-9](?:_[01])?)?(.*)")
 # How C hands over a complex number: two registers, but for Windows on x86-64, where it is an address.
 _MACHINES = ("x86_64", "amd64", "arm64", "aarch64")
 _MACHINE = platform.machine().lower()

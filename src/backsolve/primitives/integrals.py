@@ -1,0 +1,197 @@
+"""Functions that are integrals of elementary ones, and solutions of y'' = x y and of Bessel's equation.
+
+SciPy gives some of them several at a time: the row of such a family says by a number which one it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import NotDifferentiableError
+from ..operators import Diagonal
+from .bessel import jv, yv
+from .elementwise import elementwise, is_complex
+from .expansions import hyp1f1
+from .special import ROOT_TWO_PI, TWO_OVER_ROOT_PI, binary, load, several, unary, undefined
+
+# ---- pairs: y_0 and y_1 of one argument
+
+
+def _family(name: str, slopes: Any) -> Any:
+    """The components of a ufunc with several results, with the slope of each as a function of x."""
+
+    def run(a: Any, *, k: int) -> Any:
+        return getattr(load(), name)(a)[k]
+
+    return elementwise(f"{name}_part", run, (lambda a, *, k: Diagonal(slopes[k](a)),))
+
+
+def _sine_ratio(x: Any) -> Any:
+    return np.sinc(x / np.pi)
+
+
+def _sinh_ratio(x: Any) -> Any:
+    """sinh x / x = e^−x (e^2x − 1)/2x, by Kummer's function without cancellation."""
+    return np.exp(-x) * hyp1f1(1.0, 2.0, 2 * x)
+
+
+fresnel_part = _family(
+    "fresnel",
+    (lambda x: np.sin(0.5 * np.pi * x * x), lambda x: np.cos(0.5 * np.pi * x * x)),
+)
+sici_part = _family("sici", (_sine_ratio, lambda x: np.cos(x) / x))
+shichi_part = _family("shichi", (_sinh_ratio, lambda x: np.cosh(x) / x))
+airy_part: Any = _family(
+    "airy",
+    (
+        lambda x: airy_part(x, k=1),
+        lambda x: x * airy_part(x, k=0),
+        lambda x: airy_part(x, k=3),
+        lambda x: x * airy_part(x, k=2),
+    ),
+)
+
+itj0y0_part = _family("itj0y0", (lambda x: load().j0(x), lambda x: load().y0(x)))
+iti0k0_part = _family("iti0k0", (lambda x: load().i0(x), lambda x: load().k0(x)))
+itairy_part = _family(
+    "itairy",
+    (
+        lambda x: airy_part(x, k=0),
+        lambda x: airy_part(x, k=2),
+        lambda x: airy_part(-x, k=0),
+        lambda x: airy_part(-x, k=2),
+    ),
+)
+
+# ---- the Faddeeva function: w' = −2z w + 2i/√π, which cancels for large z
+#
+# There w = i/√π Σ (2k−1)!! / (2^k z^(2k+1)) in the upper half-plane; below it w(z) = 2 exp(−z²) − w(−z).
+
+_FAR = 7.0
+
+
+def _run_wofz(a: Any, *, n: int) -> Any:
+    """The n-th derivative."""
+    z = np.asarray(a, complex)
+    if n == 0:
+        return _narrow(load().wofz(z), a)
+    below = z.imag < 0
+    up = np.where(below, -z, z)
+    far = np.abs(up) > _FAR
+    near = np.where(far, 0.0, up)
+    earlier, here = load().wofz(near), 1j * TWO_OVER_ROOT_PI - 2 * near * load().wofz(near)
+    for k in range(1, n):
+        earlier, here = here, -2 * near * here - 2 * k * earlier
+    large = np.where(far, up, _FAR + 0j)
+    term = 0.5j * TWO_OVER_ROOT_PI * load().poch(1.0, n) * (-1.0) ** n / large ** (n + 1)
+    total = term
+    for k in range(1, 40):
+        term = term * ((2 * k + n - 1) * (2 * k + n) / (4 * k)) / large**2
+        total = total + term
+    y = np.where(far, total, here)
+    hermite, before = np.ones_like(z), np.zeros_like(z)
+    for k in range(n):
+        hermite, before = 2 * z * hermite - 2 * k * before, hermite
+    wave = 2 * hermite * np.exp(-(np.where(below, z, 0) ** 2))
+    return _narrow(np.where(below, (-1.0) ** n * (wave - y), y), a)
+
+
+def _narrow(y: Any, a: Any) -> Any:
+    single = np.asarray(a).dtype == np.complex64
+    return np.asarray(y).astype(np.complex64 if single else np.complex128)[()]
+
+
+wofz: Any = elementwise("wofz", _run_wofz, (lambda a, *, n: Diagonal(wofz(a, n=n + 1)),))
+
+# ---- Owen's T function
+
+owens_t = binary(
+    "owens_t",
+    lambda a, b: Diagonal(
+        -0.5 * np.exp(-0.5 * a * a) / ROOT_TWO_PI * load().erf(a * b * float(np.sqrt(0.5)))
+    ),
+    lambda a, b: Diagonal(np.exp(-0.5 * a * a * (1 + b * b)) / (2 * np.pi * (1 + b * b))),
+)
+
+# ---- more solutions of Bessel's equation, and hypergeometric functions
+
+
+def _in_scaled(name: str, plain: Any) -> Any:
+    def block(a: Any, b: Any) -> Any:
+        if is_complex(b):
+            raise NotDifferentiableError(
+                f"`{name}` of complex numbers holds |Im z|, which is not analytic; scale `{name[:-1]}` yourself"
+            )
+        return Diagonal(0.5 * (plain(a - 1, b) - plain(a + 1, b)))
+
+    return lambda a, b: block(a, b)
+
+
+jve = binary("jve", undefined("jve", "v"), _in_scaled("jve", jv))
+yve = binary("yve", undefined("yve", "v"), _in_scaled("yve", yv))
+hankel1: Any = binary(
+    "hankel1",
+    undefined("hankel1", "v"),
+    lambda a, b: Diagonal(0.5 * (hankel1(a - 1, b) - hankel1(a + 1, b))),
+)
+hankel2: Any = binary(
+    "hankel2",
+    undefined("hankel2", "v"),
+    lambda a, b: Diagonal(0.5 * (hankel2(a - 1, b) - hankel2(a + 1, b))),
+)
+
+hankel1e: Any = binary(
+    "hankel1e",
+    undefined("hankel1e", "v"),
+    lambda y, a, b: Diagonal(0.5 * (hankel1e(a - 1, b) - hankel1e(a + 1, b)) - 1j * y),
+)
+hankel2e: Any = binary(
+    "hankel2e",
+    undefined("hankel2e", "v"),
+    lambda y, a, b: Diagonal(0.5 * (hankel2e(a - 1, b) - hankel2e(a + 1, b)) + 1j * y),
+)
+wright_bessel: Any = several(
+    "wright_bessel",
+    undefined("wright_bessel", "a"),
+    undefined("wright_bessel", "b"),
+    lambda a, b, c: Diagonal(wright_bessel(a, a + b, c)),
+)
+
+
+def _rest(v: Any, x: Any) -> Any:
+    """(x/2)^v / (√π Γ(v + 3/2))"""
+    return np.power(0.5 * x, v) * load().rgamma(v + 1.5) * (0.5 * TWO_OVER_ROOT_PI)
+
+
+struve: Any = binary(
+    "struve",
+    undefined("struve", "v"),
+    lambda a, b: Diagonal(0.5 * (struve(a - 1, b) - struve(a + 1, b) + _rest(a, b))),
+)
+modstruve: Any = binary(
+    "modstruve",
+    undefined("modstruve", "v"),
+    lambda a, b: Diagonal(0.5 * (modstruve(a - 1, b) + modstruve(a + 1, b) + _rest(a, b))),
+)
+itstruve0 = unary("itstruve0", lambda a: Diagonal(struve(0.0, a)))
+itmodstruve0 = unary("itmodstruve0", lambda a: Diagonal(modstruve(0.0, a)))
+hyp0f1: Any = binary(
+    "hyp0f1", undefined("hyp0f1", "v"), lambda a, b: Diagonal(hyp0f1(a + 1, b) / a)
+)
+hyperu: Any = several(
+    "hyperu",
+    undefined("hyperu", "a"),
+    undefined("hyperu", "b"),
+    lambda a, b, c: Diagonal(-a * hyperu(a + 1, b + 1, c)),
+)
+gammasgn = unary("gammasgn", None)
+
+# ---- angles in degrees
+
+_DEGREE = float(np.pi / 180)
+sindg = unary("sindg", lambda a: Diagonal(_DEGREE * load().cosdg(a)))
+cosdg = unary("cosdg", lambda a: Diagonal(-_DEGREE * load().sindg(a)))
+tandg = unary("tandg", lambda y: Diagonal(_DEGREE * (1 + y * y)))
+cotdg = unary("cotdg", lambda y: Diagonal(-_DEGREE * (1 + y * y)))

@@ -32,34 +32,17 @@ def _repeated(t: Any, d: Any) -> Any:
     return np.broadcast_to(without_repeats(t) * d, t.shape)
 
 
-class Diagonal(Operator):
+class Entrywise(Operator):
+    """What meets every entry of t with one of d, and nothing else."""
+
     __slots__ = ("_type", "d")
 
     def __init__(self, d: Any, type: Type | None = None):
         self.d = d
         self._type = type
 
-    def apply(self, t: Any) -> Any:
-        if t.__class__ is np.ndarray and t.size > 4096 and 0 in t.strides:
-            return _repeated(t, self.d)
-        return t * self.d
-
-    def pull(self, t: Any) -> Any:
-        return self.apply(t) if t.dtype.kind != "c" else self.T.apply(t)
-
     def support(self, mask: Any) -> Any:
         return mask
-
-    @property
-    def T(self) -> Operator:
-        d = self.d
-        try:
-            if d.dtype.kind == "c":
-                return Diagonal(np.conjugate(d), self._type)
-        except AttributeError:  # a bare Python number
-            if type(d) is complex:
-                return Diagonal(d.conjugate(), self._type)
-        return self
 
     @property
     def in_type(self) -> Type:
@@ -78,14 +61,38 @@ class Diagonal(Operator):
         return Cost(multiplications=n, bytes=3 * n * self.in_type.dtype.itemsize)
 
     def typed(self, in_type: Type, out_type: Type | None) -> Operator:
-        return fitted(Diagonal(self.d, promoted(in_type, self.d)), in_type, out_type)
+        wide = type(self)(self.d, promoted(in_type, self.d))
+        return fitted(wide, in_type, out_type)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({show(self.d)})"
+
+
+class Diagonal(Entrywise):
+    __slots__ = ()
+
+    def apply(self, t: Any) -> Any:
+        if t.__class__ is np.ndarray and t.size > 4096 and 0 in t.strides:
+            return _repeated(t, self.d)
+        return t * self.d
+
+    def pull(self, t: Any) -> Any:
+        return self.apply(t) if t.dtype.kind != "c" else self.T.apply(t)
+
+    @property
+    def T(self) -> Operator:
+        d = self.d
+        try:
+            if d.dtype.kind == "c":
+                return Diagonal(np.conjugate(d), self._type)
+        except AttributeError:  # a bare Python number
+            if type(d) is complex:
+                return Diagonal(d.conjugate(), self._type)
+        return self
 
     def dense(self) -> Any:
         d = np.asarray(self.d, self.in_type.dtype)
         return np.diag(np.broadcast_to(d, self.in_type.shape).reshape(-1))
-
-    def __repr__(self) -> str:
-        return f"Diagonal({show(self.d)})"
 
 
 Hadamard = Diagonal

@@ -29,9 +29,19 @@ from ...ir import Equation
 from . import threads
 from .blas import by_address, fortran, pointer, spread
 from .failure import CODE, FINE, call_step, fail_if
-from .lapack import INDEFINITE, append, as_stack, counting, lowering, refuse, slot, stack_of
-from .steps import Site, Step
-from .views import Buffer, View
+from .lapack import (
+    INDEFINITE,
+    Stacked,
+    append,
+    as_stack,
+    counting,
+    lowering,
+    refuse,
+    slot,
+    stack_of,
+)
+from .steps import Site
+from .views import View
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -44,20 +54,8 @@ ALONE = 6  # units of time that the block on the diagonal takes, beside which ot
 
 
 @dataclass(eq=False)
-class Blocked(Step):
-    """One function of matrices (by their pointers) for every place of stacks (count, n, n)."""
-
-    name: str
-    views: list[View]
-    steps: int  # multiplications and additions for one place
-    body: Callable[[Grid], None]
-
-    def buffers(self) -> list[Buffer]:
-        return list(dict.fromkeys(v.buffer for v in self.views))
-
-    @property
-    def flops(self) -> int:
-        return self.views[0].shape[0] * self.steps
+class Blocked(Stacked):
+    """`body(grid)`, one function of matrices (by their pointers), for every place of stacks (count, n, n)."""
 
     def emit(self, site: Site) -> None:
         bases = [site.address(v) for v in self.views]

@@ -43,7 +43,7 @@ class Stacked(Step):
     name: str
     views: list[View]
     steps: int  # multiplications and additions for one matrix
-    body: Callable[[ir.IRBuilder, list[ir.Value]], None]
+    body: Callable[..., None]
 
     def buffers(self) -> list[Buffer]:
         return list(dict.fromkeys(v.buffer for v in self.views))

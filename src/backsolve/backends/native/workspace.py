@@ -20,8 +20,9 @@ def sizes(dtype: np.dtype[Any], name: str, *args: Any) -> list[int]:
     given = [_placed(a) for a in args]
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(given))(pointer(name))
     call(*[a.ctypes.data for a in given])
+    # A number of single precision may be rounded down.
     return [
-        max(int(given[k - 1][0].real), 1)
+        max(int(np.nextafter(np.float32(given[k - 1][0].real), np.float32(np.inf))), 1)
         for k, a in enumerate(args)
         if isinstance(a, int) and a == ASK
     ]

@@ -87,7 +87,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 
 @function
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    if out is None and len(getattr(a, "shape", ())) == len(getattr(b, "shape", ())) == 2:
+    if out is None and (len(getattr(a, "shape", ())), len(getattr(b, "shape", ()))) in MATMUL:
         return matmul(a, b)
     reject("dot", out=out)
     a, b = _strong(a), _strong(b)

@@ -294,3 +294,18 @@ def test_gradients_of_exponentials(size):
     compiled = bs.jit(bs.grad(loss))
     np.testing.assert_allclose(compiled(a), bs.grad(loss)(a), rtol=0, atol=1e-10 * size)
     assert_native(compiled)
+
+
+def test_a_long_program_raises_too():
+    def f(a):
+        for k in range(40):
+            a = np.cos(a[k % 4]) * 0.1 + np.roll(a, 1, 0) @ a / (1 + np.sum(a * a))
+            a = a + np.eye(4) * k / 40
+        return np.linalg.eigvals(a)
+
+    compiled = bs.jit(f)
+    a = matrix((4, 4), "float64")
+    np.testing.assert_allclose(compiled(a), f(a), rtol=1e-8)
+    a[0, 0] = np.nan
+    with pytest.raises(np.linalg.LinAlgError, match="infs or NaNs"):
+        compiled(a)

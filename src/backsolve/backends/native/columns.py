@@ -77,9 +77,13 @@ class Columns:
         step = Stacked(name, views, steps, lambda b, pointers: body(b, *pointers))
         append(self.schedule, step, *written)
 
-    def failed(self, b: ir.IRBuilder, info: ir.Value, message: str) -> None:
-        code = refuse(self.schedule, message, self.e)
-        fail_if(b, b.icmp_signed("!=", b.load(info), CINT(0)), code)
+    def refuse(self, message: str) -> int:
+        """The code of a matrix that LAPACK cannot cope with; asked for before anything is emitted."""
+        return refuse(self.schedule, message, self.e)
+
+
+def fail_on(b: ir.IRBuilder, info: ir.Value, code: int) -> None:
+    fail_if(b, b.icmp_signed("!=", b.load(info), CINT(0)), code)
 
 
 def only_reads(schedule: Schedule, e: Equation, first: int, last: int) -> bool:

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from ...ir import Equation, type_of
 from .blas import fortran
-from .columns import C, Columns, at_place, lines_of, only_reads, part_of, stack_of_columns
+from .columns import C, Columns, at_place, fail_on, lines_of, only_reads, part_of, stack_of_columns
 from .lapack import INT, counting, lowering, slot, swapped
 from .numbers.registers import Complex, convert, each, load, parts, real_dtype, store
 from .views import View
@@ -77,6 +77,7 @@ def _gesdd(at: Columns, job: str, leading: int) -> tuple[Callable[..., None], li
     # As in LAPACK's description; earlier versions of it wanted more where no vectors are asked for.
     reals = k * max(5 * k + 7, 2 * max(m, n) + 2 * k + 1) if job == "S" else 7 * k
     others = [real, C] if is_complex else [C]
+    code = at.refuse(SVD)
     (length,) = sizes(
         at.dtype, "gesdd", job, m, n, at.dtype, m, real, at.dtype, leading, at.dtype, k,
         at.dtype, ASK, *others, C,
@@ -89,7 +90,7 @@ def _gesdd(at: Columns, job: str, leading: int) -> tuple[Callable[..., None], li
         fortran(
             b, at.dtype, "gesdd", job, m, n, A, m, s, U, leading, V, k, space, length, *rest, info
         )  # fmt: skip
-        at.failed(b, info, SVD)
+        fail_on(b, info, code)
 
     rest = [at.scratch(reals, real)] if is_complex else []
     return run, [at.scratch(length, at.dtype), *rest, at.scratch(8 * k, C)]

@@ -11,9 +11,9 @@ from llvmlite import ir
 
 from ...ir import Equation
 from .blas import fortran
-from .columns import C, Columns, at_place, lines_of, only_reads, part_of, stack_of_columns
+from .columns import C, Columns, at_place, fail_on, lines_of, only_reads, part_of, stack_of_columns
 from .failure import fail_if
-from .lapack import INT, counting, lowering, refuse, slot
+from .lapack import INT, counting, lowering, slot
 from .numbers.registers import Complex, convert, load, parts, real_dtype, store
 from .views import View
 from .workspace import ASK, sizes
@@ -75,13 +75,14 @@ def _eigh(at: Columns, job: str, leading: int) -> tuple[Callable[..., None], lis
     is_complex = at.dtype.kind == "c"
     name, kinds = ("heevd", [at.dtype, real, C]) if is_complex else ("syevd", [at.dtype, C])
     asked = [x for kind in kinds for x in (kind, ASK)]
+    code = at.refuse(EIGENVALUES)
     lengths = sizes(at.dtype, name, job, triangle, n, at.dtype, leading, real, *asked, C)
 
     def run(b: ir.IRBuilder, A: ir.Value, w: ir.Value, work: list[ir.Value]) -> None:
         info = slot(b)
         space = [x for pair in zip(work, lengths, strict=True) for x in pair]
         fortran(b, at.dtype, name, job, triangle, n, A, leading, w, *space, info)
-        at.failed(b, info, EIGENVALUES)
+        fail_on(b, info, code)
 
     return run, [at.scratch(k, kind) for k, kind in zip(lengths, kinds, strict=True)]
 
@@ -147,6 +148,7 @@ def _geev(at: Columns, job: str, leading: int) -> tuple[Callable[..., None], lis
     halves = 1 if is_complex else 2
     rest = [real] if is_complex else []
     arrays = [at.dtype] * halves
+    code, not_finite = at.refuse(EIGENVALUES), at.refuse(NOT_FINITE)
     (length,) = sizes(
         at.dtype, "geev", "N", job, n, at.dtype, n, *arrays, at.dtype, 1, at.dtype, leading,
         at.dtype, ASK, *rest, C,
@@ -155,20 +157,21 @@ def _geev(at: Columns, job: str, leading: int) -> tuple[Callable[..., None], lis
     def run(
         b: ir.IRBuilder, A: ir.Value, w: list[ir.Value], V: ir.Value, work: list[ir.Value]
     ) -> None:
-        _refuse_not_finite(b, at, A, n * n)
+        _refuse_not_finite(b, at.dtype, A, n * n, not_finite)
         info, (space, *others) = slot(b), work
         fortran(
             b, at.dtype, "geev", "N", job, n, A, n, *w, V, 1, V, leading, space, length, *others, info
         )  # fmt: skip
-        at.failed(b, info, EIGENVALUES)
+        fail_on(b, info, code)
 
     return run, [at.scratch(length, at.dtype), *(at.scratch(2 * n, real) for _ in rest)]
 
 
-def _refuse_not_finite(b: ir.IRBuilder, at: Columns, A: ir.Value, size: int) -> None:
-    code = refuse(at.schedule, NOT_FINITE, at.e)
+def _refuse_not_finite(
+    b: ir.IRBuilder, dtype: np.dtype[Any], A: ir.Value, size: int, code: int
+) -> None:
     with counting(b, size) as k:
-        entry = load(b, b.gep(A, [k]), at.dtype)
+        entry = load(b, b.gep(A, [k]), dtype)
         zero = ir.Constant(parts(entry)[0].type, 0.0)
         apart = [b.fcmp_unordered("!=", b.fsub(x, x), zero) for x in parts(entry)]
         fail_if(b, reduce(b.or_, apart), code)

@@ -2,9 +2,9 @@
 
     python benchmarks/report.py [part …] [-- arguments of the part]
 
-A part is a file here (eager, compiled, loops, mathematics, memory, starting); all by default. What it prints
-replaces the lines between `<!-- begin: part -->` and `<!-- end: part -->`; the prose around is nobody's but
-the writer's. With arguments (a selection of workloads) it only prints.
+A part is a file here (arrays, eager, compiled, loops, mathematics, memory, starting); all by default. What it
+prints replaces the lines between `<!-- begin: part -->` and `<!-- end: part -->`; the prose around is
+nobody's but the writer's. With arguments (a selection of workloads) it only prints.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-PARTS = ("eager", "compiled", "loops", "memory", "starting", "mathematics")
+PARTS = ("eager", "compiled", "loops", "memory", "starting", "mathematics", "arrays")
 
 
 def run(part: str, arguments: list[str]) -> str:

@@ -250,6 +250,58 @@ def test_bad_input(name: str) -> None:
         check_message(name, argument, ours)
 
 
+# What compiled code does not notice: values are not known when it is made.
+UNSEEN = {
+    "NaN": "entries are not looked at",
+    ("piecewise", "rank 0"): "a condition of rank 1 makes the result one",
+    (
+        "put_along_axis",
+        "empty",
+    ): "what is written into an argument is not seen outside, so nothing is written",
+    ("unravel_index", "below"): "indices are not compared with the size",
+}
+
+
+def are_traced(args: Any) -> list[bool]:
+    return [isinstance(a, np.ndarray | np.generic) and a.dtype.kind in "biufc" for a in args]
+
+
+def staged(f: Any, args: Any, options: Any) -> Exception | None:
+    """How `f` fails inside `jit`, the arrays among its arguments traced."""
+    numbers = are_traced(args)
+
+    def body(*traced: Any) -> Any:
+        rest = iter(traced)
+        return called(
+            f, [next(rest) if n else a for a, n in zip(args, numbers, strict=True)], options
+        )
+
+    return failure(bs.jit(body), [a for a, n in zip(args, numbers, strict=True) if n], {})
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_bad_input_inside_jit(name: str) -> None:
+    """What is an error eagerly is one of the same kind here, or one about what can be staged."""
+    f = FUNCTIONS[name]
+    for kind, _, args, options in spoilt(f, *example(name)):
+        eager = failure(f, tensors(args), tensors(options))
+        if eager is None or not is_ours(eager) or not any(are_traced(args)):
+            continue
+        error = staged(f, args, options)
+        if error is None:
+            assert listed(UNSEEN, name, kind), f"{kind}: {eager!r}"
+            continue
+        cannot = isinstance(error, bs.errors.TracedValueError | bs.errors.UnsupportedError)
+        other = kind in NO_NUMBERS and isinstance(error, TypeError)
+        other |= name == "piecewise"  # it picks by `where`, not by indices, and so speaks of shapes
+        assert cannot or other or isinstance(error, kind_of(eager)), f"{kind}: {error!r}"
+        said = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        if kind != "NaN":  # LAPACK's complaint, at the line of the compiled function
+            assert LINE in said, f"{kind}: {said}"
+        is_of_the_run = "\n" not in said  # an index, a singular matrix
+        assert is_of_the_run or "    in " in said or name == "full_like", f"{kind}: {said}"
+
+
 X = np.ones((2, 3))
 REACHED: dict[str, Any] = {
     "numpy": lambda x: np.sum(x, axis=5),

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import TracedValueError, location
+from .errors import DTypeError, TracedValueError, location
 from .ir import Equation, Program, Type, Var, type_of
 from .primitive import LARGE, Primitive, coerce, hooks, is_shared, own, wrap
 
@@ -143,6 +143,8 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
         a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a)
         for a in args
     ]
+    if any(a is None for a in args):
+        raise DTypeError(f"`{prim.name}` needs numbers, got None")
     if recorder.recognise is not None:
         better = recorder.recognise(recorder, prim, args, params)
         if better is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import AxisError, IndexingError, ShapeError
+from ..errors import AxisError, DTypeError, ShapeError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Staged, Tensor
 from ._register import (
@@ -243,7 +243,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
         found = np.unravel_index(known("unravel_index", indices), dims, order=order)  # type: ignore[call-overload]
         return tuple(Tensor(i) for i in found)
     if dtype_of(indices).kind not in "iu":
-        raise IndexingError(f"`unravel_index` needs whole numbers, got {dtype_of(indices)}")
+        raise DTypeError(f"`unravel_index` needs whole numbers, got {dtype_of(indices)}")
     parts = []
     for n in reversed(sorted_by(order, dims)):
         parts.append(astype(P.remainder(indices, n), np.intp))

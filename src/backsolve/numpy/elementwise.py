@@ -339,6 +339,8 @@ def _isin(
 def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """Bins may fall; which way they go is seen by their ends."""
     side: Any = "left" if right else "right"
+    if "c" in (dtype_of(x).kind, dtype_of(bins).kind):
+        raise DTypeError("`digitize` needs real `x` and `bins`, got complex numbers")
     up = np.searchsorted(bins, x, side)
     return np.where(bins[0] > bins[-1], len(bins) - np.searchsorted(bins[::-1], x, side), up)
 

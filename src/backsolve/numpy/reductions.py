@@ -265,6 +265,9 @@ def _flat(a: Any) -> Any:
 def _arg(prim: Any, a: Any, axis: Any, keepdims: Any) -> Any:
     a = array(a)
     shape = shape_of(a)
+    over = range(len(shape)) if axis is None else (one_axis(axis, len(shape)),)
+    if 0 in [shape[k] for k in over]:
+        raise ShapeError(f"`{prim.name}` of no entries: shape {shape} over axis {axis}")
     if axis is None:
         found = prim(_flat(a), axis=0)
         return P.reshape(found, shape=(1,) * len(shape)) if keepdims else found

@@ -85,6 +85,8 @@ def _check_places(name: str, a: Any, kth: Any, axis: Any) -> None:
 @function
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
     a = array(a)
+    if ndim_of(a) != 1:
+        raise ShapeError(f"`searchsorted` needs a row to search in, got shape {shape_of(a)}")
     if sorter is not None:
         a = getitem(a, array(sorter))
     return P.searchsorted(a, array(v), side=side)

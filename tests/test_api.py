@@ -500,3 +500,14 @@ class TestTape:
             peak = memory()[1]
         np.testing.assert_array_equal(g, 2 * x)
         assert peak < 2000 * 4 * 400 + 20 * x.nbytes  # two reads, a product and a sum each
+
+
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+def test_jacobians_of_compiled_functions_are_arrays(mode):
+    x = np.arange(4.0)
+    found = bs.jacobian(bs.jit(lambda x: x**2), mode=mode)(x)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, np.diag(2 * x))
+    outer = bs.grad(lambda x: bs.jacobian(bs.jit(lambda x: x**3), mode=mode)(x).sum())(x)
+    np.testing.assert_array_equal(outer, 6 * x)
+    assert isinstance(bs.jacobian(bs.jit(np.sin), mode=mode)(bs.tensor(x)), bs.Tensor)

@@ -295,6 +295,8 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto") ->
         varied = Varied("jacobian", args, argnums)
         outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
         columns = _jacobian_blocks(varied, outputs, mode)
+        # A `Function` or a compiled one gives Tensors, whose rows may be our own.
+        columns = [[varied.release(g) for g in row] for row in columns]
         varied.finish()
         return structure.unflatten([varied.like(row, _as_jacobian) for row in columns])
 
@@ -347,8 +349,6 @@ def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
 
 
 def _as_jacobian(g: Any, like: Any) -> Any:
-    if type(g) is Tensor and g.row is None and not isinstance(like, Tensor):
-        g = g._v  # a `Function` may give Tensors for plain numbers
     if isinstance(g, Tensor) or isinstance(like, Tensor):
         return g if isinstance(g, Tensor) else wrap(np.asarray(g), None)
     g = np.array(g)

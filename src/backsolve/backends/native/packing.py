@@ -22,7 +22,7 @@ def pack_function(
 ) -> ir.Function:
     """f(B, its steps along terms and columns, how many terms and columns, the panels).
 
-    Panels are `width` columns wide; a last one that is not full is filled up with zeros. Of A, rows stand
+    Panels are `width` columns wide; the last vector of a line is filled up with zeros. Of A, rows stand
     for columns. A step of 1 among `steps`, along terms and columns, is one that the function knows.
     """
     lanes = gcd(width, lanes)
@@ -53,7 +53,9 @@ class _Emitter:
         full, left = (f(self.columns, INT(self.width)) for f in (b.udiv, b.urem))
         is_full = b.icmp_signed("==", left, INT(0))
         start, zero = self._place(b, full, INT(0), INT(0)), ir.Constant(self.real, 0.0)
-        size = b.select(is_full, INT(0), b.mul(self.terms, INT(self.width)))
+        # Tiles read whole vectors: without a last one that is not full there is nothing to fill up.
+        in_vectors = b.icmp_signed("==", b.urem(left, INT(self.lanes)), INT(0))
+        size = b.select(in_vectors, INT(0), b.mul(self.terms, INT(self.width)))
         loop_between(b, INT(0), size, lambda b, i: b.store(zero, b.gep(start, [i])))
         vectors = b.udiv(left, INT(self.lanes))
         if self.way == "lines":

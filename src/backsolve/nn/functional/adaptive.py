@@ -59,14 +59,14 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Any = None,
     *,
-    key: Any = None,
+    generator: Any = None,
 ) -> Any:
     """The largest entries of windows at random distances, each plane for itself.
 
-    The numbers are drawn with `key` (a state of backsolve.random) or given: (N, C, 2), between 0 and 1.
+    The numbers are drawn with `generator` (a state of backsolve.random) or given: (N, C, 2), between 0 and 1.
     """
     return _fractional(
-        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, key
+        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, generator
     )
 
 
@@ -78,11 +78,11 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Any = None,
     *,
-    key: Any = None,
+    generator: Any = None,
 ) -> Any:
     """The largest entries of windows at random distances; the numbers are of shape (N, C, 3)."""
     return _fractional(
-        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, key
+        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, generator
     )
 
 
@@ -146,15 +146,15 @@ def _fractional(
     output_ratio: Any,
     with_places: bool,
     samples: Any,
-    key: Any,
+    generator: Any,
 ) -> Any:
     name = f"fractional_max_pool{n}d"
     size = each(kernel_size, n, f"{name}: kernel_size", 1)
     if (output_size is None) == (output_ratio is None):
         raise ValueError(f"{name} takes either output_size or output_ratio")
-    if samples is None and key is None:
+    if samples is None and generator is None:
         raise ValueError(
-            f"{name} draws random numbers: give key=, a state of backsolve.random, or _random_samples="
+            f"{name} draws random numbers: give generator=, a state of backsolve.random, or _random_samples="
         )
 
     def pool(x: Any) -> Any:
@@ -168,7 +168,11 @@ def _fractional(
             raise ShapeError(
                 f"{name}: windows of {size} and output_size {target} do not fit shape {shape_of(x)}"
             )
-        u = array(samples) if samples is not None else random.uniform(key, (batch, channels, n))
+        u = (
+            array(samples)
+            if samples is not None
+            else random.uniform(generator, (batch, channels, n))
+        )
         # PyTorch counts the numbers from the last axis in two dimensions, from the first in three.
         order = range(n - 1, -1, -1) if n == 2 else range(n)
         planes = batch * channels

@@ -49,6 +49,10 @@ def _expose(name: str, ufunc: np.ufunc | None) -> Any:
 _WITH_METADATA = {"cast", "cast_discrete", "where", "clip", "polygamma"}
 _WITH_METADATA |= {"dawsn_derivative", "erfcx_moment", "gamma_tail", "scaled_bessel", "wofz"}
 _WITH_METADATA |= {"elliptic_moment", *[name for name in PRIMITIVES if name.endswith("_part")]}
+# Asked for by SciPy's name alone: of a huge degree or order some of them take for ever.
+_SCIPYS = "ellipeinc ellipkinc ellipkm1 gammasgn hankel1 hankel1e hankel2 hankel2e hyp0f1 hyperu itmodstruve0 "
+_SCIPYS += "itstruve0 jacobi_amplitude jve yve modstruve struve owens_t wright_bessel sindg cosdg tandg cotdg"
+_WITH_METADATA |= {*_SCIPYS.split(), *[name for name in PRIMITIVES if name.startswith("eval_")]}
 _UFUNC_OF = {impl: ufunc for ufunc, impl in UFUNCS.items()}
 for _name, _prim in list(PRIMITIVES.items()):
     if _prim.elementwise and _name not in _WITH_METADATA:

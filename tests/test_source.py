@@ -25,6 +25,7 @@ from backsolve.lanes import Binary
 from backsolve.primitive import PRIMITIVES, P
 from backsolve.source import source
 from backsolve.source.function import name_of
+from backsolve.testing import domains
 
 GOLDEN = Path(__file__).parent / "golden" / "source"
 HEADER = "# Written by `pytest tests/test_source.py --update-golden`.\n# ruff: noqa\n"
@@ -171,6 +172,7 @@ ORDERS: dict[str, tuple[Any, ...]] = dict.fromkeys(["iv", "ive", "jv", "kv", "kv
 ORDERS |= dict.fromkeys(["expn", "kn", "yn"], (2,)) | {"hyp2f1": (1.0, 2.0, 3.5)}
 ORDERS |= dict.fromkeys(["betainc", "betaincc", "betaincinv", "hyp1f1"], (2.0, 3.0))
 ORDERS |= dict.fromkeys(["stdtr", "stdtrit", "zeta"], (3.0,))
+ORDERS = {n: domains.orders(n) for n in PRIMITIVES if domains.orders(n)} | ORDERS
 INTEGER = {"bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "gcd", "lcm"}
 INTEGER |= {"invert", "bitwise_count"}
 
@@ -193,7 +195,8 @@ ELEMENTWISE = sorted(
 @pytest.mark.parametrize("kind", [float, np.float32, "array"])
 def test_elementwise_row(name: str, kind: Any) -> None:
     orders = ORDERS.get(name, ())
-    row = partial(getattr(P, name), *orders)
+    params = domains.PARAMS.get(name, [{}])[0]
+    row = partial(getattr(P, name), *orders, **params)
     values = SAMPLES.get(name, (0.3, 0.7, 0.9)[: arity(name) - len(orders)])
     if name in INTEGER:
         args = tuple(np.int64(k + 2) for k in range(arity(name)))

@@ -113,7 +113,7 @@ def test_arg_reductions(f, dtype):
         g = lambda x, axis=axis: f(x, axis=axis)
         assert check_compiled(g, [array(shape, dtype)], f"{shape} {axis}")
     assert check_compiled(f, [array((3, 4), dtype)])
-    with pytest.raises(ValueError, match="empty sequence"):
+    with pytest.raises(ValueError, match="of no entries"):
         bs.jit(lambda x: f(x, axis=0))(array((0, 3), dtype))
 
 
@@ -143,7 +143,7 @@ def test_gradient_of_sorted_complex_numbers():
 
 def test_code_does_not_grow_with_the_array():
     f = bs.jit(lambda x: (np.sort(x, axis=0), np.argmax(x, axis=1)))
-    small, large = (len(f.lower(np.ones((n, n))).stages["llvm"]) for n in (40, 700))
+    small, large = (len(f.lower(np.ones((n, n))).stages["llvm"]) for n in (400, 1600))
     assert large < 1.5 * small
 
 

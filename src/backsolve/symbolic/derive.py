@@ -148,7 +148,14 @@ def rule(
         saved = tuple(wrap(v, None) if type(v) is Var else v for v in y.row.saved)
         block = primitive.block(y.row, i, saved)
         image = masked.apply(block, Masked(t, guard) if guarded else t)
-        return [y, image.value, image.mask] if isinstance(image, Masked) else [y, image]
+        if not isinstance(image, Masked):
+            return [y, image]
+        value = image.value
+        if (
+            guarded and block.moves_entries
+        ):  # which leaves zeros as they were: but t came without them
+            value = np.where(image.mask, value, 0)
+        return [y, value, image.mask]
 
     types: list[Any] = [operands[i], *([_BOOL] if guarded else []), *free]
     program, (y, *image) = stage(staged, types, ["t", *(["guard"] if guarded else [])])

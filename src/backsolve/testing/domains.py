@@ -143,3 +143,16 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     "sici_part": [{"k": 0}, {"k": 1}],
     "wofz": [{"n": 0}, {"n": 1}],
 }
+
+
+def orders(name: str) -> tuple[Any, ...]:
+    """Values for the leading arguments of an element-wise row in which it has no derivative."""
+    fixed: list[Any] = []
+    for kind in DOMAINS.get(name, [])[:-1]:
+        if isinstance(kind, np.ndarray):
+            fixed.append(float(kind))
+        elif kind == "integer":
+            fixed.append(2)
+        else:
+            return ()
+    return tuple(fixed)

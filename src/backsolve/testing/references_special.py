@@ -73,10 +73,11 @@ def _elliptic(a: Any, b: Any, p: int, q: int) -> Any:
 
 
 def _faddeeva(a: Any, n: int) -> Any:
+    a = np.asarray(a)
     w = special.wofz(a)
-    return (
-        w if n == 0 else (2j / np.sqrt(np.pi) - 2 * np.asarray(a) * w).astype(np.asarray(w).dtype)
-    )
+    y = w if n == 0 else 2j / np.sqrt(np.pi) - 2 * a * w
+    # of real single precision newer versions of SciPy make complex64, older ones complex128
+    return np.asarray(y).astype(np.complex64 if a.dtype == np.complex64 else np.complex128)[()]
 
 
 def _softplus(a: Any, dtype: Any) -> Any:

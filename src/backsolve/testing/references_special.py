@@ -74,10 +74,10 @@ def _elliptic(a: Any, b: Any, p: int, q: int) -> Any:
 
 def _faddeeva(a: Any, n: int) -> Any:
     a = np.asarray(a)
+    # of real numbers in single precision newer versions of SciPy make complex64, older ones complex128
+    a = a.astype(np.complex64 if a.dtype == np.complex64 else np.complex128)
     w = special.wofz(a)
-    y = w if n == 0 else 2j / np.sqrt(np.pi) - 2 * a * w
-    # of real single precision newer versions of SciPy make complex64, older ones complex128
-    return np.asarray(y).astype(np.complex64 if a.dtype == np.complex64 else np.complex128)[()]
+    return (w if n == 0 else 2j / np.sqrt(np.pi) - 2 * a * w).astype(a.dtype)[()]
 
 
 def _softplus(a: Any, dtype: Any) -> Any:

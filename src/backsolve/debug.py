@@ -24,6 +24,7 @@ class debug_nans:  # noqa: N801 - used like a function
     ...     bs.grad(lambda x: np.sqrt(x) * 0)(-1.0)
     Traceback (most recent call last):
     backsolve.errors.NaNError: `sqrt` made a NaN
+        in the argument `x` of sqrt(x=float64[])
         at ...
     """
 

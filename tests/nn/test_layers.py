@@ -80,6 +80,16 @@ def test_layers_begin_within_pytorchs_bounds() -> None:
     assert 0.8 * bound < np.abs(kernel.weight).max() <= bound
 
 
+def test_what_does_not_fit_is_an_error() -> None:
+    F = nn.functional
+    for shape in ((1,), (5,), (4, 1)):
+        with pytest.raises(bs.errors.ShapeError, match="each of 4 channels"):
+            F.conv2d(X, np.ones((4, 8, 3, 3)), np.ones(shape))
+    for x in (X > 0, X + 0j):
+        with pytest.raises(bs.errors.DTypeError, match="real numbers"):
+            F.max_pool2d(x, 2)
+
+
 def test_features_must_fit() -> None:
     with pytest.raises(bs.errors.ShapeError, match="4 features"):
         nn.Linear(4, 3)(np.zeros((2, 5)))

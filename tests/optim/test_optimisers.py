@@ -10,7 +10,7 @@ from optimiser_cases import DATA, RATE, SCHEDULES, SETTINGS, START, STEPS, A, B,
 
 import backsolve as bs
 from backsolve import optim
-from backsolve.errors import StructureError
+from backsolve.errors import ShapeError, StructureError
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +135,8 @@ def test_no_rule_and_no_form() -> None:
         optim.Groups({"w": optim.SGD()}).init(START)
     with pytest.raises(StructureError, match="one form"):
         optim.SGD().update(START, {"w": START["w"]}, optim.SGD().init(START))
+    with pytest.raises(ShapeError, match="does not fit its parameter"):
+        optim.SGD().update(START["v"], np.ones((3, 2)), optim.SGD().init(START["v"]))
     with pytest.raises(StructureError, match="floating-point"):
         optim.SGD().init({"n": np.arange(3)})
     with pytest.raises(ValueError, match="Nesterov"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import StructureError
+from ..errors import ShapeError, StructureError
 
 Schedule = Callable[[Any], Any]  # from the number of steps done before to the rate of the next
 Rate = float | Schedule
@@ -53,6 +53,11 @@ class Optimizer:
                 "parameters, gradients and state must have one form: "
                 f"got {structure}, {form} and {len(state.slots)} slots"
             )
+        for p, g in zip(leaves, slopes, strict=True):
+            if np.shape(p) != np.shape(g):
+                raise ShapeError(
+                    f"a gradient of shape {np.shape(g)} does not fit its parameter of {np.shape(p)}"
+                )
         count = state.count + 1
         rate = self.rate(count)
         done = [

@@ -267,6 +267,11 @@ def _with_bias(y: Any, bias: Any, n: int) -> Any:
     if bias is None:
         return y
     bias = array(bias)
+    channels = shape_of(y)[ndim_of(y) - n - 1]
+    if shape_of(bias) != (channels,):
+        raise ShapeError(
+            f"a bias of one number for each of {channels} channels was expected, got shape {shape_of(bias)}"
+        )
     return y + P.reshape(bias, shape=(*shape_of(bias), *[1] * n))
 
 

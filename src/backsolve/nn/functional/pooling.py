@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...operators.windows import Cut
 from ...primitive import P
@@ -263,7 +263,9 @@ class _Grid:
         return prod(counts, start=np.ones((), int))
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
+def _lowest(name: str, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind not in "fiu":
+        raise DTypeError(f"{name} takes real numbers, got {dtype}")
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
@@ -281,7 +283,7 @@ def _max(
 
     def pool(x: Any) -> Any:
         grid = _Grid(name, shape_of(x), size, stride, padding, dilation, ceil)
-        windows = grid.windows(x, _lowest(dtype_of(x)))
+        windows = grid.windows(x, _lowest(name, dtype_of(x)))
         y = P.first_max(windows, axis=grid.inside, keepdims=False)
         return (y, _places(grid, y, windows)) if with_places else y
 

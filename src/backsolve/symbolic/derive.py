@@ -151,9 +151,8 @@ def rule(
         if not isinstance(image, Masked):
             return [y, image]
         value = image.value
-        if (
-            guarded and block.moves_entries
-        ):  # which leaves zeros as they were: but t came without them
+        # An operator that moves entries leaves zeros as they were; but t came without them.
+        if guarded and block.moves_entries:
             value = np.where(image.mask, value, 0)
         return [y, value, image.mask]
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from module_cases import MODULES, arrays_of, inputs_of, kept, label_of, numbers
+from module_cases import MODULES, arrays_of, direction, inputs_of, kept, label_of, made, numbers
 from references import save, weights_of
 
 
 def figures(name: str, arguments: Any, settings: Any, shape: Any) -> dict[str, Any]:
     import torch
+    from torch.nn.utils import parametrizations
 
-    module = getattr(torch.nn, name)(*arguments, **settings, dtype=torch.float64)
+    module = made(torch.nn, parametrizations, name, arguments, settings, torch.float64)
     for own, parameter in module.named_parameters():
         parameter.data = torch.tensor(numbers(own, tuple(parameter.shape)))
+    for own, buffer in module.named_buffers():
+        buffer.copy_(torch.tensor(direction(own, tuple(buffer.shape))))
     inputs = [torch.tensor(a, requires_grad=True) for a in inputs_of(shape)]
     results = arrays_of(module(*inputs))
     total = sum(

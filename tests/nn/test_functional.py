@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve import nn
 from backsolve.errors import BacksolveError
 from backsolve.nn.functional import rotary_embedding
 from backsolve.nn.functional import scaled_dot_product_attention as attend
 from backsolve.testing import check_grads
 
+F = nn.functional
 rng = np.random.default_rng(0)
 
 
@@ -188,3 +192,28 @@ def test_rotary_embeddings_know_distances_only():
     np.testing.assert_allclose(np.diagonal(first), np.sum(q * k, -1))
     np.testing.assert_allclose(rotary_embedding(q)[0], q[0])
     check_grads(rotary_embedding, [q])
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, bs.jit], ids=["eager", "compiled"])
+@pytest.mark.parametrize("wrong", [-1, 16])
+def test_places_outside_are_refused_by_unpooling(compile: Any, wrong: int) -> None:
+    places = np.array([[[0, 5], [10, wrong]]])
+    with pytest.raises(
+        IndexError, match="max_unpool2d: indices must be at least 0 and less than 16"
+    ):
+        compile(lambda x, i: F.max_unpool2d(x, i, 2))(np.ones((1, 2, 2)), places)
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, bs.jit], ids=["eager", "compiled"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_a_place_that_is_no_number_reads_no_number(compile: Any, padding: str) -> None:
+    image, grid = np.arange(1.0, 10.0).reshape(1, 1, 3, 3), np.full((1, 1, 2, 2), 0.1)
+    grid[..., 0, 0] = np.nan
+    for mode in ("bilinear", "bicubic", "nearest"):
+        sample = compile(
+            lambda x, g, mode=mode: F.grid_sample(x, g, mode, padding, align_corners=False)
+        )
+        found = np.ravel(sample(image, grid))
+        # the nearest entry to nowhere is one outside
+        assert found[0] == 0 if mode == "nearest" else np.isnan(found[0])
+        assert np.isfinite(found[1])

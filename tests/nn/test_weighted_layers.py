@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from module_cases import MODULES, arrays_of, inputs_of, kept, label_of, numbers
+from module_cases import MODULES, arrays_of, direction, inputs_of, kept, label_of, made, numbers
 from references import load, weights_of
 
 import backsolve as bs
@@ -20,7 +20,13 @@ figures = cache(load)
 @pytest.mark.parametrize("case", MODULES, ids=[label_of(*case) for case in MODULES])
 def test_like_pytorch(case: Any, compile: Any) -> None:
     name, arguments, settings, shape = case
-    module = getattr(nn, name)(*arguments, **settings, dtype=np.float64)
+    module = made(nn, nn.utils.parametrizations, name, arguments, settings, np.float64)
+    starts = {
+        k: direction(k, a.shape)
+        for k, a in module.named_buffers().items()
+        if k[-2:] in ("_u", "_v")
+    }
+    module = module.replace(starts)
     own = module.named_parameters()
     parameters = {k: numbers(k, p.shape) for k, p in own.items()}
     inputs = inputs_of(shape)
@@ -85,3 +91,22 @@ def test_dropout_between_layers_is_drawn_anew_and_only_in_training() -> None:
 def test_ranks_are_checked() -> None:
     with pytest.raises(bs.errors.ShapeError, match="steps, batch, features"):
         nn.GRU(3, 5)(np.zeros(3))
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, bs.jit], ids=["eager", "compiled"])
+def test_shapes_that_do_not_fit_are_named(compile: Any) -> None:
+    x = np.zeros((7, 2, 3))
+    for layer, given, message in [
+        (nn.LSTM(4, 5), (x,), r"LSTM: input must have 4 features .* \(7, 2, 3\)"),
+        (nn.LSTM(3, 5), (x, np.zeros((1, 2, 5))), r"hx must be a pair \(h, c\)"),
+        (nn.LSTM(3, 5, proj_size=2), (x, (np.zeros((1, 2, 5)),) * 2), r"\(\(1, 2, 2\), \(1, 2, 5\)\)"),
+        (nn.GRU(3, 5), (x, np.zeros((1, 3, 5))), r"hx must be of shape \(1, 2, 5\), got \(1, 3, 5\)"),
+        (nn.GRUCell(4, 5), (x[0],), "GRUCell: input must have 4 features"),
+        (nn.LSTMCell(3, 5), (x[0], np.zeros((2, 5))), "LSTMCell: hx must be a pair"),
+    ]:  # fmt: skip
+        with pytest.raises(bs.errors.ShapeError, match=message):
+            compile(lambda *a, layer=layer: layer(*a))(*given)
+    with pytest.raises(ValueError, match="proj_size is for LSTM only"):
+        nn.GRU(3, 5, proj_size=2)
+    with pytest.raises(ValueError, match="less than hidden_size"):
+        nn.LSTM(3, 5, proj_size=5)

@@ -13,6 +13,7 @@ from ...operators.windows import Cut
 from ...primitive import P
 from ...primitives.reduce import first_place
 from ._arguments import Shape, batched, each, place
+from ._reduction import indices as checked_indices
 
 # ---- maximum
 
@@ -325,6 +326,7 @@ def _unpool(
     target = smallest if output_size is None else tuple(output_size)[-n:]
     if any(abs(t - m) >= s for t, m, s in zip(target, smallest, step, strict=True)):
         raise ShapeError(f"{name}: output_size {target} is not within stride {step} of {smallest}")
+    places = checked_indices(name, "indices", places, 0, prod(target))
     rows = prod(lead)
     flat = P.reshape(x, shape=(rows, prod(shape_of(x)[-n:])))
     at = P.reshape(places, shape=flat.shape)

@@ -171,7 +171,7 @@ def cubic(t: Any, a: float) -> Any:
     t = np.abs(t)
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    return np.where(t <= 1, near, np.where(t < 2, far, 0))
+    return np.where(t <= 1, near, np.where(t >= 2, 0, far))
 
 
 def _filtered(old: int, new: int, scale: float | None, corners: bool, mode: str) -> tuple[Any, Any]:

@@ -76,19 +76,17 @@ class _Sampler:
             turns = np.floor(distance / span)
             rest = distance - turns * span
             a = np.where(np.equal(turns % 2, 0), rest + low, span - rest + low)
-        inside = np.logical_and(np.greater(a, 0), np.less(a, size - 1))
-        return np.where(inside, a, np.where(np.greater(a, 0), size - 1.0, 0.0).astype(dtype_of(a)))
+        return np.where(a <= 0, 0.0, np.where(a >= size - 1, size - 1.0, a))  # NaN stays NaN
 
     def read(self, places: list[Any]) -> Any:
-        """The entries at whole-numbered places (N, …), zeros outside: (N, …, C)."""
-        found = [p.astype(np.int64) if dtype_of(p).kind == "f" else p for p in places]
-        batch = np.arange(self.last.shape[0]).reshape(-1, *[1] * (ndim_of(found[0]) - 1))
+        """The entries at whole-numbered places (N, …), zeros outside and at NaN: (N, …, C)."""
+        batch = np.arange(self.last.shape[0]).reshape(-1, *[1] * (ndim_of(places[0]) - 1))
         inside = np.ones((), bool)
-        for p, size in zip(found, self.space, strict=True):
+        for p, size in zip(places, self.space, strict=True):
             inside = np.logical_and(
                 inside, np.logical_and(np.greater_equal(p, 0), np.less(p, size))
             )
-        safe = [np.where(inside, p, 0) for p in found]
+        safe = [np.where(inside, p, 0).astype(np.int64) for p in places]
         values = P.gather(self.last, np.broadcast_to(batch, shape_of(safe[0])), *safe)
         return np.where(inside[..., None], values, 0)
 

@@ -1,29 +1,32 @@
-"""Attention with weights of its own, and the blocks of transformers; weights as PyTorch names them."""
+"""Attention with weights of its own, named as PyTorch names them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ... import random
 from ...errors import ShapeError
-from ...numpy._register import array, ndim_of, shape_of
+from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from .. import functional as F  # noqa: N812 - as everyone writes it
 from ..functional.attention import attention_weights
-from ..init import next_key, xavier_uniform
+from ..init import next_key, xavier_normal, xavier_uniform
 from ..module import Module
-from .containers import Dropout
 from .linear import Linear
-from .normalisations import LayerNorm
 
 
 class MultiheadAttention(Module):
     """Attention of several heads: (steps, batch, embed_dim), or batch first, or without batch.
 
     A call gives the result and, unless need_weights is False, the weights. Masks say where a query does
-    *not* look (booleans) or are added to the scores, as PyTorch has it.
+    *not* look (booleans) or are added to the scores, as PyTorch has it. `add_bias_kv` appends one learnt key
+    and value to each sequence, `add_zero_attn` one of zeros; masks never hide these.
+
+    >>> import numpy as np
+    >>> y, weights = MultiheadAttention(8, 2, kdim=3, vdim=5)(np.ones((4, 8)), np.ones((6, 3)), np.ones((6, 5)))
+    >>> y.shape, weights.shape
+    ((4, 8), (4, 6))
     """
 
     buffers: ClassVar[tuple[str, ...]] = ("key",)
@@ -34,6 +37,10 @@ class MultiheadAttention(Module):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
         batch_first: bool = False,
         *,
         key: Any = None,
@@ -42,9 +49,23 @@ class MultiheadAttention(Module):
         if embed_dim % num_heads:
             raise ShapeError(f"embed_dim={embed_dim} must be a multiple of num_heads={num_heads}")
         self.num_heads, self.dropout, self.batch_first = num_heads, dropout, batch_first
-        first, second, self.key = random.split(next_key(key), 3)
-        self.in_proj_weight = xavier_uniform((3 * embed_dim, embed_dim), key=first, dtype=dtype)
+        self.add_zero_attn = add_zero_attn
+        first, second, third, self.key = random.split(next_key(key), 4)
+        sizes = (embed_dim, kdim or embed_dim, vdim or embed_dim)
+        if sizes == (embed_dim,) * 3:
+            self.in_proj_weight = xavier_uniform((3 * embed_dim, embed_dim), key=first, dtype=dtype)
+        else:
+            for name, size, own in zip("qkv", sizes, random.split(first, 3), strict=True):
+                drawn = xavier_uniform((embed_dim, size), key=own, dtype=dtype)
+                setattr(self, f"{name}_proj_weight", drawn)
         self.in_proj_bias = np.zeros(3 * embed_dim, dtype) if bias else None
+        self.bias_k: Any = None
+        self.bias_v: Any = None
+        if add_bias_kv:
+            for name, own in zip("kv", random.split(third), strict=True):
+                setattr(
+                    self, f"bias_{name}", xavier_normal((1, 1, embed_dim), key=own, dtype=dtype)
+                )
         self.out_proj = Linear(embed_dim, embed_dim, bias, key=second, dtype=dtype)
         if bias:
             self.out_proj.bias = np.zeros(embed_dim, dtype)
@@ -67,20 +88,21 @@ class MultiheadAttention(Module):
         elif not self.batch_first:
             q, k, v = (np.swapaxes(a, 0, 1) for a in (q, k, v))
         size = shape_of(q)[-1]
-        parts = []
-        for n, a in enumerate((q, k, v)):
-            rows = slice(n * size, (n + 1) * size)
-            bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
-            parts.append(self._heads(F.linear(a, self.in_proj_weight[rows], bias)))
-        mask = self._mask(attn_mask, key_padding_mask, parts, alone)
+        parts = [self._heads(a) for a in self._extended(*self._projected(q, k, v))]
+        more = shape_of(parts[1])[2] - shape_of(k)[1]  # keys that were appended
+        if (
+            is_causal
+            and attn_mask is None
+            and (need_weights or more or key_padding_mask is not None)
+        ):
+            attn_mask, is_causal = ~np.tri(shape_of(q)[1], shape_of(k)[1], dtype=bool), False
+        mask = self._mask(attn_mask, key_padding_mask, more, dtype_of(parts[0]), alone)
         drop = self.dropout if self.training else 0.0
         own = None
         if drop:
             self.key, own = random.split(self.key)
         weights = None
         if need_weights:
-            if is_causal and mask is None:
-                mask = np.tri(shape_of(q)[1], shape_of(k)[1], dtype=bool)
             weights = attention_weights(parts[0], parts[1], mask, (size // self.num_heads) ** -0.5)
             dropped = F.dropout(weights, drop, generator=own) if drop else weights
             y = dropped @ parts[2]
@@ -96,13 +118,43 @@ class MultiheadAttention(Module):
             return y[0], None if weights is None else weights[0]
         return (y if self.batch_first else np.swapaxes(y, 0, 1)), weights
 
+    def _projected(self, *inputs: Any) -> list[Any]:
+        """What is asked, what it is compared with and what is read, all of embed_dim features."""
+        own = vars(self)
+        size = self.out_proj.weight.shape[0]
+        found = []
+        for n, (name, a) in enumerate(zip(("query", "key", "value"), inputs, strict=True)):
+            rows = slice(n * size, (n + 1) * size)
+            joint = own.get("in_proj_weight")
+            weight = own[f"{name[0]}_proj_weight"] if joint is None else joint[rows]
+            if shape_of(a)[-1] != shape_of(weight)[1]:
+                raise ShapeError(
+                    f"MultiheadAttention: {name} must have {shape_of(weight)[1]} features along its "
+                    f"last axis, got {shape_of(a)[-1]}"
+                )
+            bias = None if self.in_proj_bias is None else self.in_proj_bias[rows]
+            found.append(F.linear(a, weight, bias))
+        return found
+
+    def _extended(self, q: Any, k: Any, v: Any) -> list[Any]:
+        """With the keys and values appended that are learnt, or zeros."""
+        batch, _, size = shape_of(k)
+        one = (batch, 1, size)
+        if self.bias_k is not None:
+            k = np.concatenate([k, np.broadcast_to(self.bias_k, one)], axis=1)
+            v = np.concatenate([v, np.broadcast_to(self.bias_v, one)], axis=1)
+        if self.add_zero_attn:
+            k = np.concatenate([k, np.zeros(one, dtype_of(k))], axis=1)
+            v = np.concatenate([v, np.zeros(one, dtype_of(v))], axis=1)
+        return [q, k, v]
+
     def _heads(self, a: Any) -> Any:
         """(batch, steps, features) ↦ (batch, heads, steps, features of a head)."""
         batch, steps, size = shape_of(a)
         parts = np.reshape(a, (batch, steps, self.num_heads, size // self.num_heads))
         return np.swapaxes(parts, 1, 2)
 
-    def _mask(self, hidden: Any, padding: Any, parts: list[Any], alone: bool) -> Any:
+    def _mask(self, hidden: Any, padding: Any, more: int, dtype: Any, alone: bool) -> Any:
         """Both masks as one that is added, or as one that says where queries look."""
         masks = []
         if hidden is not None:
@@ -115,107 +167,12 @@ class MultiheadAttention(Module):
             masks.append((padding[None] if alone else padding)[:, None, None, :])
         if not masks:
             return None
+        if more:
+            masks = [np.pad(m, [(0, 0)] * (ndim_of(m) - 1) + [(0, more)]) for m in masks]
         if all(m.dtype == np.bool_ for m in masks):
             seen = np.logical_not(masks[0])
             return seen if len(masks) == 1 else np.logical_and(seen, np.logical_not(masks[1]))
-        dtype = parts[0].dtype
         added = [
             np.where(m, -np.inf, 0.0).astype(dtype) if m.dtype == np.bool_ else m for m in masks
         ]
         return added[0] if len(added) == 1 else added[0] + added[1]
-
-
-class _Block(Module):
-    """What encoder and decoder share: the two maps behind attention."""
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[Any], Any] = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        *,
-        key: Any = None,
-        dtype: Any = np.float32,
-    ):
-        keys = random.split(next_key(key), 6)
-        attention = dict(dropout=dropout, bias=bias, batch_first=batch_first, dtype=dtype)
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention, key=keys[0])
-        if self.attends:
-            self.multihead_attn = MultiheadAttention(d_model, nhead, **attention, key=keys[1])
-        self.linear1 = Linear(d_model, dim_feedforward, bias, key=keys[2], dtype=dtype)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, key=keys[3], dtype=dtype)
-        for k in range(2 + self.attends):
-            norm = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
-            setattr(self, f"norm{k + 1}", norm)
-        self.dropout = Dropout(dropout, key=keys[4])
-        self.activation = getattr(F, activation) if isinstance(activation, str) else activation
-        self.norm_first = norm_first
-
-    attends: ClassVar[bool] = False  # to another sequence, too
-
-    def _around(self, x: Any, norm: Any, part: Callable[[Any], Any]) -> Any:
-        return x + part(norm(x)) if self.norm_first else norm(x + part(x))
-
-    def _feed_forward(self, x: Any) -> Any:
-        return self.dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-    def _attend(self, layer: Any, x: Any, memory: Any, **masks: Any) -> Any:
-        return self.dropout(layer(x, memory, memory, need_weights=False, **masks)[0])
-
-
-class TransformerEncoderLayer(_Block):
-    """Self-attention and a map of two layers, each with a way around and a norm."""
-
-    norm1: Any
-    norm2: Any
-
-    def __call__(
-        self,
-        src: Any,
-        src_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        is_causal: bool = False,
-    ) -> Any:
-        masks = dict(attn_mask=src_mask, key_padding_mask=src_key_padding_mask, is_causal=is_causal)
-        x = self._around(src, self.norm1, lambda x: self._attend(self.self_attn, x, x, **masks))
-        return self._around(x, self.norm2, self._feed_forward)
-
-
-class TransformerDecoderLayer(_Block):
-    """Self-attention, attention to another sequence, and a map of two layers."""
-
-    attends = True
-    norm1: Any
-    norm2: Any
-    norm3: Any
-
-    def __call__(
-        self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
-        tgt_is_causal: bool = False,
-        memory_is_causal: bool = False,
-    ) -> Any:
-        own = dict(
-            attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, is_causal=tgt_is_causal
-        )
-        other = dict(
-            attn_mask=memory_mask,
-            key_padding_mask=memory_key_padding_mask,
-            is_causal=memory_is_causal,
-        )
-        x = self._around(tgt, self.norm1, lambda x: self._attend(self.self_attn, x, x, **own))
-        x = self._around(
-            x, self.norm2, lambda x: self._attend(self.multihead_attn, x, memory, **other)
-        )
-        return self._around(x, self.norm3, self._feed_forward)

@@ -82,10 +82,11 @@ class _Cell(Module):
 
     def __call__(self, input: Any, hx: Any = None) -> Any:
         x = array(input)
+        _check_features(self, x, self.weight_ih)
         if hx is None:
             state: Any = (np.zeros((*shape_of(x)[:-1], self.hidden_size), x.dtype),) * self.states
         else:
-            state = tuple(hx) if self.states > 1 else (hx,)
+            state = _given(self, hx, [(*shape_of(x)[:-1], self.hidden_size)] * self.states)
         entering = _affine(x, self.weight_ih, self.bias_ih)
         sent = _affine(state[0], self.weight_hh, self.bias_hh)
         new = self._step(entering, sent, state)
@@ -151,24 +152,31 @@ class _Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         *,
         key: Any = None,
         dtype: Any = np.float32,
     ):
-        self.hidden_size, self.num_layers = hidden_size, num_layers
+        if proj_size and self.states == 1:
+            raise ValueError(f"proj_size is for LSTM only, not for {type(self).__name__}")
+        if not 0 <= proj_size < max(hidden_size, 1):
+            raise ValueError(f"proj_size={proj_size} must be less than hidden_size={hidden_size}")
+        self.hidden_size, self.num_layers, self.proj_size = hidden_size, num_layers, proj_size
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         key, self.key = random.split(next_key(key))
         bound = 1 / math.sqrt(max(hidden_size, 1))
-        rows = self.gates * hidden_size
+        rows, sent = self.gates * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
-            inputs = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            inputs = input_size if layer == 0 else sent * (1 + bidirectional)
             for end in ("", "_reverse")[: 1 + bidirectional]:
                 shapes: dict[str, tuple[int, ...]] = {
                     "weight_ih": (rows, inputs),
-                    "weight_hh": (rows, hidden_size),
+                    "weight_hh": (rows, sent),
                 }
                 if bias:
                     shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                if proj_size:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
                 for name, shape in shapes.items():
                     key, own = random.split(key)
                     drawn = uniform(shape, -bound, bound, key=own, dtype=dtype)
@@ -185,6 +193,7 @@ class _Recurrent(Module):
                 f"{type(self).__name__} takes (steps, batch, features) or (steps, features), "
                 f"got shape {shape_of(x)}"
             )
+        _check_features(self, x, self.__dict__["weight_ih_l0"])
         alone = ndim_of(x) == 2
         if alone:
             x = x[:, None]
@@ -192,14 +201,15 @@ class _Recurrent(Module):
             x = P.permute(x, axes=(1, 0, 2))
         directions = 1 + self.bidirectional
         chains = self.num_layers * directions
+        batch = () if alone else (shape_of(x)[1],)
+        sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
+        shapes = [(chains, *batch, size) for size in sizes]
         if hx is None:
-            first: Any = np.zeros((chains, shape_of(x)[1], self.hidden_size), x.dtype)
-            states = [(first,) * self.states for _ in range(chains)]
-            states = [tuple(s[k] for s in state) for k, state in enumerate(states)]
+            given: Any = tuple(np.zeros(shape, x.dtype) for shape in shapes)
         else:
-            given = tuple(hx) if self.states > 1 else (hx,)
-            given = tuple(s[:, None] if alone else s for s in given)
-            states = [tuple(s[k] for s in given) for k in range(chains)]
+            given = _given(self, hx, shapes)
+        given = tuple(s[:, None] if alone else s for s in given)
+        states = [tuple(s[k] for s in given) for k in range(chains)]
         last = []
         for layer in range(self.num_layers):
             if layer and self.dropout and self.training:
@@ -222,13 +232,15 @@ class _Recurrent(Module):
         end = f"_l{layer}{'_reverse' if backwards else ''}"
         own = {
             n: getattr(self, n + end, None)
-            for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         }
         entering = _affine(x, own["weight_ih"], own["bias_ih"])
 
         def step(state: Any, row: Any) -> Any:
             sent = _affine(state[0], own["weight_hh"], own["bias_hh"])
             new = self._step(row, sent, state)
+            if own["weight_hr"] is not None:
+                new = (new[0] @ own["weight_hr"].T, *new[1:])
             return new, new[0]
 
         state, y = scan(step, state, entering, reverse=backwards)
@@ -267,7 +279,7 @@ class RNN(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory: outputs, (h, c).
+    """Long short-term memory: outputs, (h, c). With `proj_size`, h is mapped to that many features.
 
     >>> import numpy as np
     >>> y, (h, c) = LSTM(3, 5)(np.zeros((7, 2, 3), np.float32))
@@ -288,6 +300,26 @@ class GRU(_Recurrent):
 
     def _step(self, entering: Any, sent: Any, state: Any) -> Any:
         return _gru_step(entering, sent, state)
+
+
+def _check_features(layer: Module, x: Any, weight: Any) -> None:
+    if shape_of(x)[-1:] != shape_of(weight)[1:]:
+        raise ShapeError(
+            f"{type(layer).__name__}: input must have {shape_of(weight)[1]} features along its last axis, "
+            f"got shape {shape_of(x)}"
+        )
+
+
+def _given(layer: Any, hx: Any, shapes: list[Any]) -> tuple[Any, ...]:
+    """The state as it was given, if it fits."""
+    wanted = shapes[0] if layer.states == 1 else tuple(shapes)
+    if layer.states > 1 and not (isinstance(hx, tuple | list) and len(hx) == layer.states):
+        raise ShapeError(f"{type(layer).__name__}: hx must be a pair (h, c) of shapes {wanted}")
+    state = tuple([array(s) for s in (hx if layer.states > 1 else (hx,))])
+    if [shape_of(s) for s in state] != shapes:
+        found = shape_of(state[0]) if layer.states == 1 else tuple([shape_of(s) for s in state])
+        raise ShapeError(f"{type(layer).__name__}: hx must be of shape {wanted}, got {found}")
+    return state
 
 
 def _affine(x: Any, weight: Any, bias: Any) -> Any:

@@ -24,7 +24,9 @@ from .numbers.integer import OUTGROWS
 from .numbers.refusals import refusal
 from .numbers.registers import (
     BOOL,
+    clear,
     convert,
+    is_zero,
     load,
     memory_type,
     number,
@@ -397,6 +399,9 @@ def from_(first: ir.Value, body: Any) -> Any:
 
 def fill(b: ir.IRBuilder, pointer: ir.Value, buffer: Buffer, value: ir.Value) -> None:
     """The same number into every entry."""
+    if buffer.size > 1 and is_zero(value):
+        clear(b, pointer, buffer.nbytes)
+        return
     loop(b, buffer.size, lambda b, i: store(b, value, b.gep(pointer, [i]), buffer.dtype))
 
 

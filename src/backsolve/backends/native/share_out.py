@@ -24,15 +24,16 @@ from llvmlite import ir
 
 from . import threads
 from .cutting import GATHERED
-from .elementwise import combine, start_of
+from .elementwise import start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, fail_if
 from .functions import keep_apart
+from .gathering import add_others
 from .indexing import Write
 from .kernel import Kernel
-from .loops import TOGETHER, fill, load, loop, loop_between, starting, store, walk
+from .loops import TOGETHER, fill, starting, walk
 from .narrowing import BLOCK, narrow_dtypes
-from .numbers.registers import memory_type
+from .numbers.registers import clear, is_zero, memory_type
 from .sharing import BYTE, part_function
 from .steps import INT, POINTER, Site, Step
 from .views import Buffer, View
@@ -226,7 +227,10 @@ class Shared(Step):
 
     def _begin(self, site: Site, how: str, buffer: Buffer) -> None:
         start = start_of(how, buffer.dtype)
-        site.in_function([buffer], lambda b, p: fill(b, p[buffer], buffer, start))
+        if is_zero(start):
+            clear(site.b, site.base(buffer), buffer.nbytes)
+        else:
+            site.in_function([buffer], lambda b, p: fill(b, p[buffer], buffer, start))
 
     def _emit_body(self, site: Site, part: Any, table: ir.Type, pointers: int) -> ir.Function:
         """body(context, low, high, worker): the rounds of some blocks."""
@@ -264,16 +268,7 @@ class Shared(Step):
         """On top of the first worker's sum the others'."""
         if self.room is None:
             return
-        how, dtype = self.gathered[buffer], buffer.dtype
-        target, room = site.base(buffer), site.base(self.room)
-
-        def add(b: ir.IRBuilder, worker: ir.Value) -> None:
-            source = self._own(b, room, buffer, worker)
-
-            def entry(b: ir.IRBuilder, i: ir.Value) -> None:
-                old, new = (load(b, b.gep(p, [i]), dtype) for p in (target, source))
-                store(b, combine(b, how, old, new, dtype), b.gep(target, [i]), dtype)
-
-            loop(b, buffer.size, entry)
-
-        loop_between(site.b, INT(1), workers, add)
+        b = site.b
+        first = b.gep(site.base(self.room), [INT(self.places[buffer])])
+        others = first, self.own_bytes, b.sub(workers, INT(1))
+        add_others(b, self.gathered[buffer], site.base(buffer), buffer, others, buffer.dtype)

@@ -17,7 +17,7 @@ from ...ir import Var
 from . import machine_stack
 from .failure import CODE, FINE, call_step
 from .functions import keep_apart
-from .numbers.registers import memory_type
+from .numbers.registers import clear, memory_type
 from .views import Buffer, View
 
 INT = ir.IntType(64)
@@ -151,10 +151,7 @@ class Zero(Step):
         return [self.buffer.lives_in or self.buffer]
 
     def emit(self, site: Site) -> None:
-        raw = site.b.bitcast(site.base(*self.buffers()), POINTER)
-        memset = site.module.declare_intrinsic("llvm.memset", [POINTER, INT])
-        zero, plain = ir.IntType(8)(0), ir.IntType(1)(0)
-        site.b.call(memset, [raw, zero, INT(self.buffer.nbytes), plain])
+        clear(site.b, site.base(*self.buffers()), self.buffer.nbytes)
 
     def describe(self) -> str:
         return f"zero {self.buffer.size}"

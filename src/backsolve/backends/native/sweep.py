@@ -19,13 +19,14 @@ from . import cutting, threads
 from .arena import lay_out
 from .attention import Attention
 from .cutting import Plan, Put, find_plan, one_by_one
-from .elementwise import combine, start_of
+from .elementwise import start_of
 from .entry import ALIGNMENT
 from .failure import CODE, FINE, call_step
 from .functions import keep_apart
+from .gathering import add_others, copy_first
 from .kernel import Kernel
-from .loops import fill, load, loop, loop_between, store
-from .numbers.registers import Register, convert, memory_type
+from .loops import fill, loop_between
+from .numbers.registers import memory_type
 from .row_ends import with_row_ends
 from .share_out import Shared, most_workers, share_out
 from .steps import INT, POINTER, Pointers, Site, Step
@@ -175,32 +176,14 @@ class Sweep(Step):
 
     def _gather(self, site: Site, how: str, own: Buffer, whole: Buffer, workers: ir.Value) -> None:
         """The whole sum, from the workers' own: first the first one's, then the others' on top."""
-        b, dtype = site.b, whole.dtype
-        target = site.base(whole)
-
-        def own_of(b: ir.IRBuilder, worker: ir.Value) -> ir.Value:
-            at = b.add(b.mul(worker, INT(self.local_bytes)), INT(self.room.offset + own.offset))
-            return b.bitcast(b.gep(site.pointers.arena, [at]), memory_type(own.dtype).as_pointer())
-
-        def entry_of(b: ir.IRBuilder, source: ir.Value, i: ir.Value) -> Register:
-            return convert(b, load(b, b.gep(source, [i]), own.dtype), own.dtype, dtype)
-
-        def copy(b: ir.IRBuilder, i: ir.Value) -> None:
-            store(b, entry_of(b, own_of(b, INT(0)), i), b.gep(target, [i]), dtype)
-
-        def add(b: ir.IRBuilder, worker: ir.Value) -> None:
-            source = own_of(b, worker)
-
-            def entry(b: ir.IRBuilder, i: ir.Value) -> None:
-                old = load(b, b.gep(target, [i]), dtype)
-                new = entry_of(b, source, i)
-                store(b, combine(b, how, old, new, dtype), b.gep(target, [i]), dtype)
-
-            loop(b, whole.size, entry)
-
-        loop(b, whole.size, copy)
+        b = site.b
+        target, place = site.base(whole), self.room.offset + own.offset
+        first = b.gep(site.pointers.arena, [INT(place)])
+        copy_first(b, target, whole, first, own.dtype)
         if self.workers > 1:
-            loop_between(b, INT(1), workers, add)
+            second = b.gep(first, [INT(self.local_bytes)])
+            others = second, self.local_bytes, b.sub(workers, INT(1))
+            add_others(b, how, target, whole, others, own.dtype)
 
     def _emit_body(self, site: Site) -> ir.Function:
         kind = ir.FunctionType(CODE, [POINTER, INT, INT, INT])

@@ -78,6 +78,18 @@ def store(b: ir.IRBuilder, v: Register, address: ir.Value, dtype: np.dtype[Any])
     b.store(b.zext(v, BYTE) if dtype == np.bool_ else v, address)
 
 
+def is_zero(v: Register) -> bool:
+    """Of a known number."""
+    return all(x.constant == 0 for x in parts(v))
+
+
+def clear(b: ir.IRBuilder, address: ir.Value, nbytes: int) -> None:
+    """Zeros, all of whose bits are 0 in every dtype."""
+    pointer, size = BYTE.as_pointer(), ir.IntType(64)
+    memset = b.module.declare_intrinsic("llvm.memset", [pointer, size])
+    b.call(memset, [b.bitcast(address, pointer), BYTE(0), size(nbytes), BOOL(0)])
+
+
 def number(value: Any, dtype: np.dtype[Any]) -> Register:
     t = register_type(dtype)
     if dtype.kind == "c":

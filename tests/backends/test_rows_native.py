@@ -12,13 +12,10 @@ import pytest
 
 from backsolve.primitive import PRIMITIVES
 from backsolve.testing.backends import check_backend
-from backsolve.testing.references_special import FAMILIES
 from backsolve.testing.samples import EVERY_OTHER, cases
 
 CALLED = ("banded_solve", "sqrtm", "sylvester")
 CALLED += ("fft", "rfft", "irfft")
-CALLED += ("wofz", *[f"{name}_part" for name in FAMILIES])
-CALLED += ("elliptic_moment", "eval_hermite", "eval_hermitenorm", "jacobi_amplitude")
 
 
 def chosen(name):

@@ -16,12 +16,12 @@ import numpy as np
 from ..operators import Diagonal
 from .elementwise import elementwise
 from .expansions import _in_ellipk
-from .special import binary, kept, load, unary
+from .special import PARTS, binary, kept, load, unary
 
 # θ = φ/2 (1 + tanh(π/2 sinh τ)): double exponential, so that a Δ near 0 at the end does no harm.
 _T = np.arange(-3.4, 3.4, 1 / 32)
-_PLACE = 1 / (1 + np.exp(np.pi * np.sinh(_T)))  # 1 − θ/φ, exact near the end
-_WEIGHT = 0.5 * np.pi * np.cosh(_T) / 32 * 2 * _PLACE * (1 - _PLACE)
+PLACE = 1 / (1 + np.exp(np.pi * np.sinh(_T)))  # 1 − θ/φ, exact near the end
+WEIGHT = 0.5 * np.pi * np.cosh(_T) / 32 * 2 * PLACE * (1 - PLACE)
 
 
 def _run_moment(a: Any, b: Any, *, p: int, q: int) -> Any:
@@ -30,16 +30,17 @@ def _run_moment(a: Any, b: Any, *, p: int, q: int) -> Any:
 
     def quadrature(end: Any) -> Any:
         end, mm = np.broadcast_arrays(end, m)
-        theta = end[..., None] * (1 - _PLACE)
+        theta = end[..., None] * (1 - PLACE)
         # Δ² = 1 − m + m cos²θ, the cosine of a θ near π/2 from its distance to it
-        rest = (0.5 * np.pi - np.abs(end))[..., None] + np.abs(end)[..., None] * _PLACE
+        rest = (0.5 * np.pi - np.abs(end))[..., None] + np.abs(end)[..., None] * PLACE
         square = (1 - mm)[..., None] + mm[..., None] * np.sin(rest) ** 2
-        values = np.sin(theta) ** (2 * p) * square ** (-0.5 * q) * _WEIGHT
+        values = np.sin(theta) ** (2 * p) * square ** (-0.5 * q) * WEIGHT
         return end * np.sum(values, axis=-1)
 
     y = quadrature(phi - np.pi * turns)
     if np.any(turns):
-        y = y + 2 * turns * quadrature(np.full(np.shape(phi), 0.5 * np.pi))
+        whole = quadrature(np.full(np.shape(phi), 0.5 * np.pi))  # infinite where m = 1
+        y = y + np.where(turns == 0, 0.0, 2 * turns * whole)
     return kept(y, a, b)
 
 
@@ -73,6 +74,7 @@ def _run_amplitude(a: Any, b: Any) -> Any:
     return load().ellipj(a, b)[3]
 
 
+PARTS["jacobi_amplitude"] = "ellipj"
 amplitude = elementwise(
     "jacobi_amplitude",
     _run_amplitude,

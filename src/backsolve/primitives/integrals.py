@@ -5,6 +5,7 @@ SciPy gives some of them several at a time: the row of such a family says by a n
 
 from __future__ import annotations
 
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,17 @@ from ..operators import Diagonal
 from .bessel import jv, yv
 from .elementwise import elementwise, is_complex
 from .expansions import hyp1f1
-from .special import ROOT_TWO_PI, TWO_OVER_ROOT_PI, binary, load, several, unary, undefined
+from .special import (
+    NAMES,
+    PARTS,
+    ROOT_TWO_PI,
+    TWO_OVER_ROOT_PI,
+    binary,
+    load,
+    several,
+    unary,
+    undefined,
+)
 
 # ---- pairs: y_0 and y_1 of one argument
 
@@ -23,8 +34,12 @@ def _family(name: str, slopes: Any) -> Any:
     """The components of a ufunc with several results, with the slope of each as a function of x."""
 
     def run(a: Any, *, k: int) -> Any:
-        return getattr(load(), name)(a)[k]
+        found = getattr(load(), name)
+        narrow = np.asarray(a).dtype in (np.float16, np.float32) and found.types[0].startswith("f")
+        # In single precision SciPy's integrals of Airy's and Bessel's functions lose all digits.
+        return found(np.asarray(a, float))[k].astype(np.float32) if narrow else found(a)[k]
 
+    PARTS[f"{name}_part"] = name
     return elementwise(f"{name}_part", run, (lambda a, *, k: Diagonal(slopes[k](a)),))
 
 
@@ -74,28 +89,38 @@ _FAR = 7.0
 
 def _run_wofz(a: Any, *, n: int) -> Any:
     """The n-th derivative."""
-    z = np.asarray(a, complex)
+    return _narrow(faddeeva_derivative(np.asarray(a, complex), n, load().wofz), a)
+
+
+def faddeeva_derivative(z: Any, n: int, w: Any) -> Any:
+    """w⁽ⁿ⁾ by NumPy's functions, of complex numbers or of Tensors of such, and by w itself."""
     if n == 0:
-        return _narrow(load().wofz(z), a)
-    below = z.imag < 0
+        return w(z)
+    below = np.less(np.imag(z), 0)
     up = np.where(below, -z, z)
     far = np.abs(up) > _FAR
     near = np.where(far, 0.0, up)
-    earlier, here = load().wofz(near), 1j * TWO_OVER_ROOT_PI - 2 * near * load().wofz(near)
+    earlier = w(near)
+    here = 1j * TWO_OVER_ROOT_PI - 2 * near * earlier
     for k in range(1, n):
         earlier, here = here, -2 * near * here - 2 * k * earlier
     large = np.where(far, up, _FAR + 0j)
-    term = 0.5j * TWO_OVER_ROOT_PI * load().poch(1.0, n) * (-1.0) ** n / large ** (n + 1)
+    reciprocal = 1 / large
+    power, square = reciprocal, reciprocal * reciprocal
+    for _ in range(n):
+        power = power * reciprocal
+    term = (0.5j * TWO_OVER_ROOT_PI * factorial(n) * (-1.0) ** n) * power
     total = term
     for k in range(1, 40):
-        term = term * ((2 * k + n - 1) * (2 * k + n) / (4 * k)) / large**2
+        term = term * ((2 * k + n - 1) * (2 * k + n) / (4 * k)) * square
         total = total + term
     y = np.where(far, total, here)
-    hermite, before = np.ones_like(z), np.zeros_like(z)
+    hermite, before = 1.0, 0.0
     for k in range(n):
         hermite, before = 2 * z * hermite - 2 * k * before, hermite
-    wave = 2 * hermite * np.exp(-(np.where(below, z, 0) ** 2))
-    return _narrow(np.where(below, (-1.0) ** n * (wave - y), y), a)
+    lower = np.where(below, z, 0)
+    wave = 2 * hermite * np.exp(-(lower * lower))
+    return np.where(below, (-1.0) ** n * (wave - y), y)
 
 
 def _narrow(y: Any, a: Any) -> Any:
@@ -103,6 +128,7 @@ def _narrow(y: Any, a: Any) -> Any:
     return np.asarray(y).astype(np.complex64 if single else np.complex128)[()]
 
 
+NAMES["wofz"] = "wofz"
 wofz: Any = elementwise("wofz", _run_wofz, (lambda a, *, n: Diagonal(wofz(a, n=n + 1)),))
 
 # ---- Owen's T function

@@ -28,6 +28,9 @@ _lock = threading.RLock()
 _waiting: list[tuple[str, Callable[[Any], Any]]] = []
 _loaded: Any = None
 NAMES: dict[str, str] = {}  # of the rows: what SciPy calls them
+PARTS: dict[
+    str, str
+] = {}  # of the rows of one result: which function of SciPy's has it among several
 FORMULAS: dict[str, Callable[..., Any]] = {}  # of rows, on float64 or Tensors of such
 
 

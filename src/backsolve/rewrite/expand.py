@@ -15,6 +15,7 @@ import numpy as np
 from ..ir import Equation, Program, Var, type_of
 from ..operators.broadcast import reduced_shape
 from ..primitive import wrap
+from ..primitives.integrals import faddeeva_derivative
 from ..primitives.special import FORMULAS
 from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
@@ -71,6 +72,8 @@ def _is_composite(e: Equation) -> bool:
         return needs_splitting(e)
     if e.primitive.name in PLACES:
         return is_place(e)
+    if e.primitive.name == "wofz":
+        return bool(e.params["n"])
     kinds = {type_of(a).dtype.kind for a in (*e.inputs, *e.outputs)}
     return e.primitive.name in EXPANSIONS and ("c" not in kinds or e.primitive.name in ANY_KIND)
 
@@ -176,6 +179,12 @@ def _heaviside(a: Any, b: Any) -> Any:
     return np.where(np.isnan(a), a, np.where(np.less(a, 0), 0.0, np.where(np.equal(a, 0), b, 1.0)))
 
 
+def _wofz(a: Any, *, n: int) -> Any:
+    from ..primitive import P
+
+    return faddeeva_derivative(a.astype(np.complex128), n, lambda z: P.wofz(z, n=0))
+
+
 EXPANSIONS: dict[str, Callable[..., Any]] = {
     **LINEAR,
     **PLACES,
@@ -198,6 +207,7 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
     "conjugate": lambda a: a,
     "logit": lambda a: np.log(a / (1 - a)),
     "ndtr": lambda a: 0.5 * _erfc(a * float(-np.sqrt(0.5))),
+    "wofz": _wofz,
     **{name: _in_doubles(f) for name, f in FORMULAS.items()},
 }
 

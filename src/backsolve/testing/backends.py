@@ -24,14 +24,15 @@ def check_compiled(
     if form != got_form:
         raise CheckError(f"{what}: compiled, the result has the form {got_form}, not {form}")
     coarsest = max(
-        [np.finfo(a.dtype).eps for a in map(np.asarray, args) if a.dtype.kind in "fc"], default=0.0
+        [float(np.finfo(a.dtype).eps) for a in map(np.asarray, args) if a.dtype.kind in "fc"],
+        default=0.0,
     )
     for x, y in zip(got, expected, strict=True):
         x, y = np.asarray(x), np.asarray(y)
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             raise CheckError(f"{what}: compiled {x.dtype}{x.shape}, should be {y.dtype}{y.shape}")
         scale = float(np.max(np.abs(y[np.isfinite(y)]), initial=0)) if y.dtype.kind in "fc" else 0
-        eps = max(np.finfo(y.dtype).eps, coarsest) if y.dtype.kind in "fc" else 0.0
+        eps = max(float(np.finfo(y.dtype).eps), coarsest) if y.dtype.kind in "fc" else 0.0
         if not np.allclose(x, y, rtol=ulps * eps, atol=ulps * eps * scale, equal_nan=True):
             with np.errstate(all="ignore"):
                 apart = (

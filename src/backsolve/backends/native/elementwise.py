@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation
-from . import functions, special
+from . import elliptic, functions, special
 from .mathematics import EMITTERS, exponents
 from .mathematics.lanes import FORMATS, Bits, Real
 from .numbers import complex as complex_number
@@ -53,6 +53,10 @@ def emit(
         return special.polygamma(b, args[0], e.params["n"])
     if name == "zeta":
         return special.zeta(b, *args)
+    if name == "elliptic_moment":
+        return elliptic.moment(b, *args, **e.params)
+    if name in special.PARTS:
+        return special.component(b, name, args, e.params.get("k", -1))
     if name in special.NAMES and name not in _RULES[dtype.kind]:
         return special.call(b, name, args)
     return _RULES[dtype.kind][name](b, *args)
@@ -67,6 +71,7 @@ def supports(e: Equation) -> bool:
     return (
         name in _MIXED
         or name in _RULES[kind]
+        or (kind == "f" and name == "elliptic_moment")
         or (kind in "fc" and special.supports(name, of_complex=kind == "c"))
     )
 

@@ -9,23 +9,25 @@ import ctypes
 import platform
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import factorial
 from typing import Any
 
+import numpy as np
 from llvmlite import binding, ir
 
-from ...primitives.special import NAMES
+from ...primitives.special import NAMES, PARTS
 from .mathematics import EMITTERS
 from .numbers.integer import while_
 from .numbers.real import intrinsic
-from .numbers.registers import Complex, Register, each, parts
+from .numbers.registers import Complex, Register, each, parts, store
 
-DOUBLE, CINT = ir.DoubleType(), ir.IntType(32)
+DOUBLE, INT, CINT = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 PAIR = ir.LiteralStructType([DOUBLE, DOUBLE])
 _COMPLEX = "__pyx_t_double_complex"
+_INTEGER = "Py_ssize_t"
 _FLAG = ", int __pyx_skip_dispatch"
 _FUSED = re.compile(r"(?:__pyx_fuse_[0-9](?:_[01])?)?(.*)")
 # How C hands over a complex number: two registers, but for Windows on x86-64, where it is an address.
@@ -43,7 +45,29 @@ class Exported:
 
 @cache
 def pointer(name: str, of_complex: bool = False) -> Exported | None:
-    """A function of doubles; or one that gives a complex number, of such numbers and doubles."""
+    """A function of doubles; or one that gives a complex number, of such numbers and doubles.
+
+    Degrees are integers, where SciPy has no function of doubles alone; its ufuncs take no others either.
+    """
+    result = _COMPLEX if of_complex else "double"
+    for known in ({"double", _COMPLEX} if of_complex else {"double"}, {"double", _INTEGER}):
+        for found in _exported(name, result):
+            if set(found.arguments) <= known:
+                return found
+    return None
+
+
+@cache
+def several(name: str, of_complex: bool = False) -> Exported | None:
+    """A function with several results, which it writes to addresses: all are doubles, or all complex."""
+    kind = _COMPLEX if of_complex else "double"
+    for found in _exported(name, "void"):
+        if set(found.arguments) == {kind, f"{kind} *"}:
+            return found
+    return None
+
+
+def _exported(name: str, result: str) -> Iterator[Exported]:
     from scipy.special import cython_special
 
     api = ctypes.pythonapi
@@ -52,18 +76,15 @@ def pointer(name: str, of_complex: bool = False) -> Exported | None:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     exported: dict[str, Any] = dict(cython_special.__pyx_capi__)
-    result = f"{_COMPLEX if of_complex else 'double'} ("
-    known = {"double", _COMPLEX} if of_complex else {"double"}
     for key, capsule in exported.items():
         if _FUSED.sub(r"\1", key, count=1) != name:
             continue
         signature = api.PyCapsule_GetName(capsule)
-        inside = signature.decode().removeprefix(result).removesuffix(")")
-        arguments = tuple(inside.removesuffix(_FLAG).split(", "))
-        if set(arguments) <= known and signature.startswith(result.encode()):
+        kind, _, inside = signature.decode().removesuffix(")").partition(" (")
+        if kind == result:
+            arguments = tuple(inside.removesuffix(_FLAG).split(", "))
             found = int(api.PyCapsule_GetPointer(capsule, signature))
-            return Exported(found, arguments, inside.endswith(_FLAG))
-    return None
+            yield Exported(found, arguments, inside.endswith(_FLAG))
 
 
 def supports(name: str, of_complex: bool = False) -> bool:
@@ -71,6 +92,8 @@ def supports(name: str, of_complex: bool = False) -> bool:
         return False
     if name in ("polygamma", "zeta"):
         return not of_complex
+    if name in PARTS:
+        return several(PARTS[name], of_complex) is not None
     return name in NAMES and pointer(NAMES[name], of_complex) is not None
 
 
@@ -78,8 +101,10 @@ def provide(symbol: str) -> None:
     """Have code find a function by its symbol, which tells what it takes."""
     word = symbol.removeprefix("backsolve_special_")
     plain = word.removesuffix("_flagged")
-    name = plain.removesuffix("_complex")
-    found = pointer(name, of_complex=name != plain)
+    all_of_it = plain.removesuffix("_complex")
+    name = all_of_it.removesuffix("_several")
+    find = pointer if name == all_of_it else several
+    found = find(name, of_complex=all_of_it != plain)
     if found is None or found.flagged != (plain != word):
         raise LookupError(f"SciPy exports no {symbol}")
     binding.add_symbol(symbol, found.address)
@@ -97,12 +122,65 @@ def call(b: ir.IRBuilder, name: str, args: Sequence[Register]) -> Register:
     provide(symbol)
     part = parts(args[0])[0].type
     wide = [each(lambda x: x if part == DOUBLE else b.fpext(x, DOUBLE), x) for x in args]
+    pairs = list(zip(wide, found.arguments, strict=True))
     if of_complex:
-        pairs = zip(wide, found.arguments, strict=True)
         wide = [x if t == _COMPLEX else x.re for x, t in pairs]
+    else:
+        wide = [b.fptosi(x, INT) if t == _INTEGER else x for x, t in pairs]
     flag = [CINT(0)] if found.flagged else []
     y = (_call_with_complex if of_complex else _call)(b, symbol, [*wide, *flag])
     return y if part == DOUBLE else each(lambda x: b.fptrunc(x, part), y)
+
+
+def component(b: ir.IRBuilder, name: str, args: Sequence[Register], k: int) -> Register:
+    """Result k of a function with several, −1 the last.
+
+    All of them are one call, without side effects to LLVM: of the same argument they are computed once.
+    """
+    of_complex = isinstance(args[0], Complex)
+    found = several(PARTS[name], of_complex)
+    assert found is not None
+    words = ["backsolve_special", PARTS[name], "several", *["complex"] * of_complex]
+    symbol = "_".join([*words, *["flagged"] * found.flagged])
+    provide(symbol)
+    part = parts(args[0])[0].type
+    wide = [each(lambda x: x if part == DOUBLE else b.fpext(x, DOUBLE), x) for x in args]
+    count = len(found.arguments) - len(args)
+    given = [p for x in wide for p in parts(x)]
+    function = b.module.globals.get(f"all_of_{symbol}")
+    if function is None:
+        function = _emit_several(b.module, symbol, len(given), of_complex, count)
+    y = b.extract_value(b.call(function, given), k % count)
+    if of_complex:
+        y = Complex(b.extract_value(y, 0), b.extract_value(y, 1))
+    return y if part == DOUBLE else each(lambda x: b.fptrunc(x, part), y)
+
+
+def _emit_several(
+    module: ir.Module, symbol: str, given: int, of_complex: bool, count: int
+) -> ir.Function:
+    """A function that returns all `count` results of SciPy's."""
+    kind = PAIR if of_complex else DOUBLE
+    everything = ir.LiteralStructType([kind] * count)
+    signature = ir.FunctionType(everything, [DOUBLE] * given)
+    function = ir.Function(module, signature, f"all_of_{symbol}")
+    function.linkage = "internal"
+    for word in ("noinline", "nounwind", "readnone"):
+        function.attributes.add(word)
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    places = [b.alloca(kind) for _ in range(count)]
+    args: list[ir.Value] = list(function.args)
+    if of_complex and _BY_ADDRESS:
+        pair = b.alloca(PAIR)
+        store(b, Complex(*args), pair, np.dtype("c16"))
+        args = [pair]
+    flag = [CINT(0)] if symbol.endswith("_flagged") else []
+    _call(b, symbol, [*args, *places, *flag], ir.VoidType())
+    y = ir.Constant(everything, ir.Undefined)
+    for k, place in enumerate(places):
+        y = b.insert_value(y, b.load(place), k)
+    b.ret(y)
+    return function
 
 
 def _call(

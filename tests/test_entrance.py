@@ -216,3 +216,27 @@ def test_named_tuples_with_a_new_of_their_own() -> None:
         assert type(got) is Twin
         np.testing.assert_array_equal(got.a, -X * X)
         np.testing.assert_array_equal(got.b, X * X)
+
+
+def test_a_number_given_back_enters_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count begins as an array without axes and comes back as NumPy's number: the state of an optimiser."""
+    step = bs.jit(lambda p, state: (p - 1, {"count": state["count"] + 1}), donate=(0, 1))
+    p, state = step(X.copy(), {"count": np.zeros((), np.int64)})
+    monkeypatch.setattr(step, "_call", lambda *_: pytest.fail("took the general way"))
+    for k in range(2, 5):
+        before = p
+        p, state = step(p, state)
+        assert p is before
+        assert state["count"] == k
+        np.testing.assert_array_equal(p, X - k)
+
+
+def test_a_scalar_beside_donated_arrays_costs_no_copy() -> None:
+    step = bs.jit(lambda p, c: p + c, donate=0)
+    p = X.copy()
+    assert step(p, np.float64(1.0)) is p
+    np.testing.assert_array_equal(p, X + 1)
+    shared = X.copy()
+    both = bs.jit(lambda p, q: (p + 1, q + 2), donate=(0, 1))
+    for y, k in zip(both(shared, shared), (1, 2), strict=True):
+        np.testing.assert_array_equal(y, X + k)

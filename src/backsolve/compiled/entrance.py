@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from .arguments import Arguments, exactly
+from .arguments import Arguments, exactly, raw
 
 _BY_VALUE = (int, str, bool)  # compared by value, all else static by identity
 
@@ -130,8 +130,9 @@ class _Writer:
             self.same(name, self.given.fixed[k])
             return
         x = self.given.leaves[k]
-        if isinstance(x, np.generic):
-            kind = self.constant(type(x))
+        if np.ndim(raw(x)) == 0 and isinstance(raw(x), np.ndarray | np.generic):
+            # Results without axes are NumPy's numbers: what was an array in the first call is one later.
+            kind = self.constant(raw(x).dtype.type)
             self.lines.append(f"if type({name}) is {kind}: {name} = array({name})")
         self.numbers.append(name)
 

@@ -67,21 +67,16 @@ class Specialised:
         if self.native is not None:
             self.runs += 1
             result = self.native.call(*leaves)
-            if result is NotImplemented:  # strided, unaligned, shared, or a NumPy scalar
-                suited = [
-                    a if self._suits(k, a) else np.array(a, order="C") for k, a in enumerate(leaves)
-                ]
+            if result is NotImplemented:  # strided, unaligned, or a NumPy scalar
+                suited = [a if _suits(a) else np.array(a, order="C") for a in leaves]
                 result = self.native.call(*suited)
+            if result is NotImplemented and self.donated:  # read-only, or shared
+                own = [np.array(a) if k in self.donated else a for k, a in enumerate(suited)]
+                result = self.native.call(*own)
             if result is not NotImplemented:
                 return [result] if len(self.outputs) == 1 else list(result)
         raw = [y._v if isinstance(y, Tensor) else y for y in evaluate(self.program, leaves)]
         return _own([*leaves, *[c for _, c in self.program.constants]], raw)
-
-    def _suits(self, k: int, a: Any) -> bool:
-        """Whether native code takes leaf k as it is, whatever the others are."""
-        if type(a) is not np.ndarray:
-            return not isinstance(a, np.ndarray | np.generic)
-        return k not in self.donated and a.flags.c_contiguous and a.flags.aligned
 
     @property
     def direct_calls(self) -> int:
@@ -95,6 +90,13 @@ class Specialised:
             for k, x in enumerate(leaves)
         ]
         return self.run(own)
+
+
+def _suits(a: Any) -> bool:
+    """Whether native code takes an argument as it is, whatever the others are."""
+    if type(a) is not np.ndarray:
+        return not isinstance(a, np.ndarray | np.generic)
+    return bool(a.flags.c_contiguous and a.flags.aligned)
 
 
 def _own(others: Sequence[Any], results: Sequence[Any]) -> list[Any]:

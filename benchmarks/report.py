@@ -2,7 +2,7 @@
 
     python benchmarks/report.py [part …] [-- arguments of the part]
 
-A part is a file here (arrays, eager, compiled, loops, mathematics, memory, starting); all by default. What it
+A part is a file here (arrays, eager, compiled, training, loops, mathematics, memory, starting); all by default. What it
 prints replaces the lines between `<!-- begin: part -->` and `<!-- end: part -->`; the prose around is
 nobody's but the writer's. With arguments (a selection of workloads) it only prints.
 """
@@ -16,7 +16,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-PARTS = ("eager", "compiled", "loops", "memory", "starting", "mathematics", "arrays")
+PARTS = ("eager", "compiled", "training", "loops", "memory", "starting", "mathematics", "arrays")
 
 
 def run(part: str, arguments: list[str]) -> str:

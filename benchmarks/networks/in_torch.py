@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-
 from torch import nn
 
 F = nn.functional

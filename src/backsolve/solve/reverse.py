@@ -18,7 +18,7 @@ from ..operators import Identity, OperatorSum, Product, Scale, ScatterAdd, Unsli
 from ..operators.broadcast import sum_to
 from ..primitive import ASKS_MORE, hooks, row_values
 from ..row import FREED, Row
-from . import masked
+from . import masked, spare
 from .fit import fit_back
 from .masked import Masked, is_kept_entry_by_entry
 
@@ -92,6 +92,9 @@ def back_substitute(
                             wait(parent)
                 continue
             seed = adjoints.pop(row)
+            is_large = not record and observe is None and spare.is_large(seed)
+            if is_large:  # what the last row left here holds arrays, too
+                g = old = held = given = None
             saved = row.saved
             if saved is FREED:
                 raise FreedGraphError("the rows of this result were freed; keep retain_graph=True")
@@ -129,6 +132,11 @@ def back_substitute(
                     g = _apply_masked(block, seed, parent)
                 elif block.__class__ is Scale and row.shape != parent.shape:
                     g = block.pull(sum_to(seed, parent.shape))  # fewer to multiply
+                elif is_large:
+                    held, given, block, g = [block], [seed], None, None
+                    if spare.is_last(row.parents, i):
+                        seed = None
+                    g = spare.pull(held, given)
                 else:
                     g = block.pull(seed)
                 if (row.shape is not parent.shape or row.dtype is not parent.dtype) and (
@@ -141,6 +149,11 @@ def back_substitute(
                 if old is not None:
                     if old.__class__ is Masked or g.__class__ is Masked:
                         adjoints[parent] = masked.plus(old, g)
+                    elif is_large:
+                        held, g, old, given = [g], None, None, None
+                        if spare.is_last(row.parents, i):
+                            seed = None
+                        spare.add(adjoints, parent, held)
                     else:
                         adjoints[parent] = old + g
                     continue

@@ -19,7 +19,13 @@ from .batching import spread
 from .linalg import STACK, batch_one, of_square, square
 from .matrix_maps import left, right
 
+NOT_FINITE = "array must not contain infs or NaNs"  # SciPy's words
+
 # ---- A X + X B = Q
+
+NO_SINGLE_SOLUTION = (
+    "A X + X B = Q has no single solution: an eigenvalue of A is minus one of B, or close to it"
+)
 
 
 def _check_sylvester(a: Any, b: Any, q: Any) -> None:
@@ -50,10 +56,8 @@ def _run_sylvester(a: Any, b: Any, c: Any) -> Any:
         )
         Y, scale, info = trsyl(R, S, U.conj().T @ c[place] @ V, tranb="C")
         if info:
-            raise np.linalg.LinAlgError(
-                "A X + X B = Q has no single solution: an eigenvalue of A is minus one of B, or close to it"
-            )
-        x[place] = U @ (scale * Y) @ V.conj().T
+            raise np.linalg.LinAlgError(NO_SINGLE_SOLUTION)
+        x[place] = U @ (Y / scale) @ V.conj().T
     return x
 
 
@@ -86,20 +90,24 @@ sylvester = primitive(
 class NoRealRootError(np.linalg.LinAlgError):
     """Only complex matrices have this one for their square."""
 
+    message = (
+        "`sqrtm`: this matrix has no real square root; in compiled code pass it as complex, "
+        "np.astype(a, complex)"
+    )
+
 
 def _run_sqrtm(a: Any) -> Any:
     from scipy.linalg import sqrtm
 
     square("sqrtm", a)
     y = np.zeros(a.shape, a.dtype)
+    if not np.all(np.isfinite(a)):
+        raise ValueError(NOT_FINITE)
     for place in np.ndindex(a.shape[:-2] if a.size else (0,)):
         root = sqrtm(a[place])
         if np.iscomplexobj(root) and a.dtype.kind != "c":
             if np.any(root.imag):
-                raise NoRealRootError(
-                    "`sqrtm`: this matrix has no real square root; in compiled code pass it as complex, "
-                    "np.astype(a, complex)"
-                )
+                raise NoRealRootError(NoRealRootError.message)
             root = root.real
         y[place] = root
     return y
@@ -130,9 +138,11 @@ def _run_banded(a: Any, b: Any, *, lower: int, upper: int) -> Any:
     from scipy.linalg import solve_banded
 
     _check_banded(a, b, lower, upper)
-    x = np.zeros(b.shape, np.result_type(a, b))
+    x = b.astype(np.result_type(a, b))
+    if b.shape[-2] == 1 and x.size and not np.all(a[..., upper, :]):  # SciPy would divide by it
+        raise np.linalg.LinAlgError("singular matrix")
     for place in np.ndindex(b.shape[:-2] if b.size else (0,)):
-        x[place] = solve_banded((lower, upper), a[place], b[place], check_finite=False)
+        x[place] = solve_banded((lower, upper), a[place], x[place], check_finite=False)
     return x
 
 

@@ -157,7 +157,7 @@ def _geev(at: Columns, job: str, leading: int) -> tuple[Callable[..., None], lis
     def run(
         b: ir.IRBuilder, A: ir.Value, w: list[ir.Value], V: ir.Value, work: list[ir.Value]
     ) -> None:
-        _refuse_not_finite(b, at.dtype, A, n * n, not_finite)
+        refuse_not_finite(b, at.dtype, A, n * n, not_finite)
         info, (space, *others) = slot(b), work
         fortran(
             b, at.dtype, "geev", "N", job, n, A, n, *w, V, 1, V, leading, space, length, *others, info
@@ -167,7 +167,7 @@ def _geev(at: Columns, job: str, leading: int) -> tuple[Callable[..., None], lis
     return run, [at.scratch(length, at.dtype), *(at.scratch(2 * n, real) for _ in rest)]
 
 
-def _refuse_not_finite(
+def refuse_not_finite(
     b: ir.IRBuilder, dtype: np.dtype[Any], A: ir.Value, size: int, code: int
 ) -> None:
     with counting(b, size) as k:

@@ -24,6 +24,7 @@ from .constants import same_bits, without_copies
 from .decompositions import LOWER as DECOMPOSITIONS
 from .eigenvalues import LOWER as EIGENVALUES
 from .elimination import LOWER as ELIMINATION
+from .equations import LOWER as EQUATIONS
 from .failure import Failures, placed
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 # Equations that are lowered in a file of their own.
 LOWER = {
     **{**SHAPES, **WINDOWS, **ATTENTION, **INDEXING, **SCANS, **SORTING, **CHECKS},
-    **{**FACTORS, **LINEAR, **DECOMPOSITIONS, **EIGENVALUES, **ELIMINATION},
+    **{**FACTORS, **LINEAR, **DECOMPOSITIONS, **EIGENVALUES, **ELIMINATION, **EQUATIONS},
 }
 MAX_STATEMENTS = 512  # in one kernel: of more, too many live in spilled registers
 
@@ -111,7 +112,7 @@ class Schedule:
         self.overwritten: set[Buffer] = set()  # by a later value in its place
         self.makers = {v: e for e in program.equations for v in e.outputs}
         self.pieces = find_pieces(self)
-        self.factors: dict[Any, tuple[View, View]] = {}  # of matrices, by elimination
+        self.factors: dict[Any, tuple[View, View]] = {}  # of matrices, by elimination or Schur
         for t in _types(program):
             if t.dtype not in DTYPES:
                 raise Unsupported(f"dtype {t.dtype}")

@@ -225,3 +225,34 @@ def test_functions_are_not_computed_where_indices_write():
     f = bs.jit(lambda x, i: bs.grad(lambda h: np.sum(h[i] * np.exp(x)))(np.zeros(7)))
     steps = f.lower(np.ones(100), np.arange(100) % 7).stages["steps"].split("\n")
     assert not any("exp" in line and "at indices" in line for line in steps)
+
+
+EMPTY = [
+    (lambda a, i: a[i], (3, 0)),
+    (lambda a, i: a[i, i[:, None]] + 1, (3, 3, 0)),
+    (lambda a, i: P.scatter_add(np.zeros((2, 0)), i, shape=a.shape), (3, 0)),
+    (lambda a, i: P.scatter_set(a, np.zeros((2, 0)), i), (3, 0)),
+]
+
+
+@pytest.mark.parametrize(("f", "shape"), EMPTY)
+def test_indices_are_looked_at_where_entries_are_empty(f, shape):
+    for places in ([0, -3], [2, 2]):
+        for dtype in (np.int64, np.int8, np.uint16):
+            if min(places) < 0 and dtype == np.uint16:
+                continue
+            assert check_compiled(f, [np.zeros(shape), np.array(places, dtype)])
+    for places in ([0, 3], [-4, 0]):
+        for call in (f, bs.jit(f)):
+            with pytest.raises(IndexError, match="out of bounds"):
+                call(np.zeros(shape), np.array(places))
+
+
+def test_an_empty_axis_has_no_entry():
+    f = bs.jit(lambda a, i: a[i] * 2)
+    assert f(np.zeros((0, 2)), np.zeros(0, int)).shape == (0, 2)
+    with pytest.raises(IndexError, match="size 0"):
+        f(np.zeros((0, 2)), np.array([0]))
+    with pytest.raises(IndexError, match="size 0"):
+        f(np.zeros(0), 0)
+    assert [made["native"] for made in f.stats()["specialisations"]] == [True] * 3

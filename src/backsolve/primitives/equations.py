@@ -19,7 +19,15 @@ from .batching import spread
 from .linalg import STACK, batch_one, of_square, square
 from .matrix_maps import left, right
 
-NOT_FINITE = "array must not contain infs or NaNs"  # SciPy's words
+NOT_FINITE = (
+    "Array must not contain infs or NaNs"  # as NumPy says of matrices that have eigenvalues
+)
+
+
+def _check_finite(*arrays: Any) -> None:
+    if not all(np.all(np.isfinite(a)) for a in arrays):
+        raise np.linalg.LinAlgError(NOT_FINITE)
+
 
 # ---- A X + X B = Q
 
@@ -44,6 +52,7 @@ def _run_sylvester(a: Any, b: Any, c: Any) -> Any:
 
     schur: Any = linalg.schur
     _check_sylvester(a, b, c)
+    _check_finite(a, b)
     dtype = np.result_type(a, b, c)
     output = "complex" if dtype.kind == "c" else "real"
     x = np.zeros(c.shape, dtype)
@@ -101,8 +110,7 @@ def _run_sqrtm(a: Any) -> Any:
 
     square("sqrtm", a)
     y = np.zeros(a.shape, a.dtype)
-    if not np.all(np.isfinite(a)):
-        raise ValueError(NOT_FINITE)
+    _check_finite(a)
     for place in np.ndindex(a.shape[:-2] if a.size else (0,)):
         root = sqrtm(a[place])
         if np.iscomplexobj(root) and a.dtype.kind != "c":

@@ -161,7 +161,7 @@ def emit_schur(schedule: Schedule, e: Equation, a: Any, dtype: np.dtype[Any]) ->
     )  # fmt: skip
     kinds = [*[(n, t) for t in values], (length, dtype), *[(n, t) for t in rest], (n, C)]
     scratch = [_scratch(schedule, count, size, t) for size, t in kinds]
-    not_finite = schedule.fail(ValueError, placed(NOT_FINITE, e.where))
+    not_finite = refuse(schedule, NOT_FINITE, e)
     code = refuse(schedule, "Schur form not found", e)
 
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:

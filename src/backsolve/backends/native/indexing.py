@@ -19,6 +19,7 @@ from llvmlite import ir
 
 from ...ir import Equation, Shape, Type, Var, type_of
 from ...operators.gather import gathered_shape
+from .checks import Bounds
 from .elementwise import FUNCTIONS
 from .failure import placed
 from .steps import Zero
@@ -78,10 +79,10 @@ def lower_gather(schedule: Schedule, e: Equation) -> None:
     a, *indices = e.inputs
     out = e.outputs[0]
     source = schedule.view_of(a)
-    if 0 in out.shape:
-        _nothing_pointed_at(indices)
+    if 0 in (*out.shape, *source.shape):
+        _check_indices(schedule, indices, source.shape, e.where)
         schedule.views[out] = schedule.new_buffer(out.shape, out.dtype)
-        schedule.ready[schedule.views[out].buffer] = -1
+        schedule.ready[schedule.views[out].buffer] = len(schedule.steps) - 1
         return
     atoms = _spread(schedule, indices, out.shape, source.shape)
     after = max(schedule.ready[source.buffer], atoms.ready(schedule))
@@ -130,8 +131,8 @@ def _scatter(
     fresh: bool = False,
 ) -> None:
     domain = gathered_shape(target.shape, tuple(indices))
-    if 0 in domain:
-        _nothing_pointed_at(indices)
+    if 0 in (*domain, *target.shape):
+        _check_indices(schedule, indices, target.shape, where)
         if fresh:
             schedule.steps.append(Zero(target.buffer))
             schedule.ready[target.buffer] = len(schedule.steps) - 1
@@ -154,12 +155,24 @@ def _last_functions(schedule: Schedule, atoms: Any) -> int:
     return max([at for at, k in kernels if prod(k.domain) >= LONG and is_slow(k)], default=-1)
 
 
-def _nothing_pointed_at(indices: Any) -> None:
-    """Where nothing is read there must be no index, which could be out of range."""
-    from .schedule import Unsupported
+def _check_indices(schedule: Schedule, indices: Any, shape: Shape, where: str) -> None:
+    """Where no entry is read or written, indices may be out of range all the same."""
+    if 0 in _common(indices):
+        return
+    for k, (i, size) in enumerate(zip(indices, shape, strict=False)):
+        low, high = schedule.range_of(i)
+        code = 0
+        if not (-size <= low and high < size):
+            code = schedule.fail(IndexError, _out_of_bounds(k, size, where), may_go=True)
+        if not code:
+            continue
+        places = schedule.contiguous(schedule.in_memory(i))
+        schedule.steps.append(Bounds(places, size, code))
+        schedule.barrier = len(schedule.steps) - 1  # what may fail later is not moved ahead of it
 
-    if 0 not in _common(indices):
-        raise Unsupported("gather or scatter of entries that are empty")
+
+def _out_of_bounds(axis: int, size: int, where: str) -> str:
+    return placed(f"an index is out of bounds for axis {axis} with size {size}", where)
 
 
 def _common(indices: Any) -> Shape:
@@ -179,10 +192,6 @@ class _Atoms:
 
 def _spread(schedule: Schedule, indices: Any, domain: Shape, shape: Shape) -> _Atoms:
     """Index arrays lie along the first axes of the domain, where plain broadcasting takes the last."""
-    from .schedule import Unsupported
-
-    if 0 in shape:
-        raise Unsupported("gather or scatter along an empty axis")
     rest = len(shape) - len(indices)
     atoms = _Atoms([], [], {})
     for i in indices:
@@ -209,8 +218,7 @@ def _place(
         size = view.shape[k]
         low, high = schedule.range_of(i)
         inside = -size <= low and high < size
-        message = f"an index is out of bounds for axis {k} with size {size}"
-        message = placed(message, where)
+        message = _out_of_bounds(k, size, where)
         code = None if inside else schedule.fail(IndexError, message, may_go=True) or None
         axes.append(Axis(atom, size, view.strides[k], low < 0, code))
     return Place(first.broadcast(domain), axes)

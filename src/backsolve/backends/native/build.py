@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import struct
 import sys
 import threading
 import weakref
@@ -17,6 +18,7 @@ from typing import Any
 from llvmlite import binding, ir
 
 from .disk import disk
+from .halves import BETWEEN
 
 OPTIONS = {
     "speed_level": 3,
@@ -59,9 +61,12 @@ def key_of(text: str, in_vectors: bool = False) -> str:
 
 
 def _build(key: str, text: str, level: int, plain: bool) -> Any:
+    first, *rest = text.split(BETWEEN)
     target = machine(level)
-    module = binding.parse_assembly(text) if plain else _optimised(text, target)
-    code = target.emit_object(module)
+    module = binding.parse_assembly(first) if plain else _optimised(first, target)
+    objects = [target.emit_object(module)]
+    objects += [machine(0).emit_object(binding.parse_assembly(half)) for half in rest]
+    code = b"".join([struct.pack("<Q", len(x)) + x for x in objects])
     files = disk()
     if files is not None:
         files.write(key, code)
@@ -90,13 +95,17 @@ def _find(key: str) -> tuple[Any, str] | None:
 def llvm(text: str) -> str:
     """What LLVM makes of emitted text."""
     with _lock:
-        return str(_optimised(text, machine()))
+        first, *rest = text.split(BETWEEN)
+        return "".join([str(_optimised(first, machine())), *rest])
 
 
 def assembly(text: str) -> str:
     with _lock:
+        first, *rest = text.split(BETWEEN)
         target = machine()
-        return str(target.emit_assembly(_optimised(text, target)))
+        texts = [target.emit_assembly(_optimised(first, target))]
+        texts += [machine(0).emit_assembly(binding.parse_assembly(half)) for half in rest]
+        return "".join(texts)
 
 
 def note_numbers_in_loops(module: ir.Module) -> None:
@@ -117,6 +126,7 @@ def here() -> str:
             binding.get_host_cpu_name(),
             binding.get_host_cpu_features().flatten(),
             OPTIONS,
+            BETWEEN,
         ]
     )
 
@@ -171,6 +181,9 @@ def _dispose(passes: Any) -> None:
 
 def _linked(code: bytes) -> Any:
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine())
-    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    while code:
+        size = 8 + struct.unpack("<Q", code[:8])[0]
+        engine.add_object_file(binding.ObjectFileRef.from_data(code[8:size]))
+        code = code[size:]
     engine.finalize_object()
     return engine

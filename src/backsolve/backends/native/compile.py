@@ -21,6 +21,7 @@ from .emission import FUNCTION, emit_program
 from .entry import Frame, emit_entry
 from .fastmath import FastModule
 from .functions import keep_apart
+from .halves import text_of
 from .heat import spare_work
 from .kernel import Kernel
 from .objects import CALLS, Table, knows_layout, make_builtin
@@ -77,7 +78,7 @@ def compile_program(
     """
     started = time.perf_counter()
     emitted = _emit_program(program, donated, fastmath, unsafe)
-    schedule, frame, text = emitted.schedule, emitted.frame, str(emitted.module)
+    schedule, frame, text = emitted.schedule, emitted.frame, text_of(emitted.module)
     library.build_wanted()
     engine, origin = build.load(text)
     stats = {
@@ -142,8 +143,8 @@ def _callable(
 def _stages(again: Callable[[], _Emitted]) -> dict[str, Callable[[], str]]:
     return {
         "steps": lambda: describe(again().schedule),
-        "llvm": lambda: build.llvm(str(again().module)),
-        "assembly": lambda: build.assembly(str(again().module)),
+        "llvm": lambda: build.llvm(text_of(again().module)),
+        "assembly": lambda: build.assembly(text_of(again().module)),
     }
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from . import random as random
     from . import symbolic as symbolic
     from . import testing as testing
+    from . import training as training
     from .backends.native.threads import get_threads as get_threads
     from .backends.native.threads import set_threads as set_threads
     from .compiled import jit as jit
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from .control import while_loop as while_loop
     from .interop import scipy as scipy
     from .nests import loops as loops
+    from .training import fit as fit
 
 __version__ = "0.1.0"
 
@@ -60,6 +62,7 @@ __version__ = "0.1.0"
 _LATER = {
     "cond": (".control", "cond"),
     "data": (".data", None),
+    "fit": (".training", "fit"),
     "fori_loop": (".control", "fori_loop"),
     "get_threads": (".backends.native.threads", "get_threads"),
     "jit": (".compiled", "jit"),
@@ -74,6 +77,7 @@ _LATER = {
     "set_threads": (".backends.native.threads", "set_threads"),
     "symbolic": (".symbolic", None),
     "testing": (".testing", None),
+    "training": (".training", None),
     "while_loop": (".control", "while_loop"),
 }
 

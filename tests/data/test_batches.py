@@ -123,3 +123,19 @@ def test_lengths_must_agree() -> None:
         data.Arrays((X, np.zeros(3)))
     with pytest.raises(ValueError, match="batch_size"):
         bs.data.Batches(X, 0)
+
+
+def test_what_a_transform_draws_depends_on_seed_epoch_and_batch_alone() -> None:
+    def noisy(batch: Any, rng: np.random.Generator) -> Any:
+        return batch + rng.normal(size=batch.shape)
+
+    def made(seed: int, prefetch: int = 0) -> data.Batches:
+        return data.Batches(np.zeros(6), 2, seed=seed, transform=noisy, prefetch=prefetch)
+
+    first = made(1)
+    epochs = [[b.tolist() for b in first] for _ in range(2)]
+    assert len({tuple(b) for epoch in epochs for b in epoch}) == 6  # no two are alike
+    again = made(1, prefetch=2)
+    again.load_state_dict({"epoch": 1, "done": 2, "seed": 1})
+    assert [b.tolist() for b in again] == epochs[1][2:]
+    assert [b.tolist() for b in made(2)] != epochs[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import queue
 import threading
@@ -17,7 +18,8 @@ class Batches:
     """Batches of a source, epoch after epoch; `for batch in batches` is one epoch, or what is left of it.
 
     The order of an epoch depends on `seed` and its number alone, and `state_dict` tells how many batches of it
-    were handed out: after `load_state_dict` the next is the one that would have come.
+    were handed out: after `load_state_dict` the next is the one that would have come. `transform` is a function
+    of a batch, or of a batch and a NumPy Generator, which depends on seed, epoch and number of the batch alone.
 
     >>> import numpy as np
     >>> batches = Batches(np.arange(5), 2)
@@ -32,7 +34,7 @@ class Batches:
         shuffle: bool = False,
         seed: int = 0,
         drop_last: bool = False,
-        transform: Callable[[Any], Any] | None = None,
+        transform: Callable[..., Any] | None = None,
         prefetch: int = 0,
     ):
         if batch_size < 1 or prefetch < 0:
@@ -57,26 +59,37 @@ class Batches:
         return np.random.Generator(np.random.Philox(key=[self.seed, epoch])).permutation(n)
 
     def __iter__(self) -> Iterator[Any]:
-        order = self.order(self.epoch)
-        numbers = [
-            order[k * self.batch_size : (k + 1) * self.batch_size]
-            for k in range(self.done, len(self))
-        ]
-        batches = map(self._batch, numbers)
+        order, epoch = self.order(self.epoch), self.epoch
+        batches = (self._batch(order, epoch, k) for k in range(self.done, len(self)))
         for batch in _ahead(batches, self.prefetch) if self.prefetch else batches:
             self.done += 1
             yield batch
         self.epoch, self.done = self.epoch + 1, 0
 
-    def _batch(self, numbers: Any) -> Any:
-        batch = self.source.take(numbers)
-        return batch if self.transform is None else self.transform(batch)
+    def _batch(self, order: Any, epoch: int, k: int) -> Any:
+        batch = self.source.take(order[k * self.batch_size : (k + 1) * self.batch_size])
+        if self.transform is None:
+            return batch
+        if not _takes_two(self.transform):
+            return self.transform(batch)
+        # The order of an epoch is drawn at counters that begin with 0.
+        stream = np.random.Philox(key=[self.seed, epoch], counter=[0, 0, 0, k + 1])
+        return self.transform(batch, np.random.Generator(stream))
 
     def state_dict(self) -> dict[str, int]:
         return {"epoch": self.epoch, "done": self.done, "seed": self.seed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.epoch, self.done, self.seed = (int(state[k]) for k in ("epoch", "done", "seed"))
+
+
+def _takes_two(f: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    named = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return sum(p.default is p.empty and p.kind in named for p in parameters) == 2
 
 
 _END = object()

@@ -42,8 +42,20 @@ def write_whole(path: Any, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+        _settle(path.parent)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _settle(folder: Path) -> None:
+    """Let a new name in a folder outlast a loss of power, where folders can be opened (not on Windows)."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def load(path: Any) -> dict[str, Any]:

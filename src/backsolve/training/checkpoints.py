@@ -1,0 +1,194 @@
+"""Checkpoints: all that a run needs to go on, in one safetensors file that is moved into place whole.
+
+Arrays stand under dotted names; everything else is JSON in the file's header, with a checksum of both. What
+cannot be read is passed over for the checkpoint before it.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..backends.native.threads import get_threads
+from ..errors import StructureError
+from ..interop import safetensors
+from .history import History
+from .run import Run
+
+_FORMAT = "1"
+_COUNTS = ("epoch", "step", "examples", "batches_done", "sums", "rate_factor", "seconds")
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where and how often: after every epoch, and within one every so many seconds or steps.
+
+    The last `keep` stay.
+    """
+
+    folder: Any
+    every_seconds: float = 30.0
+    every_steps: int | None = None
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        if self.keep < 1:
+            raise ValueError(f"keep={self.keep} must be at least 1")
+        object.__setattr__(self, "folder", Path(self.folder))
+
+    def files(self) -> list[Path]:
+        """Whole files, the newest first."""
+        return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
+
+    def save(self, run: Run) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path: Path = self.folder / f"step-{run.step:09d}.safetensors"
+        arrays = dict(_named(_arrays_of(run)))
+        about = json.dumps(_rest_of(run))
+        texts = {"format": _FORMAT, "run": about, "checksum": _checksum(arrays, about)}
+        safetensors.save(arrays, path, texts)
+        for old in self.files()[self.keep :]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def save_model(self, arrays: Mapping[str, Any], name: str) -> None:
+        """The arrays of a model alone, for use without the run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        safetensors.save(arrays, self.folder / f"{name}.safetensors")
+
+    def load(self, run: Run) -> Path | None:
+        """Bring a run to where its newest readable checkpoint stands; None if there is none."""
+        for rest in self.folder.glob(".step-*.safetensors.*"):  # of a write that was cut off
+            rest.unlink(missing_ok=True)
+        for path in self.files():
+            try:
+                arrays, about = read(path)
+            except (ValueError, KeyError, OSError) as error:
+                warnings.warn(
+                    f"{path} is damaged and passed over for the checkpoint before it ({error})",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+                continue
+            _restore(run, arrays, about, path)
+            return path
+        return None
+
+    def clear(self) -> None:
+        """Remove all checkpoints: a run that shall not go on from them begins."""
+        for path in self.files():
+            path.unlink()
+
+
+def read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays by name, and all else, of a checkpoint; ValueError if the file is not as it was written."""
+    arrays = safetensors.load(path)
+    texts = safetensors.metadata(path)
+    if texts.get("format") != _FORMAT:
+        raise ValueError("it is no checkpoint of this format")
+    if texts["checksum"] != _checksum(arrays, texts["run"]):
+        raise ValueError("its checksum does not fit")
+    return arrays, json.loads(texts["run"])
+
+
+def _arrays_of(run: Run) -> dict[str, Any]:
+    best = {} if run.best_arrays is None else {"best": run.best_arrays}
+    return {**run.state, **best}
+
+
+def _rest_of(run: Run) -> dict[str, Any]:
+    counts = (*_COUNTS, "epochs", "stopped")
+    return {
+        **{name: getattr(run, name) for name in counts},
+        "best_value": run.best_value,
+        "batches": run.batches.state_dict(),
+        "history": run.history.rows,
+        "callbacks": [c.state_dict() if hasattr(c, "state_dict") else None for c in run.callbacks],
+        "made_with": made_with(),
+    }
+
+
+def made_with() -> dict[str, Any]:
+    """What decides about the last bits of a result beside the program."""
+    from .. import __version__
+
+    return {
+        "threads": get_threads(),
+        "backsolve": __version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+    }
+
+
+def _restore(run: Run, arrays: dict[str, Any], about: dict[str, Any], path: Path) -> None:
+    best = {k[len("best.") :]: a for k, a in arrays.items() if k.startswith("best.")}
+    given = {k: a for k, a in arrays.items() if not k.startswith("best.")}
+    leaves, form = tree.flatten(run.state)
+    names = [name for name, _ in _named(run.state)]
+    wrong = [f"{name} is missing" for name in names if name not in given]
+    wrong += [f"{name} is not part of this run" for name in given if name not in names]
+    wrong += [
+        f"{name} is {given[name].dtype}{list(given[name].shape)} there, {a.dtype}{list(a.shape)} here"
+        for name, a in zip(names, leaves, strict=True)
+        if name in given and (given[name].shape, given[name].dtype) != (a.shape, a.dtype)
+    ]
+    if wrong:
+        more = f"\n  and {len(wrong) - 6} more" if len(wrong) > 6 else ""
+        raise StructureError(
+            f"{path} belongs to another model or optimiser; take another folder, or resume=False:\n  "
+            + "\n  ".join(wrong[:6])
+            + more
+        )
+    ours, theirs = made_with(), about["made_with"]
+    other = [f"{k} {theirs[k]} there, {ours[k]} here" for k in ours if ours[k] != theirs.get(k)]
+    if other:
+        warnings.warn(
+            f"{path} was made with {'; '.join(other)}: the run goes on, but not to the same last bits",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    run.state = form.unflatten([given[name] for name in names])
+    run.best_arrays = best or None
+    run.best_value = about["best_value"]
+    for name in _COUNTS:
+        setattr(run, name, about[name])
+    # More epochs than before are a wish to go on.
+    run.stopped = about["stopped"] if run.epochs <= about["epochs"] else None
+    run.history = History(about["history"])
+    run.batches.load_state_dict(about["batches"])
+    for callback, state in zip(run.callbacks, about["callbacks"], strict=False):
+        if state is not None and hasattr(callback, "load_state_dict"):
+            callback.load_state_dict(state)
+
+
+def _named(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves by dotted names, in the order of tree.flatten."""
+    handlers = tree._handlers(type(value))
+    if value is None:
+        return
+    if handlers is None:
+        yield path, value
+        return
+    meta, parts = handlers[0](value)
+    listed = list(parts)
+    names = meta if isinstance(meta, tuple) and len(meta) == len(listed) else range(len(listed))
+    for name, part in zip(names, listed, strict=True):
+        yield from _named(part, f"{path}.{name}" if path else str(name))
+
+
+def _checksum(arrays: Mapping[str, Any], about: str) -> str:
+    total = zlib.crc32(about.encode())
+    for name in sorted(arrays):
+        a = np.ascontiguousarray(arrays[name])
+        total = zlib.crc32(f"{name} {a.dtype} {a.shape}".encode(), total)
+        total = zlib.crc32(a.reshape(-1).view(np.uint8).data, total)
+    return f"{total:08x}"

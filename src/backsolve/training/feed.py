@@ -1,0 +1,82 @@
+"""Feed: batches that a run can go on from in the middle of an epoch, whatever they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..data import Batches, as_source
+from ..errors import StructureError
+from .prediction import even_parts
+
+
+class Feed:
+    """Batches, or any iterable of batches that begins anew each epoch (what was done is then passed over)."""
+
+    def __init__(self, batches: Any):
+        self.batches = batches
+        self.done = 0  # batches of the epoch under way that were handed out
+
+    def __len__(self) -> int:
+        """Batches of an epoch; 0 if nobody knows."""
+        return len(self.batches) if hasattr(self.batches, "__len__") else 0
+
+    def __iter__(self) -> Generator[Any]:
+        if isinstance(self.batches, Batches):
+            yield from self.batches
+            return
+        for k, batch in enumerate(self.batches):
+            if k >= self.done:
+                self.done += 1
+                yield batch
+        self.done = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        if isinstance(self.batches, Batches):
+            return {**self.batches.state_dict(), **self._form()}
+        own = self.batches.state_dict() if hasattr(self.batches, "state_dict") else None
+        return {"done": self.done, "own": own}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if isinstance(self.batches, Batches):
+            there = {name: state.get(name) for name in self._form()}
+            if there != self._form():
+                raise StructureError(
+                    f"the checkpoint was made with {there}, now there are {self._form()}: "
+                    "batches would be others"
+                )
+            self.batches.load_state_dict(state)
+            return
+        self.done = state["done"]
+        if state["own"] is not None:
+            self.batches.load_state_dict(state["own"])
+
+    def _form(self) -> dict[str, int]:
+        return {"batch_size": self.batches.batch_size, "examples": len(self.batches.source)}
+
+
+def feed(data: Any, batch_size: int, shuffle: bool, seed: int) -> Feed:
+    """Batches as they are; sources, arrays and containers of arrays in batches; other iterables as batches."""
+    if isinstance(data, Batches) or _is_stream(data):
+        return Feed(data)
+    return Feed(Batches(as_source(data), batch_size, shuffle=shuffle, seed=seed))
+
+
+def tests(data: Any, batch_size: int) -> Iterable[Any]:
+    """Batches to measure on, in order, of nearly one size."""
+    if isinstance(data, Batches):
+        return Batches(data.source, data.batch_size, transform=data.transform)
+    if _is_stream(data):
+        return data
+    source = as_source(data)
+    return [source.take(np.arange(low, high)) for low, high in even_parts(len(source), batch_size)]
+
+
+def _is_stream(data: Any) -> bool:
+    """Whether something gives batches one after the other: no array, no container, no source."""
+    if hasattr(data, "take") or hasattr(data, "target") or hasattr(data, "__array__"):
+        return False
+    return hasattr(data, "__iter__") and tree._handlers(type(data)) is None

@@ -1,0 +1,262 @@
+"""bs.fit: train a model; see docs/training.md."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from types import FrameType, TracebackType
+from typing import Any
+
+from .. import tree
+from ..data import split
+from ..optim import Adam, Optimizer
+from .checkpoints import Checkpoints
+from .feed import feed, tests
+from .log import Log, Logger
+from .objective import Objective, length_of, named_metrics
+from .progress import Quiet, display
+from .run import Fitted, Run, add_to, fitted, means_of
+from .step import State, Steps
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during `fit`, after the step under way; `fitted` is what was reached (and checkpointed)."""
+
+    def __init__(self, fitted: Fitted, message: str):
+        super().__init__(message)
+        self.fitted = fitted
+
+
+def fit(
+    model: Any,
+    loss: Callable[..., Any],
+    data: Any,
+    *,
+    optimizer: Optimizer | None = None,
+    epochs: int = 1,
+    batch_size: int = 32,
+    shuffle: bool = True,
+    seed: int = 0,
+    validation: Any = None,
+    metrics: Any = (),
+    callbacks: Iterable[Any] = (),
+    checkpoint: Any = None,
+    resume: bool = True,
+    best: str | None = None,
+    log: Any = None,
+    accumulate: int = 1,
+    clip: float | None = None,
+    ema: float | None = None,
+    progress: bool | str = True,
+) -> Fitted:
+    """Train a model and return it with its history; the one that was given stays as it is.
+
+    `loss` is a function of (output, target) or, with arguments so named, of (model, batch); so are `metrics`, a
+    list or dict of functions or of names ("accuracy", "mae", "mse"). `data` are `bs.data.Batches`, arrays
+    (input, target) and other sources, which are shuffled into batches, or an iterable of batches. `validation`
+    is data likewise, or the share of `data` to set apart.
+
+    With a folder as `checkpoint` a run that was killed goes on from its last checkpoint, to the same bits
+    (`Checkpoints` says how often, and how many to keep). `best="val_loss"` returns the model of its best epoch.
+    `log` is a folder for log.jsonl and TensorBoard's events (or a `Log`). `accumulate` batches make one step,
+    `clip` bounds the norm of gradients, `ema` is the decay of averaged parameters, which are then measured and
+    returned.
+
+    >>> import numpy as np, backsolve as bs
+    >>> x = np.linspace(-1, 1, 64)[:, None]
+    >>> fitted = bs.fit(bs.nn.Linear(1, 1), bs.nn.functional.mse_loss, (x, 3 * x + 1),
+    ...                 optimizer=bs.optim.SGD(lr=0.3), epochs=30)
+    >>> bool(np.allclose(fitted.model.weight, 3, atol=1e-3))
+    True
+    """
+    if epochs < 0:
+        raise ValueError(f"epochs={epochs} must not be negative")
+    if isinstance(validation, float):
+        data, validation = split(data, validation, seed)
+    objective = Objective(loss, named_metrics(metrics))
+    steps = Steps(model, objective, optimizer or Adam(), accumulate, clip, ema)
+    run = Run(steps, feed(data, batch_size, shuffle, seed), epochs, best)
+    run.callbacks = list(callbacks)
+    tested = None if validation is None else tests(validation, max(batch_size, 256))
+    shows = display(progress)
+    checkpoints = _settings(checkpoint, Checkpoints)
+    if checkpoints is not None:
+        _begin(run, checkpoints, resume, shows)
+    if run.epoch >= epochs or run.stopped:
+        return fitted(run)
+    logs = _settings(log, Log)
+    logger = None if logs is None else Logger(logs, run.step)
+    with ExitStack() as stack:
+        if logger is not None:
+            stack.callback(logger.close)
+        interrupt = stack.enter_context(_Interrupt())
+        shows.start(run)
+        stack.callback(shows.end, run)
+        _Loop(run, tested, checkpoints, logger, shows, interrupt).train()
+    if checkpoints is not None:
+        checkpoints.save_model(_arrays(fitted(run).model), "model")
+    return fitted(run)
+
+
+def evaluate(
+    model: Any, loss: Callable[..., Any], data: Any, *, metrics: Any = (), batch_size: int = 256
+) -> dict[str, float]:
+    """Loss and metrics of a model on data, in evaluation mode, compiled."""
+    steps = Steps(model, Objective(loss, named_metrics(metrics)), Adam())
+    return _evaluated(steps, steps.first_state(), tests(data, batch_size))
+
+
+def _evaluated(steps: Steps, state: State, batches: Iterable[Any]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    examples = 0
+    for batch in batches:
+        loss, metrics = steps.test(state, batch)
+        count = length_of(batch)
+        add_to(sums, {k: float(v) for k, v in {"loss": loss, **metrics}.items()}, count)
+        examples += count
+    return means_of(sums, examples)
+
+
+class _Loop:
+    def __init__(
+        self,
+        run: Run,
+        tested: Iterable[Any] | None,
+        checkpoints: Checkpoints | None,
+        logger: Logger | None,
+        shows: Quiet,
+        interrupt: _Interrupt,
+    ):
+        self.run, self.tested, self.checkpoints = run, tested, checkpoints
+        self.logger, self.shows, self.interrupt = logger, shows, interrupt
+        self.looked = self.saved = time.perf_counter()
+
+    def train(self) -> None:
+        run = self.run
+        run.tell("on_start")
+        while run.epoch < run.epochs and not run.stopped:
+            self.one_epoch()
+        self.save()
+        run.tell("on_end")
+
+    def one_epoch(self) -> None:
+        run = self.run
+        batches = iter(run.batches)
+        for batch in batches:
+            self.one_step(batch)
+            if run.stopped:
+                batches.close()
+                return
+        validated = {}
+        if self.tested is not None:
+            validated = _evaluated(run.steps, run.state, self.tested)
+        self.look_at_the_clock()
+        if not run.examples:
+            raise ValueError("an epoch without batches: are there fewer examples than a batch has?")
+        run.end_epoch(validated)
+        improved = run.notice_best()
+        run.tell("on_epoch")
+        if self.logger is not None:
+            self.logger.epoch(run)
+        self.shows.epoch(run)
+        self.save()
+        if improved and self.checkpoints is not None and run.best_arrays is not None:
+            self.checkpoints.save_model(run.best_arrays, "best")
+        self.heed_interrupt()
+
+    def one_step(self, batch: Any) -> None:
+        run = self.run
+        run.state, loss, metrics, whole = run.steps.step(run.state, batch, run.rate_factor)
+        if not whole:
+            when = f"step {run.step + 1}, in epoch {run.epoch + 1}"
+            raise run.steps.explain(run.state, batch, when)
+        run.add(loss, metrics, length_of(batch))
+        run.tell("on_step")
+        if self.logger is not None:
+            self.logger.step(run)
+        self.shows.step(run)
+        self.save_if_due()
+        self.heed_interrupt()
+
+    # ---- checkpoints
+
+    def save_if_due(self) -> None:
+        if self.checkpoints is None:
+            return
+        steps = self.checkpoints.every_steps
+        late = time.perf_counter() - self.saved >= self.checkpoints.every_seconds
+        if late or (steps and self.run.step % steps == 0):
+            self.save()
+
+    def save(self) -> None:
+        self.look_at_the_clock()
+        if self.checkpoints is None:
+            return
+        if self.logger is not None:
+            self.logger.flush()
+        self.checkpoints.save(self.run)
+        self.saved = time.perf_counter()
+
+    def look_at_the_clock(self) -> None:
+        now = time.perf_counter()
+        self.run.seconds += now - self.looked
+        self.looked = now
+
+    def heed_interrupt(self) -> None:
+        if not self.interrupt.asked:
+            return
+        self.save()
+        where = f"epoch {self.run.epoch + 1}, step {self.run.step}"
+        kept = f"; saved in {self.checkpoints.folder}" if self.checkpoints else ""
+        self.run.stopped = "Ctrl-C"
+        raise Interrupted(fitted(self.run), f"stopped by Ctrl-C in {where}{kept}")
+
+
+def _begin(run: Run, checkpoints: Checkpoints, resume: bool, shows: Quiet) -> None:
+    if not resume:
+        checkpoints.clear()
+        return
+    path = checkpoints.load(run)
+    if path is not None:
+        done = "is done" if run.stopped or run.epoch >= run.epochs else "goes on"
+        shows.say(f"the run {done} from {path}: epoch {run.epoch}, step {run.step}")
+
+
+def _settings(given: Any, kind: type) -> Any:
+    return given if given is None or isinstance(given, kind) else kind(given)
+
+
+def _arrays(model: Any) -> dict[str, Any]:
+    if hasattr(model, "state_dict"):
+        return dict(model.state_dict())
+    return {str(k): a for k, a in enumerate(tree.flatten(model)[0])}
+
+
+class _Interrupt:
+    """Takes the first Ctrl-C as a wish to stop after the step under way; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> _Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)

@@ -1,0 +1,139 @@
+"""What one sees of a run: a bar in terminals and notebooks, lines elsewhere if asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .run import Run
+
+_REFRESH = 0.1  # seconds
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def start(self, run: Run) -> None: ...
+
+    def step(self, run: Run) -> None: ...
+
+    def epoch(self, run: Run) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def end(self, run: Run) -> None: ...
+
+
+class Lines(Quiet):
+    """A line for every epoch."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self.console = Console(highlight=False)
+
+    def epoch(self, run: Run) -> None:
+        row = run.history.last
+        self.say(f"epoch {run.epoch}/{run.epochs}  {shown(row)}  {clock(run.seconds)}")
+
+    def say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True, markup=False)
+
+
+class Bar(Lines):
+    """One line that moves: epoch, share, loss, metrics, examples a second, time left (in the end: taken)."""
+
+    def start(self, run: Run) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            console=self.console,
+            auto_refresh=False,
+        )
+        self.progress.start()
+        self.task = self.progress.add_task(self._title(run), total=None, numbers="compiling …")
+        self.progress.refresh()
+        self.drawn = self.began = time.perf_counter()
+        self.first_step = run.step
+        self.rate, self.examples_before = 0.0, run.examples
+
+    def step(self, run: Run) -> None:
+        now = time.perf_counter()
+        if run.step == self.first_step + 1:  # compiling does not count
+            self.began, self.drawn, self.examples_before = now, now, run.examples
+        if now - self.drawn >= _REFRESH:
+            self._draw(run, now, f"{clock(self._left(run, now))} left")
+
+    def epoch(self, run: Run) -> None:
+        self.examples_before = 0
+        if run.epoch < run.epochs and not run.stopped:
+            return
+        self._draw(run, time.perf_counter(), clock(run.seconds), ended=True)
+
+    def say(self, text: str) -> None:
+        console = self.progress.console if hasattr(self, "progress") else self.console
+        console.print(text, soft_wrap=True, markup=False)
+
+    def end(self, run: Run) -> None:
+        self.progress.stop()
+
+    def _draw(self, run: Run, now: float, when: str, ended: bool = False) -> None:
+        seconds = max(now - self.drawn, 1e-9)
+        made = run.examples - self.examples_before
+        if made > 0:
+            new = made / seconds
+            self.rate = 0.7 * self.rate + 0.3 * new if self.rate else new
+        self.drawn, self.examples_before = now, run.examples
+        values = run.history.last if ended or not run.sums else {**run.history.last, **run.means()}
+        speed = f"{self.rate:,.0f} examples/s" if self.rate else ""
+        total = len(run.batches) or None
+        self.progress.update(
+            self.task,
+            description=self._title(run),
+            total=1 if ended else total,
+            completed=1 if ended else run.batches_done,
+            numbers="  ".join([shown(values), speed, when]),
+        )
+        self.progress.refresh()
+
+    def _title(self, run: Run) -> str:
+        return f"epoch {min(run.epoch + 1, run.epochs) if run.sums else max(run.epoch, 1)}/{run.epochs}"
+
+    def _left(self, run: Run, now: float) -> float:
+        steps = run.step - self.first_step - 1
+        if not len(run.batches) or not steps:
+            return 0.0
+        left = len(run.batches) * (run.epochs - run.epoch) - run.batches_done
+        return (now - self.began) / steps * left
+
+
+def display(progress: Any) -> Quiet:
+    """True: a bar where somebody watches; "lines": a line an epoch, wherever; False: nothing."""
+    if progress not in (True, False, "lines"):
+        raise ValueError(f'progress must be True, False or "lines", got {progress!r}')
+    if not progress:
+        return Quiet()
+    from rich.console import Console
+
+    console = Console()
+    watched = console.is_terminal or console.is_jupyter
+    return Bar() if watched else Lines() if progress == "lines" else Quiet()
+
+
+def shown(values: dict[str, Any]) -> str:
+    """Numbers by name, short."""
+    left_out = ("epoch", "step", "seconds")
+    return "  ".join(f"{k} {v:.4g}" for k, v in values.items() if k not in left_out)
+
+
+def clock(seconds: float) -> str:
+    """
+    >>> clock(3723.4)
+    '1:02:03'
+    """
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

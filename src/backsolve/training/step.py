@@ -1,0 +1,189 @@
+"""One step of training, and one of evaluation: pure functions, compiled once for each size of batches.
+
+    state, loss, metrics, whole = step(state, batch, factor)
+
+`state` is all that changes: parameters and buffers by name, what the optimiser keeps, averages; it is donated,
+so a step works in place. If the loss or a gradient is no finite number (`whole` is false) the step changes
+nothing: whoever looks for the cause has what led to it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..api import value_and_grad
+from ..compiled import jit
+from ..debug import debug_nans
+from ..errors import NaNError, StructureError
+from ..nn.module import Module
+from ..optim import Accumulated, Average, Clipped, Groups, Optimizer
+from .objective import Objective, described
+
+State = dict[str, Any]
+
+
+class Held(Module):
+    """Parameters that are no module (a dict of arrays, an array), as one."""
+
+    def __init__(self, inside: Any):
+        self.inside = inside
+
+
+class Steps:
+    """The compiled functions of a run, and the state before its first step."""
+
+    def __init__(
+        self,
+        model: Any,
+        objective: Objective,
+        optimizer: Optimizer,
+        accumulate: int = 1,
+        clip: float | None = None,
+        ema: float | None = None,
+    ):
+        if accumulate < 1:
+            raise ValueError(f"accumulate={accumulate} must be at least 1")
+        self.template: Module = model if isinstance(model, Module) else Held(model)
+        self.objective = objective
+        rule = optimizer if clip is None else Clipped(optimizer, clip)
+        self.rule = rule if accumulate == 1 else Accumulated(rule, accumulate)
+        self.average = None if ema is None else Average(ema)
+        self._trained = self.model_of(self.first_state()).train()
+        self._tested = self.model_of(self.first_state()).eval()
+        self._step = jit(self._plain_step, donate=(0,))
+        self._test = jit(self._plain_test)
+
+    def first_state(self) -> State:
+        parameters = _copies(self.template.named_parameters())
+        if not parameters:
+            raise StructureError("this model has no parameters that could be trained")
+        state = {
+            "parameters": parameters,
+            "buffers": _copies(self.template.named_buffers()),
+            "optimizer": tree.map(np.array, self.rule.init(parameters)),
+        }
+        return state | ({"average": _copies(parameters)} if self.average else {})
+
+    # ---- one step
+
+    def step(self, state: State, batch: Any, factor: float) -> tuple[State, Any, Any, bool]:
+        try:
+            state, loss, metrics, whole = self._step(state, batch, factor)
+        except Exception as error:
+            error.add_note(f"in a step of training on a batch of {described(batch)}")
+            raise
+        return state, loss, metrics, bool(whole)
+
+    def _gradients(self, parameters: Any, buffers: Any, batch: Any) -> Any:
+        batch = in_precision_of(parameters, batch)
+
+        def value(p: Any) -> Any:
+            model = self._trained.replace({**p, **buffers})
+            loss, metrics = self.objective(unheld(model), batch)
+            return loss, (metrics, model.named_buffers())
+
+        return value_and_grad(value, has_aux=True)(parameters)
+
+    def _plain_step(self, state: State, batch: Any, factor: Any) -> Any:
+        parameters, buffers = state["parameters"], state["buffers"]
+        (loss, (metrics, changed)), gradients = self._gradients(parameters, buffers, batch)
+        if set(changed) != set(buffers):
+            names = ", ".join(sorted(set(changed) ^ set(buffers)))
+            raise StructureError(f"a call of the model makes or removes arrays: {names}")
+        stepped, kept = scaled(self.rule, factor).update(parameters, gradients, state["optimizer"])
+        new = {"parameters": stepped, "buffers": _like(buffers, changed), "optimizer": kept}
+        if self.average is not None:
+            new["average"] = self._averaged(state["average"], stepped, kept)
+        # A maximum is NaN where anything is, and infinite likewise.
+        worst = [np.max(np.abs(g)) for g in tree.flatten(gradients)[0] if g.size]
+        whole = np.isfinite(sum(worst, start=np.abs(loss)))
+        return tree.map(lambda a, b: np.where(whole, a, b), new, state), loss, metrics, whole
+
+    def _averaged(self, average: Any, parameters: Any, kept: Any) -> Any:
+        assert self.average is not None
+        new = self.average.update(average, parameters)
+        if not isinstance(self.rule, Accumulated):
+            return new
+        is_due = kept["batches"] % self.rule.every == 0
+        return tree.map(lambda a, b: np.where(is_due, a, b), new, average)
+
+    def explain(self, state: State, batch: Any, when: str) -> NaNError:
+        """Why a step was not whole: run again as written, it stops at the first operation that makes a NaN."""
+        before = tree.map(np.array, (state["parameters"], state["buffers"]))
+        try:
+            with debug_nans(), np.errstate(all="ignore"):
+                _, gradients = jit(self._gradients)(*before, batch)
+        except NaNError as error:
+            return NaNError(f"{when}: {error}", at="")
+        wrong = [name for name, g in gradients.items() if not np.all(np.isfinite(g))]
+        found = f"the gradient of {wrong[0]} is infinite" if wrong else "the loss is infinite"
+        return NaNError(
+            f"{when}: {found}. A lower learning rate or clip=1.0 may help; the state is that before this step",
+            at="",
+        )
+
+    # ---- one test
+
+    def test(self, state: State, batch: Any) -> tuple[Any, dict[str, Any]]:
+        parameters = state.get("average", state["parameters"])
+        try:
+            return self._test(parameters, state["buffers"], batch)
+        except Exception as error:
+            error.add_note(f"in an evaluation on a batch of {described(batch)}")
+            raise
+
+    def _plain_test(self, parameters: Any, buffers: Any, batch: Any) -> Any:
+        model = self._tested.replace({**parameters, **buffers})
+        return self.objective(unheld(model), in_precision_of(parameters, batch))
+
+    def model_of(self, state: State) -> Any:
+        """The model as it stands (with averaged parameters, if there are), in arrays of its own."""
+        parameters = state["average"] if "average" in state else state["parameters"]
+        arrays = {**parameters, **state["buffers"]}
+        return self.template.replace(_copies(arrays))
+
+
+def unheld(model: Any) -> Any:
+    return model.inside if isinstance(model, Held) else model
+
+
+def in_precision_of(parameters: Any, batch: Any) -> Any:
+    """float64 in a batch as float32 where all parameters are: data seldom know what they should be."""
+    if any(p.dtype != np.float32 for p in tree.flatten(parameters)[0]):
+        return batch
+    return tree.map(lambda a: a.astype(np.float32) if _is_double(a) else a, batch)
+
+
+def _is_double(a: Any) -> bool:
+    return getattr(a, "dtype", None) == np.float64 and np.ndim(a) > 0
+
+
+def scaled(rule: Any, factor: Any) -> Any:
+    """The same rule at `factor` times its learning rate."""
+    if isinstance(rule, Groups):
+        return Groups({k: scaled(v, factor) for k, v in rule.rules.items()})  # type: ignore[attr-defined]
+    if isinstance(rule, Clipped | Accumulated):
+        return dataclasses.replace(rule, rule_of=scaled(rule.rule_of, factor))
+    lr = getattr(rule, "lr", None)
+    if lr is None:
+        return rule
+    rate: Callable[[Any], Any] = lambda t: (lr(t) if callable(lr) else lr) * factor
+    return dataclasses.replace(rule, lr=rate)
+
+
+def _copies(arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.array(getattr(a, "value", a)) for name, a in arrays.items()}
+
+
+def _like(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """In the order and precision in which they came, so that the next step is the same compiled one."""
+    return {name: _cast(new[name], a.dtype) for name, a in old.items()}
+
+
+def _cast(a: Any, dtype: Any) -> Any:
+    return a if a.dtype == dtype else a.astype(dtype)

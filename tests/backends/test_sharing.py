@@ -21,16 +21,17 @@ def kernels_of(f, *args):
     texts = []
     load = native.build.load
 
-    def noting(text):
-        texts.append(text)
-        return load(text)
+    def noting(text, **options):
+        if not options:  # those are parts of the library
+            texts.append(text)
+        return load(text, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native.build, "load", noting)
         got = bs.jit(f)(*args)
     for y, expected in zip(got, f(*args), strict=True):
         np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
-    return len(re.findall(r"define internal void @.?kernel", texts[0]))
+    return len(re.findall(r"define internal void @.?(?:kernel|part)_", texts[0]))
 
 
 def arrays(*shapes, dtype=np.float64):
@@ -41,6 +42,24 @@ def test_shapes_share_one_loop():
     f = lambda *xs: tuple(x * 0.9 + 0.1 for x in xs)
     assert kernels_of(f, *arrays((70,), (8, 9), (3, 5, 7), 200)) == 1
     assert kernels_of(f, *arrays((2,), (5,), (70,), (0,), (1,), ())) == 4  # short, long, none, one
+
+
+def test_rows_of_any_length_share_one_loop():
+    f = lambda a, x, b, y: (a * x + 1.0, b * y + 1.0)
+    a, x, b, y = arrays((7, 64), 64, (3, 128), 128)
+    assert kernels_of(f, a, x, b, y) == 1
+    assert (
+        kernels_of(f, a, x, b[:, :100].copy(), y[:100]) == 2
+    )  # one with entries that fill no vector
+    turned = lambda a, x, b, y: (a * x + 1.0, b * y[::-1] + 1.0)
+    assert kernels_of(turned, a, x, b, y) == 2
+
+
+def test_the_workers_of_a_long_loop_share_it_with_short_ones():
+    big, small = arrays(1 << 20, 640)
+    assert kernels_of(lambda x, y: (np.sin(x) * 2, np.sin(y) * 2), big, small) == 2  # in blocks
+    assert kernels_of(lambda x, y: (np.tanh(x) * 2, np.tanh(y) * 2), big, small) == 1
+    assert kernels_of(lambda x, y: (np.tanh(x) * 2, np.tanh(y) * 2), big, small[:100]) == 2
 
 
 def test_what_tells_kernels_apart():

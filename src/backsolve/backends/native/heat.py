@@ -24,6 +24,7 @@ COUNTING: dict[str, Callable[[float, float], float]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
+    "and": lambda number, mask: number,  # rounded down
 }
 TOGETHER = 4000  # instructions that are put into one function; beyond, those of a function of LARGE stay apart
 LARGE = 200

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 INT = ir.IntType(64)
 INTERLEAVE = 4
 LONG_LOOP = 64  # rounds from which on several vectors are under way
+PLAIN = {"sqrt"}  # functions that are one instruction
 BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
@@ -57,12 +58,14 @@ class Emitter:
         pointers: dict[Buffer, Any],
         count: ir.Value | None = None,
         first: ir.Value | None = None,
+        length: ir.Value | None = None,
     ):
         self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
         self.count = count  # of the outermost loop, if it is not known
         self.first = first  # its first round, if it is a part of all
+        self.length = length  # of rows that lie one after another, if it is not known
         self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
-        self.strides: dict[int, tuple[int, ...]] = {}  # by the identity of a view
+        self.strides: dict[int, tuple[Any, ...]] = {}  # by the identity of a view
         self.ends: list[Emitter] = []  # of what is done at the end of a row
         self.aside: dict[
             int, tuple[int, ir.Value]
@@ -73,6 +76,8 @@ class Emitter:
         views = kernel.views()
         domain, strides = walk(kernel, views)
         self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
+        if self.length is not None:
+            self.strides = {v: (s and self.length, t) for v, (s, t) in self.strides.items()}
         inner = len(domain) - 1
         self.in_register = [
             k
@@ -218,8 +223,8 @@ class Emitter:
 
         # A transcendental function is one long chain of operations, and so is a running total: keep
         # several vectors under way. Several functions are under way together by themselves.
-        functions = sum(e.primitive.name in FUNCTIONS for e in kernel.statements)
-        several = INTERLEAVE if functions < 3 else 2
+        functions = sum(e.primitive.name in FUNCTIONS.keys() - PLAIN for e in kernel.statements)
+        several = INTERLEAVE if functions < 2 else 2
         is_long = bool(domain) and domain[-1] >= LONG_LOOP
         side_by_side = several if (carried or functions) and is_long else 0
         if len(rows) > 1 or len(kernel.statements) > BUSY:
@@ -228,7 +233,9 @@ class Emitter:
         in_blocks = Totals(hows, dtypes)
         size = BLOCK if narrow else TOTAL
         first, count = (self.first, self.count) if len(domain) == 1 else (None, None)
-        rounds = domain[-1] if domain and count is None else count
+        rounds: Any = domain[-1] if domain and count is None else count
+        if self.length is not None:
+            rounds = self.length
         step = body if first is None else from_(first, body)
         if not domain:
             totals = body(b, None, starts)
@@ -363,11 +370,13 @@ def _dtype_of_entries(how: str, a: Any, view: View) -> np.dtype[Any]:
     return entry_dtype(how, a.dtype if type(a) is Var else None, view.dtype)
 
 
-def offset(b: ir.IRBuilder, start: int, strides: Sequence[int], place: Sequence[Any]) -> ir.Value:
+def offset(b: ir.IRBuilder, start: int, strides: Sequence[Any], place: Sequence[Any]) -> ir.Value:
     """start + Σ index · stride."""
     at = INT(start)
     for i, s in zip(place, strides, strict=True):
-        if s:
+        if type(s) is not int:
+            at = b.add(at, b.mul(i, s, flags=("nsw",)), flags=("nsw",))
+        elif s:
             at = b.add(at, i if s == 1 else b.mul(i, INT(s), flags=("nsw",)), flags=("nsw",))
     return at
 

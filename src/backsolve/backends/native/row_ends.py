@@ -15,12 +15,11 @@ import numpy as np
 from .elementwise import FUNCTIONS
 from .guard import condition_of_sums
 from .kernel import Kernel
-from .loops import LONG_LOOP, walk
+from .loops import LONG_LOOP, PLAIN, walk
 from .steps import Step
 from .views import Buffer, View
 
 FEW = 16  # operations, which are done on one number at a time
-PLAIN = {"sqrt"}  # functions that are one instruction
 
 
 def with_row_ends(

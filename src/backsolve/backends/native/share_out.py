@@ -201,7 +201,7 @@ class Shared(Step):
         b = site.b
         for k, (how, view) in enumerate(starting(self.kernel)):
             self._begin(replace(site, name=f"{site.name}_start_{k}"), how, view.buffer)
-        part, codes, pointers = part_function(self.kernel, site)
+        part, codes, pointers = part_function(self.kernel, site, self.block)
         rooms = [site.base(self.room)] if self.room is not None else []
         notes = []
         if self.kernel.can_fail:

@@ -15,7 +15,8 @@ from .errors import DTypeError, NotScalarError, ShapeError, StructureError, loca
 from .ir import Type, type_of
 from .kinds import distinct, same_kind
 from .operators import Block, Inverse, Operator, as_operator
-from .primitive import FUNCTIONS, Primitive, Watcher, hooks, wrap
+from .primitive import FUNCTIONS, Primitive, Watcher, hooks, undisturbed, wrap
+from .quiet import are_large, writes_nothing
 from .row import Row, ancestors, next_index
 from .solve import forward_substitute
 from .solve.many import forward_jacobian, reverse_jacobian
@@ -40,8 +41,7 @@ def value_and_grad(
     (np.float64(5.0), array([2., 4.]))
     """
 
-    @functools.wraps(f)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def differentiate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         varied = Varied("grad", args, argnums)
         result = hooks.users(f)(*varied.args, **kwargs)
         y, aux = _split_aux(result, has_aux)
@@ -51,6 +51,13 @@ def value_and_grad(
         value = y if varied.record else varied.released(y)
         varied.finish()
         return ((value, aux), gradient) if has_aux else (value, gradient)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if are_large(args) and writes_nothing(f, (*args, *kwargs.values())):
+            with undisturbed:
+                return differentiate(args, kwargs)
+        return differentiate(args, kwargs)
 
     run.__backsolve_value_and_grad_of__ = (f, argnums)  # type: ignore[attr-defined]
     return run

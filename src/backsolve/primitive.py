@@ -127,6 +127,21 @@ class Watcher:
 hooks = _Hooks()
 
 
+class _Undisturbed(threading.local):
+    """Whether this thread runs a function that writes into no array (quiet.py), or differentiates it."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *error: Any) -> None:
+        self.depth -= 1
+
+
+undisturbed = _Undisturbed()
+
+
 class Primitive:
     """See the head of this file. Instances are the functions that all rooms compute with."""
 
@@ -367,11 +382,14 @@ def own(constant: Any) -> Any:
     """A constant array as a block may capture it: a copy, unless nobody can write into it.
 
     The caller may write into the array later (a buffer reused in a loop), and the derivative must be
-    that of the value that was used. A read-only array (`X.flags.writeable = False`) is not copied.
+    that of the value that was used. A read-only array (`X.flags.writeable = False`) is not copied, nor is a
+    large one in a function that writes into no array.
     """
     if type(constant) is np.ndarray and _may_change(constant):
         if constant.size <= LARGE:
             return constant.copy()
+        if undisturbed.depth:
+            return shared(constant)
         kept = without_repeats(constant) if 0 in constant.strides else constant
         copy = kept.copy()
         copy.flags.writeable = False  # the next to capture it needs no copy

@@ -118,7 +118,7 @@ class _Emitter:
         first = b.mul(block, INT(self.lanes))
         columns = [b.add(start, INT(c)) for c in range(self.lanes)]
         vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
-        for r, line in enumerate(_turned(b, vectors)):
+        for r, line in enumerate(turned(b, vectors)):
             self._store(b, line, self._place(b, j, b.add(first, INT(r)), start))
 
     def _one_by_one(
@@ -150,7 +150,7 @@ class _Emitter:
         b.store(v, b.bitcast(place, v.type.as_pointer()), align=self.dtype.itemsize)
 
 
-def _turned(b: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+def turned(b: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """The transposed of as many vectors as each has entries, a power of two.
 
     Interleaving the first half of them with the second moves one bit of the row's number over to the

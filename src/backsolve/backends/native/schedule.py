@@ -26,6 +26,7 @@ from .eigenvalues import LOWER as EIGENVALUES
 from .elimination import LOWER as ELIMINATION
 from .equations import LOWER as EQUATIONS
 from .failure import Failures, placed
+from .fourier.step import LOWER as FOURIER
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 LOWER = {
     **{**SHAPES, **WINDOWS, **ATTENTION, **INDEXING, **SCANS, **SORTING, **CHECKS},
     **{**FACTORS, **LINEAR, **DECOMPOSITIONS, **EIGENVALUES, **ELIMINATION, **EQUATIONS},
+    **FOURIER,
 }
 MAX_STATEMENTS = 512  # in one kernel: of more, too many live in spilled registers
 

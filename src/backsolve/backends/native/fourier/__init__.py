@@ -1,0 +1,1 @@
+"""Discrete Fourier transforms of any length (docs/design/fourier.md)."""

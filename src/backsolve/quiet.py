@@ -178,9 +178,6 @@ def _check_value(f: FunctionType, name: _Name, visited: set[int]) -> None:
 
 def _check_call(f: FunctionType, call: _Call, visited: set[int]) -> None:
     name = call.callee.path[-1]
-    if not call.callee.where:
-        _check_member(name, call)
-        return
     x, rest = _resolved(f, call.callee)
     if rest:  # a method of data from outside
         _check_data(x)
@@ -218,7 +215,8 @@ def _resolved(f: FunctionType, name: _Name) -> tuple[Any, list[str]]:
     """What a name, and attributes of modules, stand for; and the attributes of what is no module."""
     first, *rest = name.path
     if name.where == "global":
-        x = f.__globals__.get(first, getattr(builtins, first, _Unknown))
+        x = f.__globals__.get(first, _Unknown)
+        x = getattr(builtins, first, _Unknown) if x is _Unknown else x
     else:
         try:
             x = (f.__closure__ or ())[f.__code__.co_freevars.index(first)].cell_contents
@@ -265,7 +263,7 @@ def _look(code: CodeType) -> _Seen:
         _follow(code, calls, names)
     except _Unknown:
         return _Seen(code, None)
-    return _Seen(code, tuple(calls), tuple(names))
+    return _Seen(code, tuple(dict.fromkeys(calls)), tuple(dict.fromkeys(names)))
 
 
 def _follow(code: CodeType, calls: list[_Call], names: list[_Name]) -> None:
@@ -316,7 +314,11 @@ def _follow(code: CodeType, calls: list[_Call], names: list[_Name]) -> None:
             del stack[-2:]
             if len(callee) != 1 or type(callee[0]) is not _Name or type(keywords) is not tuple:
                 raise _Unknown
-            calls.append(_Call(callee[0], arg - len(keywords), keywords))
+            call = _Call(callee[0], arg - len(keywords), keywords)
+            if call.callee.where:
+                calls.append(call)
+            else:
+                _check_member(call.callee.path[-1], call)
             keywords = ()
             stack.append(_VALUE)
         elif op == "BINARY_OP":

@@ -11,7 +11,7 @@ from .base import Cost, Operator, fitted, promoted, show
 from .structure import facts
 
 
-def _repeated(t: Any, d: Any) -> Any:
+def repeated(t: Any, d: Any) -> Any:
     """t · d with a t that broadcasting made (the adjoint of a sum, the tangent of a row that all rows of an
     array meet): computed once where both repeat."""
     shape = np.shape(d)
@@ -73,7 +73,7 @@ class Diagonal(Entrywise):
 
     def apply(self, t: Any) -> Any:
         if t.__class__ is np.ndarray and t.size > 4096 and 0 in t.strides:
-            return _repeated(t, self.d)
+            return repeated(t, self.d)
         return t * self.d
 
     def pull(self, t: Any) -> Any:

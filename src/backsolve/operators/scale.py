@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ir import Type
 from .base import Cost, Operator, fitted, promoted, show
+from .diagonal import repeated
 from .structure import facts
 
 
@@ -21,6 +22,8 @@ class Scale(Operator):
     def apply(self, t: Any) -> Any:
         if isinstance(t, tuple):
             return tuple(None if x is None else x * self.factor for x in t)
+        if t.__class__ is np.ndarray and t.size > 4096 and 0 in t.strides:
+            return repeated(t, self.factor)
         return t * self.factor
 
     def support(self, mask: Any) -> Any:

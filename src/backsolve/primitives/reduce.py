@@ -127,6 +127,11 @@ def _run_norm(a: Any, *, axis: Any, keepdims: bool) -> Any:
 
 
 def _norm_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
+    if type(a) is np.ndarray and a.dtype.kind == "f" and 8 * y.size <= a.size:
+        inverse = 1 / y
+        if _is_well_scaled(y) and _is_well_scaled(inverse):
+            # dy = (Σ a da) / y, where known numbers say that 1 / y is accurate: no quotient of each entry
+            return Product([Diagonal(inverse), SumAxes(a, axis, keepdims), Diagonal(a)])
     direction = ratio(a, kept(y, a.shape, axis))
     if not is_complex(a):
         return Product([SumAxes(a, axis, keepdims), Diagonal(direction)])

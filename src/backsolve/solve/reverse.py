@@ -49,6 +49,9 @@ def back_substitute(
     fresh: set[Row] = set()  # whose adjoint is an array made here, and may be added into
     stop = frozenset(wanted) if wanted is not None else frozenset()
     observe = hooks.observe_block
+    may_reuse = not record and observe is None
+    g: Any
+    old: Any
     done: list[Row] = []
 
     def wait(row: Row) -> None:
@@ -92,8 +95,8 @@ def back_substitute(
                             wait(parent)
                 continue
             seed = adjoints.pop(row)
-            is_large = not record and observe is None and spare.is_large(seed)
-            if is_large:  # what the last row left here holds arrays, too
+            is_large = may_reuse and spare.is_large(seed)
+            if may_reuse:  # what the last row left here holds arrays, too
                 g = old = held = given = None
             saved = row.saved
             if saved is FREED:
@@ -132,7 +135,7 @@ def back_substitute(
                     g = _apply_masked(block, seed, parent)
                 elif block.__class__ is Scale and row.shape != parent.shape:
                     g = block.pull(sum_to(seed, parent.shape))  # fewer to multiply
-                elif is_large:
+                elif is_large or (may_reuse and block.__class__ is Product):
                     held, given, block, g = [block], [seed], None, None
                     if spare.is_last(row.parents, i):
                         seed = None
@@ -149,7 +152,7 @@ def back_substitute(
                 if old is not None:
                     if old.__class__ is Masked or g.__class__ is Masked:
                         adjoints[parent] = masked.plus(old, g)
-                    elif is_large:
+                    elif may_reuse and spare.is_large(g):
                         held, g, old, given = [g], None, None, None
                         if spare.is_last(row.parents, i):
                             seed = None

@@ -40,28 +40,27 @@ def is_last(parents: tuple[Any, ...], i: int) -> bool:
 
 
 def pull(block: list[Any], seed: list[Any]) -> Any:
-    """The adjoint of a block applied to a large seed. Each is the one entry of a list: who calls has let go of
-    what is not needed any more."""
-    kind = block[0].__class__
-    if kind is Product:
-        return _pull_product(block, seed)
-    spare = getrefcount(seed[0]) == _ONE and _is_own(seed[0])
-    if kind is Diagonal:
-        return _times(block, seed[0], spare, getrefcount(block[0]) == _ONE)
-    if spare and kind is Scale and type(block[0].factor) in (float, int):
-        return np.multiply(seed[0], block[0].factor, out=seed[0])
-    return block[0].pull(seed[0])
-
-
-def _pull_product(block: list[Any], seed: list[Any]) -> Any:
-    ours, t = getrefcount(block[0]) == _ONE, seed[0]
+    """The adjoint of a block applied to a seed. Each is the one entry of a list: who calls has let go of what
+    is not needed any more."""
+    ours = getrefcount(block[0]) == _ONE
+    if block[0].__class__ is not Product:
+        return _pull(block, seed, ours)
     for k in range(len(block[0].factors)):
-        if block[0].factors[k].__class__ is Diagonal and is_large(t):
-            alone = ours and getrefcount(block[0].factors[k]) == _ONE
-            t = _times([block[0].factors[k]], t, False, alone)
-        else:
-            t = block[0].factors[k].pull(t)
-    return t
+        alone = ours and getrefcount(block[0].factors[k]) == _ONE
+        seed = [_pull([block[0].factors[k]], seed, alone)]
+    return seed[0]
+
+
+def _pull(block: list[Any], seed: list[Any], ours: bool) -> Any:
+    """The same for a single operator; `ours`: nobody else has it."""
+    kind = block[0].__class__
+    if (kind is Diagonal or kind is Scale) and is_large(seed[0]):
+        spare = getrefcount(seed[0]) == _ONE and _is_own(seed[0])
+        if kind is Diagonal:
+            return _times(block, seed[0], spare, ours)
+        if spare and type(block[0].factor) in (float, int):
+            return np.multiply(seed[0], block[0].factor, out=seed[0])
+    return block[0].pull(seed[0])
 
 
 def _times(block: list[Any], seed: Any, spare: bool, ours: bool) -> Any:

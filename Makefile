@@ -15,7 +15,7 @@ comma   := ,
 .PHONY: help run test fuzz lint bench docs clean distclean
 
 help:
-	@echo "make run        the first example"
+	@echo "make run        the first example, then a network on handwritten digits, into runs/digits"
 	@echo "make test       lint, then tests, doctests, README and docs (JOBS=$(JOBS) workers)"
 	@echo "make fuzz       compiled against eager on N=$(N) random programs of each kind, from SEED=$(SEED)"
 	@echo "make lint       ruff, mypy, direction of imports"
@@ -35,7 +35,7 @@ define install
 endef
 
 .venv/.ready-run: pyproject.toml
-	$(call install,.venv,)
+	$(call install,.venv,[train])
 
 .venv/.ready-dev: pyproject.toml
 	$(call install,.venv,[test$(comma)lint])
@@ -48,6 +48,8 @@ endef
 
 run: .venv/.ready-run
 	@.venv/bin/python examples/first.py
+	@echo
+	@.venv/bin/backsolve train --data digits --model cnn --out runs/digits --fresh
 
 lint: .venv/.ready-dev
 	@echo "==> ruff check"

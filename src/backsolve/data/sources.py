@@ -113,7 +113,7 @@ def table(path: Any, target: str | None = None) -> Any:
     CSV needs nothing; Parquet needs pandas or pyarrow. Words are numbered in alphabetical order.
     """
     path = Path(path)
-    columns = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+    columns = columns_of(path)
     numbers = {name: _as_numbers(values) for name, values in columns.items()}
     if target is None:
         return Arrays(np.stack(list(numbers.values()), 1).astype(np.float32))
@@ -121,6 +121,12 @@ def table(path: Any, target: str | None = None) -> Any:
         raise KeyError(f"{path} has no column {target!r}; it has {', '.join(numbers)}")
     y = numbers.pop(target)
     return Arrays((np.stack(list(numbers.values()), 1).astype(np.float32), y))
+
+
+def columns_of(path: Any) -> dict[str, Any]:
+    """The columns of a CSV or Parquet file by name, as they are: texts of CSV, values of Parquet."""
+    path = Path(path)
+    return _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
 
 
 def _csv(path: Path) -> dict[str, Sequence[str]]:

@@ -1,0 +1,56 @@
+"""The command line: `backsolve train`, `predict`, `show`; also as `python -m backsolve`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..errors import BacksolveError
+from . import predict, show, train
+
+_COMMANDS = {"train": train, "predict": predict, "show": show}
+_ABOUT = """\
+Train networks on tables and images, predict with them, look at their curves.
+
+  backsolve train --data digits --model cnn --epochs 20 --out runs/digits
+  backsolve show runs/digits
+  backsolve predict runs/digits --out predictions.csv
+
+Each command explains itself: backsolve train --help
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 if all went well, 1 after a mistake that was explained, 130 after Ctrl-C."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    try:
+        return _COMMANDS[options.command].run(options)
+    except (BacksolveError, ValueError, KeyError, OSError, ModuleNotFoundError) as error:
+        if options.debug:
+            raise
+        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        print(f"backsolve {options.command}: {text}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as error:
+        print(f"\nbacksolve {options.command}: {error or 'stopped by Ctrl-C'}", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("backsolve", description=_ABOUT, formatter_class=plain)
+    parser.add_argument("--version", action="version", version=f"backsolve {__version__}")
+    commands = parser.add_subparsers(dest="command", title="commands", metavar="")
+    for name, module in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=module.HELP, description=module.ABOUT, formatter_class=plain
+        )
+        module.add_arguments(command)
+        command.add_argument("--debug", action="store_true", help="show where an error was raised")
+    return parser

@@ -1,0 +1,100 @@
+"""Models of the command line: linear, mlp and cnn, with the scaling of their data inside."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import nn, optim
+from ..nn.module import Module
+from ..optim.base import Rate
+
+
+class Standardise(Module):
+    """(x − mean) / spread of the data trained on."""
+
+    buffers: ClassVar[tuple[str, ...]] = ("mean", "spread")
+
+    def __init__(self, x: Any):
+        self.mean = x.mean(0).astype(np.float32)
+        spread = x.std(0).astype(np.float32)
+        self.spread = np.where(spread > 0, spread, np.float32(1))
+
+    def __call__(self, x: Any) -> Any:
+        return (x - self.mean) / self.spread
+
+
+class Rescale(Module):
+    """One number in the units of the targets trained on."""
+
+    buffers: ClassVar[tuple[str, ...]] = ("mean", "spread")
+
+    def __init__(self, y: Any):
+        self.mean = np.asarray(y.mean(), np.float32)
+        self.spread = np.asarray(y.std() or 1.0, np.float32)
+
+    def __call__(self, x: Any) -> Any:
+        return x[:, 0] * self.spread + self.mean
+
+
+def build(kind: str, x: Any, y: Any, outputs: int, hidden: tuple[int, ...], dropout: float) -> Any:
+    """A model for inputs and targets like these; `outputs` is the number of classes, 0 for a number."""
+    end: list[Any] = [] if outputs else [Rescale(y)]
+    width = outputs or 1
+    if kind == "cnn":
+        if x.ndim != 4:
+            raise ValueError("a cnn takes images; this is a table: take --model mlp or linear")
+        return nn.Sequential(*_convolutions(x.shape[1:], width, dropout), *end)
+    start: list[Any] = [nn.Flatten()] if x.ndim == 4 else [Standardise(x)]
+    features = int(np.prod(x.shape[1:]))
+    if kind == "linear":
+        return nn.Sequential(*start, nn.Linear(features, width), *end)
+    layers: list[Any] = []
+    for size in hidden:
+        layers += [nn.Linear(features, size), nn.ReLU()]
+        layers += [nn.Dropout(dropout)] if dropout else []
+        features = size
+    return nn.Sequential(*start, *layers, nn.Linear(features, width), *end)
+
+
+def _convolutions(shape: tuple[int, ...], outputs: int, dropout: float) -> list[Any]:
+    """Two convolutions, then one and a halving at a time until 2 or 3 pixels are left on a side."""
+    channels, height, width = shape
+    halved: Any = nn.MaxPool2d
+    wide = 32
+    layers: list[Any] = [nn.Conv2d(channels, wide, 3, padding=1), nn.ReLU()]
+    layers += [nn.Conv2d(wide, wide, 3, padding=1), nn.ReLU()]
+    while min(height, width) > 3:
+        layers.append(halved(2))
+        height, width = height // 2, width // 2
+        if min(height, width) > 3:
+            next_wide = min(2 * wide, 128)
+            layers += [nn.Conv2d(wide, next_wide, 3, padding=1), nn.ReLU()]
+            wide = next_wide
+    layers += [nn.Flatten(), *([nn.Dropout(dropout)] if dropout else [])]
+    return [*layers, nn.Linear(wide * height * width, outputs)]
+
+
+def optimiser(name: str, lr: float, schedule: str, steps: int) -> optim.Optimizer:
+    rates: dict[str, Rate] = {
+        "constant": lr,
+        "cosine": optim.schedules.cosine(lr, steps),
+        "one-cycle": optim.schedules.one_cycle(lr, max(steps, 4)),
+    }
+    rate = rates[schedule]
+    if name == "sgd":
+        return optim.SGD(rate, momentum=0.9, nesterov=True)
+    return {"adam": optim.Adam, "adamw": optim.AdamW, "lion": optim.Lion}[name](rate)
+
+
+def shifted(batch: Any, rng: np.random.Generator) -> Any:
+    """Images moved by up to one pixel up or down and left or right, at random."""
+    x, y = batch
+    n, channels, height, width = x.shape
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    down, right = rng.integers(0, 3, (2, n, 1))
+    rows = (down + np.arange(height))[:, None, :, None]
+    columns = (right + np.arange(width))[:, None, None, :]
+    which = np.arange(n)[:, None, None, None], np.arange(channels)[:, None, None]
+    return padded[(*which, rows, columns)], y

@@ -1,0 +1,196 @@
+"""The command line, in this process: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backsolve.cli import main
+from backsolve.cli.datasets import Dataset, divided, load
+from backsolve.cli.models import shifted
+from backsolve.training import read_log
+
+
+def words(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    found = capsys.readouterr()
+    return found.out, found.err
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Three kinds that x and the word decide about."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "things.csv"
+    lines = ["x,y,word,kind"]
+    for _ in range(120):
+        x, y = rng.normal(size=2)
+        word = rng.choice(["red", "green"])
+        kind = "big" if x > 0 else "small" if word == "red" else "odd"
+        lines.append(f"{x:.4f},{y:.4f},{word},{kind}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def train(data: Path, out: Path, *more: str) -> int:
+    return main(["train", "--data", str(data), "--out", str(out), "--batch-size", "16", *more])
+
+
+def test_train_predict_show(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert train(table, out, "--epochs", "20", "--hidden", "16") == 0
+    said, _ = words(capsys)
+    assert said.startswith("things · mlp · 96 train · 24 test\n")
+    assert "test accuracy" in said
+    names = {p.name for p in out.iterdir()}
+    assert {"model.safetensors", "run.json", "log.jsonl"} <= names
+    accuracy = [r for r in read_log(out) if r["kind"] == "epoch"][-1]["val_accuracy"]
+    assert accuracy > 0.8
+
+    # the part that was set apart, again: the same accuracy
+    assert main(["predict", str(out)]) == 0
+    lines, score = words(capsys)
+    rows = list(csv.DictReader(lines.splitlines()))
+    assert len(rows) == 24
+    assert f"accuracy {100 * accuracy:.1f} % of 24" in score
+    total = sum(float(rows[0][f"probability of {c}"]) for c in ("big", "odd", "small"))
+    assert total == pytest.approx(1.0, abs=1e-5)
+
+    # new data, without the target, columns in another order
+    new = tmp_path / "new.csv"
+    new.write_text("word,y,x\nred,0.1,2.5\ngreen,0.1,-2.5\nred,0,-2.5\n")
+    assert main(["predict", str(out), "--data", str(new), "--out", str(tmp_path / "p.csv")]) == 0
+    found = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert [row["prediction"] for row in found] == ["big", "odd", "small"]
+
+    assert main(["show", str(out), "--width", "30"]) == 0
+    shown, _ = words(capsys)
+    assert "model mlp" in shown
+    assert "accuracy  • accuracy  ○ val_accuracy" in shown
+
+
+def test_the_same_command_goes_on(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    settings = ("--model", "linear", "--schedule", "constant")
+    assert train(table, out, "--epochs", "2", *settings) == 0
+    assert train(table, out, "--epochs", "4", *settings) == 0
+    assert [r["epoch"] for r in read_log(out) if r["kind"] == "epoch"] == [1, 2, 3, 4]
+    whole = tmp_path / "whole"
+    assert train(table, whole, "--epochs", "4", *settings) == 0
+    assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    words(capsys)
+    assert train(table, out, "--epochs", "4", "--model", "mlp", "--schedule", "constant") == 1
+    assert "holds another run (model linear there, mlp now)" in words(capsys)[1]
+    assert train(table, out, "--epochs", "1", "--model", "mlp", "--fresh") == 0
+    assert [r["epoch"] for r in read_log(out) if r["kind"] == "epoch"] == [1]
+
+
+def test_numbers_are_predicted_in_their_units(tmp_path: Path) -> None:
+    x = np.linspace(0, 1, 80)
+    path = tmp_path / "line.csv"
+    rows = [f"{v},{1000 + 300 * v}" for v in x]
+    path.write_text("\n".join(["x,price", *rows]) + "\n")
+    assert train(path, tmp_path / "run", "--model", "linear", "--epochs", "60", "--lr", "0.1") == 0
+    description = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert description["classes"] == []
+    last = [r for r in read_log(tmp_path / "run") if r["kind"] == "epoch"][-1]
+    assert last["val_mae"] < 10
+
+
+def test_digits_have_their_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    arguments = ["train", "--data", "digits", "--model", "linear", "--epochs", "3"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    assert "digits · linear · 1,437 train · 360 test" in words(capsys)[0]
+    last = [r for r in read_log(out) if r["kind"] == "epoch"][-1]
+    assert last["val_accuracy"] > 0.85
+    has_matplotlib = importlib.util.find_spec("matplotlib") is not None
+    for name in ("curves.png", "predictions.png"):
+        assert (out / name).is_file() == has_matplotlib
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--data", "nowhere.csv", "--out", "run"], "no data 'nowhere.csv'"),
+        (["train", "--data", "iris", "--out", "run", "--model", "cnn"], "a cnn takes images"),
+        (["train", "--data", "TABLE", "--out", "run", "--target", "z"], "has no column 'z'"),
+        (["train", "--data", "TABLE", "--out", "run", "--test-share", "2"], "share of the test"),
+        (["train", "--data", "TABLE", "--out", "run", "--task", "numbers"], "holds words"),
+        (["predict", "nothing"], "is no run"),
+        (["show", "nothing"], "is no run"),
+    ],
+)
+def test_mistakes_are_explained(
+    arguments: list[str],
+    message: str,
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([str(table) if a == "TABLE" else a for a in arguments]) == 1
+    assert message in words(capsys)[1]
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "backsolve train --data digits" in words(capsys)[0]
+    for command in ("train", "predict", "show"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert f"backsolve {command} " in words(capsys)[0]
+
+
+def test_classes_are_divided_evenly() -> None:
+    y = np.repeat([0, 1, 2], [50, 30, 17])
+    data = Dataset("x", np.zeros((97, 1)), y, ("a", "b", "c"))
+    train, test = divided(data, 0.2, 0)
+    assert len(test) == 20
+    assert sorted([*train, *test]) == list(range(97))
+    assert [int(np.sum(y[test] == k)) for k in range(3)] == [10, 6, 4]
+
+
+def test_whole_numbers_are_classes_and_texts_of_them_too(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,3\n2,10\n3,3.0\n")
+    data = load(str(path))
+    assert data.classes == ("3", "10")
+    np.testing.assert_array_equal(data.y, [0, 1, 0])
+    assert load(str(path), task="numbers").classes == ()
+
+
+def test_images_in_folders(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for name, level in (("black", 0), ("white", 255)):
+        (tmp_path / name).mkdir()
+        for k in range(6):
+            pixels = np.full((9, 7, 3), level, np.uint8)
+            image.fromarray(pixels).save(tmp_path / name / f"{k}.png")
+    data = load(str(tmp_path), size=8)
+    assert data.x.shape == (12, 3, 8, 8)
+    assert data.classes == ("black", "white")
+    out = tmp_path / "run"
+    assert train(tmp_path, out, "--size", "8", "--model", "linear", "--epochs", "1") == 0
+
+
+def test_shifts_move_by_at_most_a_pixel() -> None:
+    x = np.zeros((50, 2, 5, 5), np.float32)
+    x[:, :, 2, 2] = 1
+    moved, y = shifted((x, np.arange(50)), np.random.default_rng(0))
+    assert moved.shape == x.shape
+    assert np.all(moved.sum((2, 3)) == 1)
+    places: Any = {tuple(map(int, np.argwhere(m[0])[0])) for m in moved}
+    assert places == {(i, j) for i in (1, 2, 3) for j in (1, 2, 3)}
+    np.testing.assert_array_equal(moved[:, 0], moved[:, 1])
+    np.testing.assert_array_equal(y, np.arange(50))

@@ -46,3 +46,55 @@ def test_gradients_of_large_arrays():
         g = bs.grad(lambda x: np.sum(np.sin(x) * np.exp(-x * x)))(x)
     expected = np.cos(x) * np.exp(-x * x) - 2 * x * np.sin(x) * np.exp(-x * x)
     np.testing.assert_allclose(g, expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_where_moves_the_bits_that_numpy_moves(dtype, monkeypatch):
+    monkeypatch.setattr(module, "ENOUGH", 1)
+    calls = []
+    kernel = hooks.kernel
+    monkeypatch.setattr(hooks, "kernel", lambda *key: calls.append(key) or kernel(*key))
+    where = module.Where()
+    n = module.LARGE + 5
+    x = np.linspace(-1, 1, n).astype(dtype)
+    x[::7], x[::11], x[::13] = np.nan, np.inf, -0.0
+    mask = np.arange(n) % 3 == 0
+    one = np.broadcast_to(dtype(1), n)
+    loops = [(x, x[::-1].copy()), (0, x), (x, -2.5), (dtype(3), x), (x, one), (one, 0), (one, one)]
+    for a, b in loops:
+        found, expected = where(mask, a, b), np.where(mask, a, b)
+        assert found.dtype == expected.dtype
+        assert found.tobytes() == expected.tobytes()
+    square = mask[: n - 5].reshape(-1, 64)
+    np.testing.assert_array_equal(
+        where(square, x[: n - 5].reshape(-1, 64), 0),
+        np.where(square, x[: n - 5].reshape(-1, 64), 0),
+    )
+    assert calls == [("where", np.dtype(dtype))]
+    # by NumPy: other dtypes and layouts, numbers that do not fit, few entries
+    wide, other = np.float64(1.5), x.astype(np.float64 if dtype is np.float32 else np.float32)
+    swapped = x.astype(x.dtype.newbyteorder())
+    by_numpy = [
+        (wide, x),
+        (x, other),
+        (x, True),
+        (np.arange(n), x),
+        (swapped, x),
+        (1, 2),
+        (x[:1], x),
+    ]
+    for a, b in [*by_numpy, (1e300, x), (10**20, x), (x[::-1], x)]:
+        with np.errstate(over="ignore"):
+            found, expected = where(mask, a, b), np.where(mask, a, b)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(where(mask[:9], x[:9], 0), np.where(mask[:9], x[:9], 0))
+    np.testing.assert_array_equal(where(mask[:, None], x[:2], 0), np.where(mask[:, None], x[:2], 0))
+
+
+def test_gradients_through_large_masks():
+    x = np.linspace(-3, 3, 1 << 20)
+    for _ in range(4):
+        g = bs.grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0)))(np.maximum(x, 0))
+    expected = np.where(x > 0, 0.5 / np.sqrt(np.where(x > 0, x, 1)), 0)
+    np.testing.assert_allclose(g, expected)

@@ -63,7 +63,9 @@ class _Hooks:
     stage: Callable[..., Any]
     wrap_var: Callable[..., Any]
     # (name, dtype) -> a compiled loop over contiguous arrays, or None
-    kernel: Callable[[str, Any], Callable[[Any], Any] | None] | None = None
+    kernel: Callable[[str, Any], Callable[..., Any] | None] | None = None
+    # np.where, by a compiled loop where that pays (primitives/large.py)
+    where: Callable[[Any, Any, Any], Any] = staticmethod(np.where)
     # Told of every call (debug_nans, linearize), and of every block applied by a solve.
     observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
     observe_block: Callable[[Row, Any, Any], None] | None = None

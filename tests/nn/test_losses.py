@@ -238,3 +238,30 @@ def test_shapes_and_options():
         F.gaussian_nll_loss(x, x, np.ones(3))
     with pytest.warns(UserWarning, match="mse_loss: target of shape"):
         F.mse_loss(x, np.zeros(3))
+
+
+def test_ctc_in_eager_mode_is_the_staged_formula() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(6, 3, 5))
+    labels, given, lengths = rng.integers(1, 5, (3, 2)), np.array([6, 4, 2]), np.array([2, 1, 2])
+    f = lambda x: F.ctc_loss(x, labels, given, lengths, reduction="sum")
+    t = rng.normal(size=x.shape)
+    for transform in (
+        bs.grad,
+        bs.hessian,
+        lambda f: lambda x: bs.jvp(f, (x,), (t,))[1],
+        lambda f: lambda x: bs.jvp(bs.grad(f), (x,), (t,))[1],
+        lambda f: lambda x: bs.vmap(f)(np.stack([x, 2 * x])),
+    ):
+        eager, compiled = transform(f)(x), bs.jit(transform(f))(x)
+        np.testing.assert_allclose(eager, compiled, rtol=1e-9, atol=1e-12)
+
+
+def test_ctc_ignores_probabilities_behind_the_end() -> None:
+    p = np.full((4, 2, 3), 1 / 3)
+    p[3, 1] = 0
+    f = lambda p: F.ctc_loss(np.log(p), np.array([[1, 2]] * 2), np.array([4, 3]), np.array([2, 2]))
+    with np.errstate(divide="ignore"):
+        for g in (bs.grad(f)(p), bs.jit(bs.grad(f))(p)):
+            assert np.isfinite(g).all()
+            np.testing.assert_array_equal(g[3, 1], 0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type
+from ..primitive import hooks
 from .base import Cost, Operator, fitted
 from .structure import facts
 
@@ -26,7 +27,7 @@ class Mask(Operator):
         self._type = type
 
     def apply(self, t: Any) -> Any:
-        return np.where(self.mask, t, 0)
+        return hooks.where(self.mask, t, 0)
 
     def support(self, mask: Any) -> Any:
         return self.mask if mask is None else np.logical_and(self.mask, mask)

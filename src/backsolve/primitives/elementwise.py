@@ -20,9 +20,10 @@ import numpy as np
 from ..ir import Type, type_of
 from ..lanes import Binary, Unary
 from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
-from ..primitive import UFUNCS, Primitive, primitive
+from ..primitive import UFUNCS, Primitive, hooks, primitive
 from .batching import elementwise as batch
 from .large import large
+from .large import where as large_where
 
 # Functions that compiled loops are worth having for; blocks use sin_, cos_, exp_ for large arrays too.
 COSTLY = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "erf", "erfc", "sigmoid"}
@@ -318,8 +319,9 @@ fmax = binary(
 fmin = binary(
     "fmin", lambda a, b: _wins_or_nan(a, b, np.less), lambda a, b: _wins_or_nan(b, a, np.less)
 )
+hooks.where = large_where
 where = elementwise(
-    "where", np.where, (None, lambda a: Mask(a), lambda a: Mask(np.logical_not(a))), ufunc=()
+    "where", large_where, (None, lambda a: Mask(a), lambda a: Mask(np.logical_not(a))), ufunc=()
 )
 
 

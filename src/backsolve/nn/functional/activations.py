@@ -30,7 +30,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
     array([0., 0., 1.])
     """
     x = array(input)
-    return np.where(x <= 0, 0, x)
+    return P.where(x <= 0, 0, x)
 
 
 def relu6(input: Any, inplace: bool = False) -> Any:
@@ -43,13 +43,13 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     if min_val > max_val:
         raise ValueError(f"hardtanh needs min_val ≤ max_val, got {min_val} and {max_val}")
     x = array(input)
-    return np.where(x <= min_val, min_val, np.where(x >= max_val, max_val, x))
+    return P.where(x <= min_val, min_val, P.where(x >= max_val, max_val, x))
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """x where it is positive, else negative_slope · x."""
     x = array(input)
-    return np.where(x > 0, x, negative_slope * x)
+    return P.where(x > 0, x, negative_slope * x)
 
 
 def prelu(input: Any, weight: Any) -> Any:
@@ -66,7 +66,7 @@ def prelu(input: Any, weight: Any) -> Any:
             )
         shape = (-1, *[1] * (ndim_of(x) - 2)) if ndim_of(x) > 1 else (1,) * ndim_of(x)
         w = np.reshape(w, shape)
-    return np.where(x > 0, x, w * x)
+    return P.where(x > 0, x, w * x)
 
 
 def rrelu(
@@ -83,31 +83,31 @@ def rrelu(
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
     drawn = uniform(needed("rrelu", generator), shape_of(x), lower, upper)
-    return np.where(x > 0, x, drawn.astype(dtype_of(x)) * x)
+    return P.where(x > 0, x, drawn.astype(dtype_of(x)) * x)
 
 
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """x where it is above the threshold, else value."""
     x = array(input)
-    return np.where(x <= threshold, value, x)
+    return P.where(x <= threshold, value, x)
 
 
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
     """x / 6 + ½ between 0 and 1."""
     x = array(input)
-    return np.where(x <= -3, 0.0, np.where(x >= 3, 1.0, (x + 3.0) / 6))
+    return P.where(x <= -3, 0.0, P.where(x >= 3, 1.0, (x + 3.0) / 6))
 
 
 def hardswish(input: Any, inplace: bool = False) -> Any:
     """x · hardsigmoid(x)."""
     x = array(input)
-    return np.where(x <= -3, 0.0, np.where(x >= 3, x, x * (x + 3.0) / 6))
+    return P.where(x <= -3, 0.0, P.where(x >= 3, x, x * (x + 3.0) / 6))
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x, but 0 from −lambd to lambd."""
     x = array(input)
-    return np.where(_within(x, lambd), 0, x)
+    return P.where(_within(x, lambd), 0, x)
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
@@ -115,7 +115,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     if lambd < 0:
         raise ValueError(f"softshrink needs lambd ≥ 0, got {lambd}")
     x = array(input)
-    return np.where(_within(x, lambd), 0, np.where(x > lambd, x - lambd, x + lambd))
+    return P.where(_within(x, lambd), 0, P.where(x > lambd, x - lambd, x + lambd))
 
 
 def _within(x: Any, bound: float) -> Any:
@@ -144,7 +144,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 
 def _elu(x: Any, alpha: float, rate: float) -> Any:
     negative = x <= 0
-    return np.where(negative, alpha * np.expm1(np.where(negative, x, 0.0) * rate), x)
+    return P.where(negative, alpha * np.expm1(P.where(negative, x, 0.0) * rate), x)
 
 
 def gelu(input: Any, approximate: str = "none") -> Any:
@@ -192,7 +192,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + e^(beta x)) / beta, and x itself where beta x is above the threshold."""
     x = array(input)
     far = x * beta > threshold
-    return np.where(far, x, P.log_sigmoid(np.where(far, 0.0, x) * -beta) / -beta)
+    return P.where(far, x, P.log_sigmoid(P.where(far, 0.0, x) * -beta) / -beta)
 
 
 def softsign(input: Any) -> Any:

@@ -19,6 +19,7 @@ from ...errors import ShapeError
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...tensor import Staged
 from ._reduction import indices, reduced
+from .ctc_paths import eager_paths
 
 
 def ctc_loss(
@@ -108,9 +109,23 @@ def _log_likelihood(x: Any, labels: Any, given: Any, lengths: Any, blank: int) -
     skips = np.logical_and(odd, np.not_equal(read, before))
     emitted = x[:, np.arange(batch)[:, None], read]
 
+    emitted = np.where(np.arange(time)[:, None, None] < given[:, None], emitted, 0)
+    if isinstance(emitted, Staged) or isinstance(skips, Staged) or isinstance(lengths, Staged):
+        alpha = staged_paths(emitted, skips, given)
+    else:
+        alpha = eager_paths(staged_paths, emitted, skips, given)
+    rows = np.arange(batch)
+    last = alpha[rows, 2 * lengths]
+    label = alpha[rows, np.maximum(2 * lengths - 1, 0)]
+    return np.where(lengths > 0, np.logaddexp(last, label), last)
+
+
+def staged_paths(emitted: Any, skips: Any, given: Any) -> Any:
+    """α behind the last step of each example."""
+    time, batch, states = shape_of(emitted)
     # In front of time all stands in state 0: from there a path begins with a blank or the first label.
-    start = np.where(np.arange(states) == 0, 0.0, -np.inf).astype(dtype_of(x))
-    nowhere = np.full((batch, 2), -np.inf, dtype_of(x))
+    start = np.where(np.arange(states) == 0, 0.0, -np.inf).astype(dtype_of(emitted))
+    nowhere = np.full((batch, 2), -np.inf, dtype_of(emitted))
 
     def step(alpha: Any, entry: Any) -> Any:
         k, logs = entry
@@ -121,7 +136,4 @@ def _log_likelihood(x: Any, labels: Any, given: Any, lengths: Any, blank: int) -
 
     start = np.broadcast_to(start, (batch, states))
     alpha, _ = scan(step, start, (np.arange(time), emitted))
-    rows = np.arange(batch)
-    last = alpha[rows, 2 * lengths]
-    label = alpha[rows, np.maximum(2 * lengths - 1, 0)]
-    return np.where(lengths > 0, np.logaddexp(last, label), last)
+    return alpha

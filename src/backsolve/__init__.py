@@ -37,6 +37,7 @@ _keep_pages()
 
 if TYPE_CHECKING:
     from . import data as data
+    from . import interop as interop
     from . import nn as nn
     from . import numeric as numeric
     from . import optim as optim
@@ -65,6 +66,7 @@ _LATER = {
     "fit": (".training", "fit"),
     "fori_loop": (".control", "fori_loop"),
     "get_threads": (".backends.native.threads", "get_threads"),
+    "interop": (".interop", None),
     "jit": (".compiled", "jit"),
     "loops": (".nests", "loops"),
     "map": (".control", "map"),

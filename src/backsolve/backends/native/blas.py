@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, PathFinder
@@ -222,7 +223,10 @@ def emit_product(site: Site, step: Product) -> None:
     def some(b: ir.IRBuilder, pointers: list[ir.Value], length: ir.Value) -> None:
         _gemm(b, step, pointers, *((length, n) if m >= n else (m, length)))
 
-    share_lines(site, starts, strides, (count, lines), most, some)
+    # All that the function of the threads rests on: products that differ in their operands alone share it.
+    key = (step.c.dtype.str, [(v.shape, v.strides) for v in stacks], step.adds)
+    name = f"product_{hashlib.sha256(repr(key).encode()).hexdigest()}"
+    share_lines(replace(site, name=name), starts, strides, (count, lines), most, some)
 
 
 def share_lines(
@@ -263,16 +267,21 @@ def spread(
     most: int,
     as_it_is: bool = False,
 ) -> None:
-    """Run `body(b, values, low, high)` over `size` indices on up to `most` threads."""
+    """Run `body(b, values, low, high)` over `size` indices on up to `most` threads.
+
+    What has that name already does the same.
+    """
     table = ir.LiteralStructType([v.type for v in values])
-    function = ir.Function(b.module, BODY, name)
-    function.linkage = "internal"
-    keep_apart(function, as_it_is)
-    context, low, high, _ = function.args
-    inside = ir.IRBuilder(function.append_basic_block("entry"))
-    found = inside.load(inside.bitcast(context, table.as_pointer()))
-    body(inside, [inside.extract_value(found, k) for k in range(len(values))], low, high)
-    inside.ret(FINE)
+    function = b.module.globals.get(name)
+    if function is None:
+        function = ir.Function(b.module, BODY, name)
+        function.linkage = "internal"
+        keep_apart(function, as_it_is)
+        context, low, high, _ = function.args
+        inside = ir.IRBuilder(function.append_basic_block("entry"))
+        found = inside.load(inside.bitcast(context, table.as_pointer()))
+        body(inside, [inside.extract_value(found, k) for k in range(len(values))], low, high)
+        inside.ret(FINE)
     with b.goto_entry_block():
         place = b.alloca(table)
     for k, value in enumerate(values):

@@ -161,8 +161,8 @@ def find_plan(steps: Sequence[Any], at: int, users: dict[Buffer, list[int]]) -> 
         moved = sum(x.nbytes for step in steps[at:end] for x in step.buffers())
         if end - at < 2 or moved < LARGE:
             continue
-        run = range(at, end)
-        outside = {b for b, where in users.items() if any(k not in run for k in where)}
+        inside = {x for step in steps[at:end] for x in step.buffers()}
+        outside = {x for x in inside if users[x][0] < at or users[x][-1] >= end}
         plan = Plan(steps[at:end], lead, outside)
         if not plan.is_possible(1) or not plan.is_possible(chunk_of(plan)):
             continue

@@ -46,6 +46,9 @@ INT = ir.IntType(64)
 INTERLEAVE = 4
 LONG_LOOP = 64  # rounds from which on several vectors are under way
 PLAIN = {"sqrt"}  # functions that are one instruction
+# Vectors under way, for so many loads and stores.
+BY_LOADS = ((INTERLEAVE, 4), (2, 8), (1, 1 << 30))
+APART = 4  # entries of a vector
 BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
@@ -225,6 +228,8 @@ class Emitter:
         # several vectors under way. Several functions are under way together by themselves.
         functions = sum(e.primitive.name in FUNCTIONS.keys() - PLAIN for e in kernel.statements)
         several = INTERLEAVE if functions < 2 else 2
+        if not functions:  # then loads and stores are what takes time, once there are many of them
+            several = next(n for n, most in BY_LOADS if self._loads_and_stores() <= most)
         is_long = bool(domain) and domain[-1] >= LONG_LOOP
         side_by_side = several if (carried or functions) and is_long else 0
         if len(rows) > 1 or len(kernel.statements) > BUSY:
@@ -260,6 +265,12 @@ class Emitter:
         for row in rows:
             for end in self.ends:
                 end.entries(b, [*row, INT(0)])
+
+    def _loads_and_stores(self) -> int:
+        """How many a vector of entries takes; what lies apart is loaded or stored number by number."""
+        views = [*self.kernel.loads.values(), *[view for _, view in self.kernel.stores]]
+        steps = [abs(s[-1]) for v in views if (s := self.strides[id(v)])]
+        return sum(APART if step > 1 else step for step in steps)
 
     def _strides(self, k: int) -> tuple[int, ...]:
         return self.strides[id(self.kernel.reductions[k][2])]

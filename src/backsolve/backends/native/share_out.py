@@ -209,7 +209,7 @@ class Shared(Step):
                 notes.append(b.alloca(BYTE, size=INT(max(len(codes), 1))))
             for k in range(len(codes)):
                 b.store(BYTE(0), b.gep(notes[0], [INT(k)]))
-        values = [*pointers, *notes, *rooms]
+        values = [*pointers, *notes, *rooms, INT(self.rounds)]
         table = ir.LiteralStructType([v.type for v in values])
         with b.goto_entry_block():
             context = b.alloca(table)
@@ -233,15 +233,19 @@ class Shared(Step):
             site.in_function([buffer], lambda b, p: fill(b, p[buffer], buffer, start))
 
     def _emit_body(self, site: Site, part: Any, table: ir.Type, pointers: int) -> ir.Function:
-        """body(context, low, high, worker): the rounds of some blocks."""
+        """body(context, low, high, worker): rounds of some blocks. One for all kernels that share a part."""
         kind = ir.FunctionType(CODE, [POINTER, INT, INT, INT])
-        function = ir.Function(site.module, kind, f"{site.name}_rounds")
+        name = f"{part.name}_rounds"
+        if name in site.module.globals:
+            return site.module.globals[name]
+        function = ir.Function(site.module, kind, name)
         function.linkage = "internal"
         keep_apart(function)
         context, low, high, worker = function.args
         b = ir.IRBuilder(function.append_basic_block("entry"))
         given = b.load(b.bitcast(context, table.as_pointer()))
         values = [b.extract_value(given, k) for k in range(len(table.elements))]
+        rounds = values.pop()
         rooms = [values.pop()] if self.room is not None else []
         is_first = b.icmp_signed("==", worker, INT(0))
         for k, buffer in enumerate(self.kernel.buffers()[:pointers]):
@@ -252,8 +256,7 @@ class Shared(Step):
                 values[k] = b.select(is_first, values[k], own)
         first = b.mul(low, INT(self.block), flags=("nsw",))
         last = b.mul(high, INT(self.block), flags=("nsw",))
-        over = b.icmp_signed(">", last, INT(self.rounds))
-        stop = b.select(over, INT(self.rounds), last)
+        stop = b.select(b.icmp_signed(">", last, rounds), rounds, last)
         b.call(part, [*values[:pointers], first, stop, *values[pointers:]])
         b.ret(FINE)
         return function

@@ -89,7 +89,8 @@ class Site:
         return self.b.module
 
     def address(self, view: View, offset: int = 0) -> ir.Value:
-        return self.b.gep(self.base(view.buffer), [INT(view.offset + offset)])
+        start, at = self.base(view.buffer), view.offset + offset
+        return self.b.gep(start, [INT(at)]) if at else start
 
     def in_function(
         self,

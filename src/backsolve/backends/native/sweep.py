@@ -43,19 +43,22 @@ def with_sweeps(steps: Sequence[Step]) -> list[Step]:
         for buffer in step.buffers():
             users.setdefault(buffer, []).append(k)
     traffic = [sum(x.nbytes for x in step.buffers()) for step in steps]
+    left = sum(traffic)
     out: list[Step] = []
     at = 0
     while at < len(steps):
-        plan = find_plan(steps, at, users) if sum(traffic[at:]) >= cutting.LARGE else None
+        plan = find_plan(steps, at, users) if left >= cutting.LARGE else None
         if plan is None and isinstance(steps[at], Attention):
             plan = one_by_one(steps[at], {x for x in users if users[x] != [at]})
         if plan is not None:
             out.append(Sweep(plan))
-            at += len(plan.steps)
-            continue
-        step, at = steps[at], at + 1
-        shared = share_out(step) if isinstance(step, Kernel) and step.seconds > LONG else None
-        out.append(shared or step)
+        else:
+            step = steps[at]
+            shared = share_out(step) if isinstance(step, Kernel) and step.seconds > LONG else None
+            out.append(shared or step)
+        done = at + (len(plan.steps) if plan is not None else 1)
+        left -= sum(traffic[at:done])
+        at = done
     return with_row_ends(out)
 
 

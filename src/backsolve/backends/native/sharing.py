@@ -86,7 +86,8 @@ def starts_of(kernel: Kernel) -> dict[Buffer, int]:
 def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, tuple[int, ...]]:
     """What makes a kernel's code, None if it is not shared; and the lengths of loops that are arguments."""
     views, buffers = kernel.views(), kernel.buffers()
-    domain, strides = walk(kernel, views)
+    domain, walked = walk(kernel, views)
+    strides: list[Any] = list(walked)
     fields = {f.name for f in dataclasses.fields(kernel)}
     if fields != KEYED | UNSHARED or any(getattr(kernel, name) for name in UNSHARED):
         return None, ()

@@ -12,6 +12,7 @@ from .constants import fold, share_constants
 from .division import share_division
 from .entries import read_entries
 from .expand import expand
+from .factors import take_out_factors
 from .invariants import do_once
 from .order import read_first
 from .regions import inside, merge_extended, prune_regions
@@ -84,4 +85,5 @@ def rewrite_for_machines(program: Program) -> Program:
 
 
 def _for_machines(program: Program) -> Program:
-    return inside(share_division(expand(join_cholesky_adjoints(program))), _for_machines)
+    program = share_division(expand(join_cholesky_adjoints(program)))
+    return inside(take_out_factors(program), _for_machines)

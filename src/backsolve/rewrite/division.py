@@ -3,9 +3,9 @@
 A division costs as much as ten multiplications. Where a whole row is divided by the same number, or
 several numbers by the same array, x / c becomes (x · 1/(c s)) · s with a power of two s, 1
 unless c is so small or so large that its reciprocal would overflow or lose digits: so zeros, infinities
-and NaN come out as by division, and everything else within 1.5 units in the last place. A square root is
-never so small or large, and needs no s. Where a last digit could show (a quotient that is a result itself,
-or that a rounding, a comparison or a sorting rests on: floor(x / c) jumps) it stays a division.
+and NaN come out as by division, and everything else within 1.5 units in the last place. A square root, or a sum
+of e^(x − max x), is never so small or large, and needs no s. Where a last digit could show (a quotient that is
+a result itself, or that a rounding, a comparison or a sorting rests on: floor(x / c) jumps) it stays one.
 """
 
 from __future__ import annotations
@@ -70,24 +70,53 @@ def _jumps(e: Equation) -> bool:
     return rounds or e.primitive.name in JUMPS
 
 
+def tame_variables(program: Program) -> set[Any]:
+    """What has a reciprocal that neither overflows nor loses digits: roots, and totals of e^(x − max x)."""
+    made = {e.outputs[0]: e for e in program.equations}
+    found: set[Any] = set()
+    for e in program.equations:
+        name, inputs = e.primitive.name, e.inputs
+        if name == "sum":
+            is_tame = _adds_to_one(e, made)
+        elif name == "where":  # 1 in the place of no total at all
+            is_tame = inputs[2] in found and type(inputs[1]) is not Var and inputs[1] == 1
+        else:
+            is_tame = name in ("reshape", "broadcast_to") and inputs[0] in found
+        if is_tame or name == "sqrt":
+            found.add(e.outputs[0])
+    return found
+
+
+def _adds_to_one(e: Equation, made: dict[Any, Equation]) -> bool:
+    """Whether it is Σ e^(x − max x), which is 1 at least."""
+    powers = made.get(e.inputs[0])
+    shifted = made.get(powers.inputs[0]) if powers and powers.primitive is P.exp else None
+    if shifted is None or shifted.primitive is not P.subtract:
+        return False
+    x, top = shifted.inputs
+    source = made.get(top)
+    while source is not None and source.primitive.name in ("reshape", "broadcast_to", "where"):
+        source = made.get(source.inputs[1 if source.primitive.name == "where" else 0])
+    same = source is not None and source.primitive.name == "max" and source.inputs[0] is x
+    return same and source is not None and source.params["axis"] == e.params["axis"]
+
+
 def share_division(program: Program) -> Program:
     equations: list[Equation] = []
     spread: dict[Any, Any] = {}  # a variable that broadcast_to made, and from what
     known: dict[Any, tuple[Var, Var | None]] = {}
-    roots: set[Any] = set()
+    tame = tame_variables(program)
     exact = exact_variables(program)
     often = Counter(e.inputs[1] for e in program.equations if e.primitive is P.divide)
     for e in program.equations:
         if e.primitive is P.broadcast_to:
             spread[e.outputs[0]] = e.inputs[0]
-        if e.primitive is P.sqrt or (e.primitive is P.reshape and e.inputs[0] in roots):
-            roots.add(e.outputs[0])
         divisor = _divisor(e, spread, often)
         if divisor is None or e.outputs[0] in exact:
             equations.append(e)
             continue
         if divisor not in known:
-            known[divisor] = _reciprocal(divisor, e, equations, divisor in roots)
+            known[divisor] = _reciprocal(divisor, e, equations, divisor in tame)
         inverse, power = known[divisor]
         scaled = e.outputs[0] if power is None else Var(e.outputs[0].type)
         equations.append(Equation((scaled,), P.multiply, (e.inputs[0], inverse), {}, e.where))
@@ -111,7 +140,7 @@ def _divisor(e: Equation, spread: dict[Any, Any], often: Counter[Any]) -> Var | 
 
 
 def _reciprocal(
-    c: Var, e: Equation, equations: list[Equation], is_root: bool
+    c: Var, e: Equation, equations: list[Equation], is_tame: bool
 ) -> tuple[Var, Var | None]:
     """(1/(c s), s), or (1/c, None)."""
     low, high, up, down = _RANGES[c.dtype]
@@ -123,7 +152,7 @@ def _reciprocal(
         equations.append(Equation((out,), primitive, inputs, params or {}, e.where))
         return out
 
-    if is_root:
+    if is_tame:
         return add(P.divide, 1.0, c), None
     size = add(P.absolute, c)
     one = add(P.where, add(P.greater, size, high, made=bool), down, 1.0, made=float)

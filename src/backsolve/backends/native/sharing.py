@@ -100,11 +100,12 @@ def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, tuple[i
     starts = starts_of(kernel)
     sums = [(how, v.buffer.size) for how, _, v in kernel.reductions]
     sizes = () if sums or narrow_dtypes(kernel) else _free_sizes(domain, strides)
+    steps: list[Any] = list(strides)
     if len(sizes) == 2:
-        strides = [("length" if s else 0, t) for s, t in strides]
-    walks: list[Any] = [
+        steps = [("length" if s else 0, t) for s, t in strides]
+    walks = [
         (places[v.buffer], v.dtype.str, v.offset - starts[v.buffer], s)
-        for v, s in zip(views, strides, strict=True)
+        for v, s in zip(views, steps, strict=True)
     ]
     loops = (len(sizes), sizes[-1] >= LONG_LOOP) if sizes else domain
     done = [_key_of_entries(part, numbers) for part in parts]

@@ -201,10 +201,12 @@ class Primitive:
         boxed = varies = False
         for a in args:
             if type(a) is Tensor:
+                row = a.row
                 values.append(a._v)
-                rows.append(a.row)
+                rows.append(row)
                 boxed = True
-                varies = varies or a.row is not None
+                if row is not None:
+                    varies = True
                 continue
             if isinstance(a, Tensor):
                 return hooks.stage(self, args, params)
@@ -223,11 +225,13 @@ class Primitive:
         row = self.record(y, rows, values, params) if varies else None
         if hooks.observe is not None:
             hooks.observe(self, row, y, args)
-        t = wrap(y, row)
+        t = _new(Tensor)
+        t._v, t.row, t.grad = y, row, None
         if row is None:
             if hooks.has_leaves:
                 remember(t, self, args, values, params)
         elif row.owner is not None:
+            row.owner = ref(t)
             row.parents = tuple(
                 [
                     p if p.__class__ is Row else constant(a, v)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import operator
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
 from ..primitive import FUNCTIONS, P
-from ..tensor import Staged
+from ..tensor import Staged, Tensor
 from ._register import array, function, integers, known, ndim_of, one_axis, shape_of, size_of
 from .elementwise import astype
 from .indexing import getitem, take
@@ -21,25 +20,36 @@ from .shapes import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
 def concatenate(
     arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
-    parts = (
-        list(array(arrays)) if not isinstance(arrays, list | tuple) else [array(a) for a in arrays]
-    )
-    if not parts:
+    if type(arrays) is not list and not isinstance(arrays, list | tuple):
+        arrays = list(array(arrays))
+    if not arrays:
         raise ShapeError("`concatenate` needs at least one array")
     if axis is None:
-        parts, axis = [ravel(a) for a in parts], 0
-    if ndim_of(parts[0]) == 0:
-        raise ShapeError("`concatenate` cannot join arrays of rank 0; use np.stack")
-    axis = one_axis(axis, ndim_of(parts[0]))
-    shapes = [shape_of(a) for a in parts]
-    before, after = shapes[0][:axis], shapes[0][axis + 1 :]
-    for shape in shapes:
-        if shape[:axis] != before or shape[axis + 1 :] != after or len(shape) <= axis:
+        arrays, axis = [ravel(a) for a in arrays], 0
+    parts: list[Any] = []
+    starts = [0]
+    first: Any = None
+    for a in arrays:
+        if type(a) is not Tensor:
+            a = array(a)
+        parts.append(a)
+        shape = shape_of(a)
+        if first is None:
+            first = shape
+            if not first:
+                raise ShapeError("`concatenate` cannot join arrays of rank 0; use np.stack")
+            axis = axis if type(axis) is int and axis == 0 else one_axis(axis, len(first))
+        elif shape != first and (
+            shape[:axis] != first[:axis]
+            or shape[axis + 1 :] != first[axis + 1 :]
+            or len(shape) <= axis
+        ):
+            shapes = [shape_of(array(a)) for a in arrays]
             raise ShapeError(
                 f"`concatenate` along axis {axis} needs equal shapes elsewhere, got {shapes}"
             )
-    starts = (0, *accumulate([s[axis] for s in shapes]))
-    joined = P.concatenate(*parts, axis=axis, starts=starts)
+        starts.append(starts[-1] + shape[axis])
+    joined = P.concatenate(*parts, axis=axis, starts=tuple(starts))
     return joined if dtype is None else astype(joined, dtype)
 
 

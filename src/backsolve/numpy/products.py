@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..errors import ShapeError
 from ..operators.contraction import _LETTERS
 from ..primitive import FUNCTIONS, UFUNCS, P
 from ..primitives.contract import MATMUL, outer_product
+from ..tensor import Tensor
 from ._register import (
     all_axes,
     array,
@@ -25,25 +27,40 @@ from ._register import (
 
 def _contract(subscripts: str, *operands: Any) -> Any:
     """`contract`, with einsum's habit of broadcasting axes of length 1."""
+    shapes = tuple([shape_of(a) for a in operands])
+    fitted, reduced, sizes = _fitted(subscripts, shapes)
+    if reduced is None:
+        return P.contract(*operands, subscripts=fitted, sizes=sizes)
+    parts = [
+        a if shape is None else P.reshape(a, shape=shape)
+        for a, shape in zip(operands, reduced, strict=True)
+    ]
+    return P.contract(*parts, subscripts=fitted, sizes=sizes)
+
+
+@lru_cache(maxsize=1024)
+def _fitted(subscripts: str, shapes: tuple[Any, ...]) -> tuple[str, Any, tuple[Any, ...]]:
+    """The labels without axes of length 1 that are broadcast, the operands' shapes without them (None: as
+    they are), and the lengths of what then stands in the output alone."""
     inputs, output = subscripts.split("->")
     labels = inputs.split(",")
     longest: dict[str, int] = {}
-    for x, a in zip(labels, operands, strict=True):
-        for c, n in zip(x, shape_of(a), strict=True):
-            if x.count(c) > 1 and {m for d, m in zip(x, shape_of(a), strict=True) if d == c} != {n}:
-                raise ShapeError(f"`{subscripts}`: the axes labelled {c!r} of {shape_of(a)} differ")
+    for x, shape in zip(labels, shapes, strict=True):
+        for c, n in zip(x, shape, strict=True):
+            if x.count(c) > 1 and {m for d, m in zip(x, shape, strict=True) if d == c} != {n}:
+                raise ShapeError(f"`{subscripts}`: the axes labelled {c!r} of {shape} differ")
             longest[c] = n if longest.get(c, 1) == 1 else longest[c]
-    fitted, names, present = [], [], ""
-    for x, a in zip(labels, operands, strict=True):
-        keep = [k for k, c in enumerate(x) if shape_of(a)[k] == longest[c] or shape_of(a)[k] != 1]
-        if len(keep) < len(x):
-            a = P.reshape(a, shape=tuple(shape_of(a)[k] for k in keep))
-            x = "".join(x[k] for k in keep)
-        fitted.append(a)
+    reduced: list[Any] = []
+    names, present = [], ""
+    for x, shape in zip(labels, shapes, strict=True):
+        keep = [k for k, c in enumerate(x) if shape[k] == longest[c] or shape[k] != 1]
+        reduced.append(None if len(keep) == len(x) else tuple(shape[k] for k in keep))
+        x = "".join(x[k] for k in keep)
         names.append(x)
         present += x
     sizes = tuple((c, longest[c]) for c in dict.fromkeys(output) if c not in present)
-    return P.contract(*fitted, subscripts=f"{','.join(names)}->{output}", sizes=sizes)
+    changed = any(shape is not None for shape in reduced)
+    return f"{','.join(names)}->{output}", reduced if changed else None, sizes
 
 
 def _strong(x: Any) -> Any:
@@ -87,8 +104,11 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 
 @function
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    if out is None and (len(getattr(a, "shape", ())), len(getattr(b, "shape", ()))) in MATMUL:
-        return matmul(a, b)
+    s: Any = getattr(a, "shape", ())
+    t: Any = getattr(b, "shape", ())
+    lane = MATMUL.get((len(s), len(t)))
+    if out is None and lane is not None:
+        return lane(a, b) if s[-1] == t[0] else matmul(a, b)
     reject("dot", out=out)
     a, b = _strong(a), _strong(b)
     n, m = ndim_of(a), ndim_of(b)
@@ -164,18 +184,28 @@ def einsum(
     """NumPy's einsum, with implicit output, ellipsis and broadcasting."""
     if not isinstance(subscripts, str):
         subscripts, operands = _interleaved(subscripts, *operands)
-    parts = [_strong(a) if dtype is None else FUNCTIONS["astype"](a, dtype) for a in operands]
+    if dtype is None:
+        parts = [a if type(a) is Tensor else _strong(a) for a in operands]
+    else:
+        parts = [FUNCTIONS["astype"](a, dtype) for a in operands]
+    labels = _labelled(subscripts, tuple([shape_of(a) for a in parts]))
+    return _contract(labels, *parts)
+
+
+@lru_cache(maxsize=1024)
+def _labelled(subscripts: str, shapes: tuple[Any, ...]) -> str:
+    """The labels with ellipses and the output written out."""
     text = subscripts.replace(" ", "")
     inputs, _, output = text.partition("->")
     labels = inputs.split(",")
-    if len(labels) != len(parts):
-        raise ShapeError(f"einsum {subscripts!r} names {len(labels)} operands, got {len(parts)}")
+    if len(labels) != len(shapes):
+        raise ShapeError(f"einsum {subscripts!r} names {len(labels)} operands, got {len(shapes)}")
     free = [c for c in _LETTERS if c not in text]
-    widths = [ndim_of(a) - len(x.replace("...", "")) for x, a in zip(labels, parts, strict=True)]
-    for x, a, w in zip(labels, parts, widths, strict=True):
+    widths = [len(s) - len(x.replace("...", "")) for x, s in zip(labels, shapes, strict=True)]
+    for x, shape, w in zip(labels, shapes, widths, strict=True):
         if w < 0 or (w and "..." not in x):
             raise ShapeError(
-                f"einsum {subscripts!r}: {x!r} does not fit an operand of shape {shape_of(a)}"
+                f"einsum {subscripts!r}: {x!r} does not fit an operand of shape {shape}"
             )
     dots = "".join(free[: max(widths, default=0)])
     labels = [x.replace("...", dots[len(dots) - w :]) for x, w in zip(labels, widths, strict=True)]
@@ -191,7 +221,7 @@ def einsum(
         output = dots + "".join(
             sorted(c for c in set(joined) if joined.count(c) == 1 and c not in dots)
         )
-    return _contract(f"{','.join(labels)}->{output}", *parts)
+    return f"{','.join(labels)}->{output}"
 
 
 def _interleaved(*args: Any) -> tuple[str, tuple[Any, ...]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import MatrixError
 from ..primitive import FUNCTIONS, P
+from ..primitives.linalg import once
 from ._register import array, dtype_of, named, ndim_of, one_axis, shape_of
 from .elementwise import astype
 
@@ -49,7 +50,8 @@ def det(a: Any) -> Any:
 @named("linalg.slogdet")
 def slogdet(a: Any) -> Any:
     a = floating(a)
-    return _Slogdet(P.det_sign(a), P.log_abs_det(a))
+    with once:
+        return _Slogdet(P.det_sign(a), P.log_abs_det(a))
 
 
 @named("linalg.solve")

@@ -7,6 +7,7 @@ any other choice.
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import Any
 
@@ -301,6 +302,29 @@ def _d_det_sign(y: Any, a: Any) -> Any:
     return Product([Diagonal(1j * y, t), real.T, real, Scale(-1j, t), _trace_with(a)])
 
 
+class _Once(threading.local):
+    """Inside of it, sign and logarithm of a determinant share one factorisation."""
+
+    depth = 0
+    of: Any = None
+    found: Any = None
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *error: Any) -> None:
+        self.depth -= 1
+        self.of = self.found = None
+
+    def slogdet(self, a: Any) -> Any:
+        if not self.depth:
+            return np.linalg.slogdet(a)
+        if a is not self.of:
+            self.of, self.found = a, np.linalg.slogdet(a)
+        return self.found
+
+
+once = _Once()
 det = primitive(
     "det",
     _checked("det", np.linalg.det),
@@ -311,7 +335,7 @@ det = primitive(
 )
 log_abs_det = primitive(
     "log_abs_det",
-    _checked("slogdet", lambda a: np.linalg.slogdet(a).logabsdet),
+    _checked("slogdet", lambda a: once.slogdet(a).logabsdet),
     blocks=(lambda a: _d_log_abs_det(a),),
     type=of_square("slogdet", lambda s: s[:-2], lambda d: np.empty(0, d).real.dtype),
     batch=batch_one,
@@ -319,7 +343,7 @@ log_abs_det = primitive(
 )
 det_sign = primitive(
     "det_sign",
-    _checked("slogdet", lambda a: np.linalg.slogdet(a).sign),
+    _checked("slogdet", lambda a: once.slogdet(a).sign),
     blocks=(lambda y, a: _d_det_sign(y, a),),
     type=of_square("slogdet", lambda s: s[:-2]),
     batch=batch_one,

@@ -161,6 +161,8 @@ class Primitive:
         wants: Callable[[int, int], Sequence[int]] | None = None,
         type: Callable[..., Type] | None = None,
         batch: Callable[..., Any] | None = None,
+        adjoint: Callable[..., Any] | None = None,
+        keeping: Callable[..., Any] | None = None,
         elementwise: bool = False,
         text: str | None = None,
         code: str | None = None,
@@ -172,6 +174,12 @@ class Primitive:
         self.elementwise = elementwise
         self.type_rule = type
         self.batch_rule = batch
+        # The blocks' adjoints in one, written out for bare arrays, where their many small steps would take most
+        # of the time: adjoint(seed, saved, params, wanted) -> one image per input, or None if it will not do.
+        self.adjoint = adjoint
+        # run, and what its adjoint wants to know, too (the factors of a matrix): -> (y, the last of `saved`)
+        self.keeping = keeping
+        self.is_walked = self.is_plain and adjoint is None  # back substitution goes block by block
         self.text = text  # how print(system) writes it: "{0} · {1}"
         self.code = code  # how bs.source writes it: "{0} * {1}"
         self.latex = latex
@@ -212,8 +220,12 @@ class Primitive:
                 return hooks.stage(self, args, params)
             values.append(a if type(a) in PLAIN else coerce(a))
             rows.append(None)
+        kept = None
         try:
-            y = self.run(*values, **params)
+            if varies and self.keeping is not None:
+                y, kept = self.keeping(*values, **params)
+            else:
+                y = self.run(*values, **params)
         except Exception as error:
             raise translate(error, self, values, params) from error
         if y.__class__ is np.float64 and self.is_operator and _are_weak(values):
@@ -223,6 +235,8 @@ class Primitive:
                 hooks.observe(self, None, y, args)
             return y
         row = self.record(y, rows, values, params) if varies else None
+        if kept is not None and row is not None:
+            row.saved = (*row.saved, kept)
         if hooks.observe is not None:
             hooks.observe(self, row, y, args)
         t = _new(Tensor)
@@ -242,15 +256,17 @@ class Primitive:
 
     def _of_one(self, a: Any, params: dict[str, Any]) -> Any:
         """The same for one Tensor, unrolled: most rows with metadata (slices, shapes, sums) have one input."""
-        v = a._v
+        v, parent, kept = a._v, a.row, None
         try:
-            y = self.run(v, **params)
+            if parent is not None and self.keeping is not None:
+                y, kept = self.keeping(v, **params)
+            else:
+                y = self.run(v, **params)
         except Exception as error:
             raise translate(error, self, (v,), params) from error
         t = _new(a.__class__)
         t._v = y
         t.grad = t.row = None
-        parent = a.row
         if parent is not None and self._varies_with_one:
             try:
                 shape, dtype = y.shape, y.dtype
@@ -260,6 +276,8 @@ class Primitive:
             row.primitive = self
             row.parents = (parent,)
             row.saved = (self._saves_of_one or self._find_saves_of_one())(y, v)
+            if kept is not None:
+                row.saved = (*row.saved, kept)
             row.params = params or None
             row.shape = shape
             row.dtype = dtype

@@ -11,7 +11,7 @@ from ..primitive import FUNCTIONS, P
 from ..tensor import Staged, Tensor
 from ._register import OWN, array, dtype_of, named, ndim_of, shape_of
 from .elementwise import astype
-from .indexing import getitem
+from .indexing import FULL, getitem
 from .products import matmul
 from .systems import floating
 
@@ -29,15 +29,16 @@ def _matrices(name: str, a: Any) -> Any:
 
 
 def _rows(y: Any, first: int, last: int) -> Any:
-    return getitem(y, (Ellipsis, slice(first, last), slice(None)))
+    return P.slice(y, spec=(*[FULL] * (ndim_of(y) - 2), (first, last, 1)))
 
 
 def _row(y: Any, k: int) -> Any:
-    return getitem(y, (Ellipsis, k, slice(None)))
+    return P.slice(y, spec=(*[FULL] * (ndim_of(y) - 2), k))
 
 
 def _turned(a: Any) -> Any:
-    a = FUNCTIONS["matrix_transpose"](a)
+    n = ndim_of(a)
+    a = P.permute(a, axes=(*range(n - 2), n - 1, n - 2))
     return P.conjugate(a) if dtype_of(a).kind == "c" else a
 
 
@@ -287,10 +288,14 @@ def lu(
     m, n = shape_of(a)[-2:]
     k = min(m, n)
     order = P.pivots(a)
-    chosen = FUNCTIONS["take_along_axis"](a, getitem(order, (Ellipsis, None)), -2)
-    y = P.lu(getitem(chosen, (Ellipsis, slice(0, k), slice(0, k))))
-    L = FUNCTIONS["tril"](y, -1) + np.eye(k, dtype=dtype_of(y))
-    U = FUNCTIONS["triu"](y)
+    if ndim_of(a) == 2:
+        chosen = P.gather(a, order)
+    else:
+        chosen = FUNCTIONS["take_along_axis"](a, getitem(order, (Ellipsis, None)), -2)
+    y = P.lu(chosen if m == n else getitem(chosen, (Ellipsis, slice(0, k), slice(0, k))))
+    below = np.tri(k, k, -1, bool)
+    L = P.where(below, y, np.eye(k, dtype=dtype_of(y)))
+    U = P.where(below, np.zeros((), dtype_of(y)), y)
     solve = FUNCTIONS["linalg.solve_triangular"]
     if m > k:  # L₂ U = A₂
         below = _turned(solve(U, _turned(_rows(chosen, k, m)), trans=2))
@@ -298,12 +303,13 @@ def lu(
     if n > k:
         beside = solve(L, getitem(chosen, (Ellipsis, slice(k, n))), lower=True, unit_diagonal=True)
         U = FUNCTIONS["concatenate"]([U, beside], -1)
-    back = FUNCTIONS["argsort"](order, -1)
-    if permute_l:
+    if permute_l or p_indices:
+        back = FUNCTIONS["argsort"](order, -1)
+        if p_indices and not permute_l:
+            return back, L, U
         return FUNCTIONS["take_along_axis"](L, getitem(back, (Ellipsis, None)), -2), U
-    if p_indices:
-        return back, L, U
-    return astype(P.equal(getitem(back, (Ellipsis, None)), np.arange(m)), dtype_of(a).char), L, U
+    came = P.reshape(order, shape=(*shape_of(order)[:-1], 1, m))
+    return astype(P.equal(came, np.arange(m)[:, None]), dtype_of(a).char), L, U
 
 
 @named("linalg.expm")

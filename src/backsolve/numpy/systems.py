@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import MatrixError
 from ..primitive import FUNCTIONS, P
-from ..primitives.linalg import once
+from ..primitives.lapack import one_determinant
 from ._register import array, dtype_of, named, ndim_of, one_axis, shape_of
 from .elementwise import astype
 
@@ -50,8 +50,9 @@ def det(a: Any) -> Any:
 @named("linalg.slogdet")
 def slogdet(a: Any) -> Any:
     a = floating(a)
-    with once:
-        return _Slogdet(P.det_sign(a), P.log_abs_det(a))
+    with one_determinant():
+        log = P.log_abs_det(a)  # first, for it may keep the factors
+        return _Slogdet(P.det_sign(a), log)
 
 
 @named("linalg.solve")
@@ -133,6 +134,9 @@ def _solved(run: Any, a: Any, b: Any) -> Any:
     vector = ndim_of(b) == 1
     if vector:
         b = P.reshape(b, shape=(*shape_of(b), 1))
+    if shape_of(a)[:-2] == shape_of(b)[:-2]:
+        x = run(a, b)
+        return P.reshape(x, shape=shape_of(x)[:-1]) if vector else x
     try:
         lead = np.broadcast_shapes(shape_of(a)[:-2], shape_of(b)[:-2])
     except ValueError:

@@ -30,6 +30,7 @@ from ..operators import (
 )
 from ..operators.solve import adjoint
 from ..primitive import P, primitive
+from . import adjoints
 from .elementwise import binary
 from .linalg import STACK, batch_one, of_square, real_dtype, square, triangle
 from .matrix_maps import diagonal, dots, left, right, rows, turn
@@ -108,6 +109,7 @@ eigh = primitive(
     blocks=(lambda y, a, *, lower: _d_eigh(y, a, lower),),
     type=lambda a, *, lower: of_square("eigh", lambda s: (*s[:-2], s[-1] + 1, s[-1]))(a),
     batch=batch_one,
+    adjoint=adjoints.eigh,
 )
 
 
@@ -125,12 +127,19 @@ def _run_eigvalsh(a: Any, *, lower: bool) -> Any:
     return np.linalg.eigvalsh(a, "L" if lower else "U")
 
 
+def _keep_eigvalsh(a: Any, *, lower: bool) -> Any:
+    square("eigvalsh", a)
+    return tuple(np.linalg.eigh(a, "L" if lower else "U"))
+
+
 eigvalsh = primitive(
     "eigvalsh",
     _run_eigvalsh,
     blocks=(lambda a, *, lower: _d_eigvalsh(a, lower),),
     type=lambda a, *, lower: of_square("eigvalsh", lambda s: s[:-1], real_dtype)(a),
     batch=batch_one,
+    adjoint=adjoints.eigvalsh,
+    keeping=_keep_eigvalsh,
 )
 
 
@@ -201,10 +210,18 @@ def _run_eigvals(a: Any) -> Any:
     return np.linalg.eigvals(a).astype(_complex(a.dtype))
 
 
+def _keep_eigvals(a: Any) -> Any:
+    square("eigvals", a)
+    w, V = np.linalg.eig(a)
+    return w.astype(_complex(a.dtype)), V
+
+
 eigvals = primitive(
     "eigvals",
     _run_eigvals,
     blocks=(lambda a: _d_eigvals(a),),
     type=of_square("eigvals", lambda s: s[:-1], _complex),
     batch=batch_one,
+    adjoint=adjoints.eigvals,
+    keeping=_keep_eigvals,
 )

@@ -24,7 +24,9 @@ from ..operators import (
     TriangularSolve,
 )
 from ..operators.solve import adjoint
-from ..primitive import Primitive, primitive
+from ..primitive import primitive
+from . import adjoints, lapack
+from .exponential import frechet
 from .linalg import batch_one, of_square, square
 from .matrix_maps import by_upper, left, matrix_type, right, rows, turn
 
@@ -34,7 +36,7 @@ from .matrix_maps import by_upper, left, matrix_type, right, rows, turn
 
 
 def _run_qr(a: Any) -> Any:
-    if a.ndim == 2 and a.dtype.char in "dD" and a.size and a.dtype.isnative:
+    if lapack.is_single(a) and len(a) >= a.shape[1]:
         return _qr_of_one(a)
     q, r = np.linalg.qr(a)
     return np.concatenate([q, r], axis=-2)
@@ -42,14 +44,12 @@ def _run_qr(a: Any) -> Any:
 
 def _qr_of_one(a: Any) -> Any:
     """By the routines that np.linalg.qr calls, without the copies that it takes of every result."""
-    from scipy.linalg import lapack
-
     m, n = a.shape
-    factor, unpack = (
-        (lapack.dgeqrf, lapack.dorgqr) if a.dtype.char == "d" else (lapack.zgeqrf, lapack.zungqr)
-    )
+    char = a.dtype.char
+    factor = lapack.routine("geqrf", char)
+    unpack = lapack.routine("ungqr" if char in "FD" else "orgqr", char)
     y = np.empty((m + n, n), a.dtype)
-    work = 64 * n
+    work = lapack.BLOCK * n
     packed, scales, _, _ = factor(a, lwork=work)
     y[m:] = np.triu(packed[:n])
     y[:m] = unpack(packed, scales, lwork=work, overwrite_a=1)[0]
@@ -83,6 +83,7 @@ qr = primitive(
     blocks=(lambda y, a: _d_qr(y, a),),
     type=lambda a: matrix_type(a, a.shape[-2] + a.shape[-1], a.shape[-1]),
     batch=batch_one,
+    adjoint=adjoints.qr,
 )
 
 
@@ -111,6 +112,11 @@ complement = primitive(
 def _run_lu(a: Any) -> Any:
     """By columns; who wants pivots exchanges the rows before (`pivots`)."""
     square("lu", a)
+    if lapack.is_single(a):
+        # LAPACK exchanges no rows where the largest of each column is there already, as after `pivots`.
+        y, exchanged, zero = lapack.routine("getrf", a.dtype.char)(a)
+        if not zero and np.array_equal(exchanged, np.arange(len(a))):
+            return np.ascontiguousarray(y)
     y = np.array(a)
     for j in range(a.shape[-1] - 1):
         pivot = y[..., j, j][..., None]
@@ -137,21 +143,20 @@ lu = primitive(
     blocks=(lambda y, a: _d_lu(y, a),),
     type=of_square("lu", lambda s: s),
     batch=batch_one,
+    adjoint=adjoints.lu,
 )
 
 
 def _run_pivots(a: Any) -> Any:
     """Where elimination with the largest pivot of each column takes the rows from, (…, m)."""
-    from scipy.linalg import lapack
-
     order = np.empty(a.shape[:-1], np.int64)
     for place in np.ndindex(a.shape[:-2]):
-        order[place] = np.arange(a.shape[-2])
+        rows = list(range(a.shape[-2]))
         if a[place].size:
-            letter = {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char]
-            getrf = getattr(lapack, f"{letter}getrf")
-            for i, j in enumerate(getrf(a[place])[1]):
-                order[place][[i, j]] = order[place][[j, i]]
+            getrf = lapack.routine("getrf", a.dtype.char)
+            for i, j in enumerate(getrf(a[place])[1].tolist()):
+                rows[i], rows[j] = rows[j], rows[i]
+        order[place] = rows
     return order
 
 
@@ -173,23 +178,15 @@ def _run_expm(a: Any) -> Any:
     return expm(a) if a.size else np.array(a)
 
 
+def _expm_adjoint(g: Any, saved: Any, params: Any, wanted: Any) -> Any:
+    return (frechet(adjoint(saved[1]), g),)
+
+
 expm = primitive(
     "expm",
     _run_expm,
     blocks=(lambda a: Frechet(a),),
     type=of_square("expm", lambda s: s),
     batch=batch_one,
-)
-
-
-def _run_repeated_square(a: Any, times: Any) -> Any:
-    y = np.array(a)
-    for place in np.ndindex(y.shape[:-2]):
-        y[place] = np.linalg.matrix_power(y[place], 2 ** int(times[place]))
-    return y
-
-
-# A^(2^times), by which compiled code ends an exponential. Not in the table: nobody differentiates it.
-repeated_square = Primitive(
-    "repeated_square", _run_repeated_square, type=lambda a, times: a, batch=batch_one
+    adjoint=_expm_adjoint,
 )

@@ -7,7 +7,6 @@ any other choice.
 
 from __future__ import annotations
 
-import threading
 from functools import cache
 from typing import Any
 
@@ -31,9 +30,10 @@ from ..operators import (
     Zero,
 )
 from ..primitive import P, Primitive, primitive
+from . import adjoints, lapack
 from .batching import spread
+from .lapack import LETTERS
 
-LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # NumPy's names of dtypes: those of BLAS
 STACK = "abcdefghijklmnopqrstuvwxyz"  # labels of the leading axes; the matrices have X, Y, Z
 
 
@@ -179,6 +179,7 @@ cholesky = primitive(
     blocks=(lambda y: _d_cholesky(y),),
     type=of_square("cholesky", lambda s: s),
     batch=batch_one,
+    adjoint=adjoints.cholesky,
     code="np.linalg.cholesky({0})",
 )
 
@@ -205,13 +206,19 @@ cholesky_adjoint = Primitive(
 
 
 def _run_solve(a: Any, b: Any) -> Any:
+    return _keep_solve(a, b)[0]
+
+
+def _keep_solve(a: Any, b: Any) -> Any:
     _same_stack("solve", a, b)
-    return np.linalg.solve(a, b)
+    return adjoints.solve_keeping(a, b)
 
 
 def _run_inv(a: Any) -> Any:
     square("inv", a)
-    return np.linalg.inv(a)
+    if not lapack.is_single(a):
+        return np.linalg.inv(a)
+    return lapack.inverse(lapack.factored(a), overwrite=True)
 
 
 def _d_inv(y: Any) -> Any:
@@ -233,6 +240,8 @@ solve = primitive(
     ),
     type=_of_system("solve"),
     batch=_batch_two,
+    adjoint=adjoints.solve,
+    keeping=_keep_solve,
     code="np.linalg.solve({0}, {1})",
 )
 inv = primitive(
@@ -241,6 +250,7 @@ inv = primitive(
     blocks=(lambda y: _d_inv(y),),
     type=of_square("inv", lambda s: s),
     batch=batch_one,
+    adjoint=adjoints.inv,
     code="np.linalg.inv({0})",
 )
 
@@ -302,48 +312,29 @@ def _d_det_sign(y: Any, a: Any) -> Any:
     return Product([Diagonal(1j * y, t), real.T, real, Scale(-1j, t), _trace_with(a)])
 
 
-class _Once(threading.local):
-    """Inside of it, sign and logarithm of a determinant share one factorisation."""
-
-    depth = 0
-    of: Any = None
-    found: Any = None
-
-    def __enter__(self) -> None:
-        self.depth += 1
-
-    def __exit__(self, *error: Any) -> None:
-        self.depth -= 1
-        self.of = self.found = None
-
-    def slogdet(self, a: Any) -> Any:
-        if not self.depth:
-            return np.linalg.slogdet(a)
-        if a is not self.of:
-            self.of, self.found = a, np.linalg.slogdet(a)
-        return self.found
-
-
-once = _Once()
 det = primitive(
     "det",
     _checked("det", np.linalg.det),
     blocks=(lambda y, a: _trace_with(a, y),),
     type=of_square("det", lambda s: s[:-2]),
     batch=batch_one,
+    adjoint=adjoints.det,
+    keeping=_checked("det", adjoints.det_keeping),
     code="np.linalg.det({0})",
 )
 log_abs_det = primitive(
     "log_abs_det",
-    _checked("slogdet", lambda a: once.slogdet(a).logabsdet),
+    _checked("slogdet", lambda a: lapack.determinant(a)[1]),
     blocks=(lambda a: _d_log_abs_det(a),),
     type=of_square("slogdet", lambda s: s[:-2], lambda d: np.empty(0, d).real.dtype),
     batch=batch_one,
+    adjoint=adjoints.log_abs_det,
+    keeping=_checked("slogdet", adjoints.log_abs_det_keeping),
     code="np.linalg.slogdet({0}).logabsdet",
 )
 det_sign = primitive(
     "det_sign",
-    _checked("slogdet", lambda a: once.slogdet(a).sign),
+    _checked("slogdet", lambda a: lapack.determinant(a)[0]),
     blocks=(lambda y, a: _d_det_sign(y, a),),
     type=of_square("slogdet", lambda s: s[:-2]),
     batch=batch_one,

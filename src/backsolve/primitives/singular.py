@@ -25,6 +25,7 @@ from ..operators import (
 )
 from ..operators.solve import adjoint
 from ..primitive import P, primitive
+from . import adjoints
 from .eigen import both, open_gaps
 from .linalg import batch_one, real_dtype
 from .matrix_maps import around, dots, left, matrix_type, right, rows, turn
@@ -102,7 +103,12 @@ def _svd_type(a: Type) -> Type:
 
 
 svd = primitive(
-    "svd", _run_svd, blocks=(lambda y, a: _d_svd(y, a),), type=_svd_type, batch=batch_one
+    "svd",
+    _run_svd,
+    blocks=(lambda y, a: _d_svd(y, a),),
+    type=_svd_type,
+    batch=batch_one,
+    adjoint=adjoints.svd,
 )
 
 
@@ -124,6 +130,8 @@ svdvals = primitive(
     blocks=(lambda a: _d_svdvals(a),),
     type=lambda a: Type((*a.shape[:-2], min(a.shape[-2:])), real_dtype(a.dtype)),
     batch=batch_one,
+    adjoint=adjoints.svdvals,
+    keeping=adjoints.svdvals_keeping,
 )
 
 
@@ -180,4 +188,5 @@ pinv = primitive(
     blocks=(lambda y, a, *, rcond: _d_pinv(y, a, rcond),),
     type=lambda a, *, rcond: matrix_type(a, a.shape[-1], a.shape[-2]),
     batch=batch_one,
+    adjoint=adjoints.pinv,
 )

@@ -13,6 +13,7 @@ from .division import share_division
 from .entries import read_entries
 from .expand import expand
 from .factors import take_out_factors
+from .frechet import join_frechets
 from .invariants import do_once
 from .order import read_first
 from .regions import inside, merge_extended, prune_regions
@@ -85,5 +86,5 @@ def rewrite_for_machines(program: Program) -> Program:
 
 
 def _for_machines(program: Program) -> Program:
-    program = share_division(expand(join_cholesky_adjoints(program)))
+    program = share_division(expand(join_frechets(join_cholesky_adjoints(program))))
     return inside(take_out_factors(program), _for_machines)

@@ -213,7 +213,7 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
 
 
 ANY_KIND = {"detach", "fmax", "fmin", "float_power", "logsumexp", "norm", "xlogy", "xlog1py"}
-ANY_KIND |= {"convolve", "det", "det_sign", "log_abs_det", "pinv", "expm"}
+ANY_KIND |= {"convolve", "det", "det_sign", "log_abs_det", "pinv", "expm", "expm_along"}
 
 
 def _erfc(x: Any) -> Any:

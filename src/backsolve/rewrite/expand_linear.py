@@ -13,8 +13,8 @@ from ..operators.nests import split_subscripts
 from ..operators.solve import adjoint
 from ..primitive import P
 from ..primitives.convolution import by_windows
+from ..primitives.exponential import expm, frechet
 from ..primitives.linalg import lu_diagonal
-from .expand_expm import expm
 
 
 def needs_splitting(e: Equation) -> bool:
@@ -86,6 +86,7 @@ LINEAR: dict[str, Callable[..., Any]] = {
     "convolve": _convolve,
     "pinv": _pinv,
     "expm": expm,
+    "expm_along": frechet,
     "det": lambda a: np.prod(lu_diagonal(a), axis=-1),
     "log_abs_det": lambda a: np.sum(np.log(np.abs(lu_diagonal(a))), axis=-1),
     "det_sign": lambda a: np.prod(np.sign(lu_diagonal(a)), axis=-1),

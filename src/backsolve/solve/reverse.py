@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import FreedGraphError
-from ..operators import Identity, OperatorSum, Product, Scale, ScatterAdd, Unslice
+from ..ir import Var
+from ..operators import Identity, Mask, OperatorSum, Product, Scale, ScatterAdd, Unslice
 from ..operators.broadcast import sum_to
 from ..primitive import ASKS_MORE, hooks, row_values
 from ..row import FREED, Row
@@ -77,8 +78,17 @@ def back_substitute(
                 row = following
             following = None
             primitive = row.primitive
-            if not primitive.is_plain:
-                if primitive.is_joint:
+            if not primitive.is_walked:
+                if primitive.adjoint is not None:
+                    seed = adjoints.pop(row)
+                    wanted_here = [_enters(p, oldest, stop, reached, record) for p in row.parents]
+                    pairs = _direct_images(seed, row, record, wanted_here)
+                    if observe is not None:
+                        for _, g in pairs:
+                            observe(row, masked.plain(g), seed)
+                    if free:
+                        done.append(row)
+                elif primitive.is_joint:
                     pairs = _joint_images(adjoints.pop(row), row, record)
                 elif primitive.is_component:
                     if _deposit(adjoints, row, adjoints.pop(row)):
@@ -132,7 +142,7 @@ def back_substitute(
                     block = block.T
                     if _add_into(block, adjoints, seed, parent, fresh, record):
                         continue
-                    g = _apply_masked(block, seed, parent)
+                    g = _apply_masked(block, seed, parent, record)
                 elif block.__class__ is Scale and row.shape != parent.shape:
                     g = block.pull(sum_to(seed, parent.shape))  # fewer to multiply
                 elif is_large or (may_reuse and block.__class__ is Product):
@@ -204,9 +214,45 @@ def _joint_images(seed: Any, row: Row, record: bool) -> list[tuple[Any, Any]]:
     ]
 
 
-def _apply_masked(block: Any, seed: Any, parent: Row) -> Any:
-    """A block that makes structural zeros. A leaf needs no mask: nothing will multiply its adjoint."""
+def _direct_images(
+    seed: Any, row: Row, record: bool, wanted: Sequence[bool]
+) -> list[tuple[Any, Any]]:
+    """By the formula that the row has for bare arrays; where that will not do, by its blocks."""
+    saved, primitive = row.saved, row.primitive
+    if saved is FREED:
+        raise FreedGraphError("the rows of this result were freed; keep retain_graph=True")
+    if not record and _are_bare((masked.plain(seed), *saved)):
+        images = primitive.adjoint(masked.plain(seed), saved, row.params or {}, wanted)  # type: ignore[misc]
+        if images is not None:
+            return [(p, g) for p, g, w in zip(row.parents, images, wanted, strict=True) if w]
+    saved = row_values(row) if record else saved
+    pairs = []
+    for i, (parent, enters) in enumerate(zip(row.parents, wanted, strict=True)):
+        if enters:
+            g = masked.pull(primitive.block(row, i, saved), seed)
+            if g is not None:
+                pairs.append((parent, masked.plain(g) if parent.is_leaf else g))
+    return pairs
+
+
+def _are_bare(values: Iterable[Any]) -> bool:
+    """Whether a formula in plain NumPy runs on them at once, recording nothing."""
+    return not any([v.__class__ is Var or isinstance(v, hooks.Tensor) for v in values])
+
+
+def _apply_masked(block: Any, seed: Any, parent: Row, record: bool) -> Any:
+    """A block that makes structural zeros. A leaf needs no mask: nothing will multiply its adjoint.
+
+    Nor does a row with an adjoint of its own, which looks for zeros itself.
+    """
     if parent.is_leaf and block.__class__ in (Unslice, ScatterAdd):
+        return block.apply(masked.plain(seed))
+    if (
+        parent.primitive.adjoint is not None
+        and not record
+        and block.__class__ in (Unslice, ScatterAdd, Mask)
+        and _are_bare((masked.plain(seed),))
+    ):
         return block.apply(masked.plain(seed))
     if is_kept_entry_by_entry(block, parent):
         return block.apply(masked.plain(seed))

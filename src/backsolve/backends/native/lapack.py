@@ -387,8 +387,44 @@ def lower_repeated_square(schedule: Schedule, e: Equation) -> View:
     return view
 
 
+def lower_repeated_square_along(schedule: Schedule, e: Equation) -> View:
+    """E ← A E + E A, then A ← A², as often as the number of each matrix of a stack says."""
+    n = e.outputs[0].shape[-1]
+    squared, along = as_stack(schedule.own(e.inputs[0])), schedule.own(e.inputs[1])
+    stack = as_stack(along)
+    if not stack.imaginary.size:
+        return along
+    times = schedule.contiguous(schedule.in_memory(e.inputs[2])).reshape((stack.shape[0], 1, 1))
+    assert times is not None
+    space = schedule.new_buffer((1, n, n), along.dtype).broadcast(stack.shape)
+
+    def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
+        direction, matrix, number, product = pointers
+        copy = b.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, INT])
+        size = INT(n * n * along.dtype.itemsize)
+
+        def times_to(x: ir.Value, y: ir.Value, added_to: float) -> None:
+            sides = (1.0, x, n, y, n, added_to, product, n)
+            fortran(b, along.dtype, "gemm", "N", "N", n, n, n, *sides)
+
+        def move(target: ir.Value) -> None:
+            b.call(copy, [*(b.bitcast(x, POINTER) for x in (target, product)), size, BIT(0)])
+
+        with counting(b, b.load(number)):
+            times_to(matrix, direction, 0.0)
+            times_to(direction, matrix, 1.0)
+            move(direction)
+            times_to(matrix, matrix, 0.0)
+            move(matrix)
+
+    views = [stack, squared, times, space]
+    append(schedule, Stacked("repeated square along", views, 60 * n**3, body), stack, squared)
+    return along
+
+
 LOWER = {
     "repeated_square": lowering(lower_repeated_square),
+    "repeated_square_along": lowering(lower_repeated_square_along),
     "triangular_solve": lowering(lower_triangular_solve),
     "solve": lowering(lower_solve),
     "inv": lowering(lower_inv),

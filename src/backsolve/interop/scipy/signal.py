@@ -1,4 +1,7 @@
-"""scipy.signal's convolutions on Tensors: `bs.scipy.signal.convolve`. The rest is SciPy's, for plain arrays."""
+"""scipy.signal on Tensors: convolutions here, recursive filters in filters.py.
+
+The rest is SciPy's, for plain arrays.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,12 @@ import numpy as np
 from ...errors import ShapeError
 from ...nests import loops
 from ...numpy._register import array, dtype_of, ndim_of, one_axis, shape_of
+from .filters import filtfilt as filtfilt
+from .filters import lfilter as lfilter
+from .filters import lfilter_zi as lfilter_zi
+from .filters import sosfilt as sosfilt
+from .filters import sosfilt_zi as sosfilt_zi
+from .filters import sosfiltfilt as sosfiltfilt
 from .plain import for_tensors as _for_tensors
 from .plain import has_tensor as _has_tensor
 from .plain import module as _module

@@ -342,3 +342,20 @@ def test_single_draws() -> None:
 def test_discrete_draws_have_the_derivative_zero() -> None:
     f = lambda p: np.sum(np.where(random.bernoulli(random.key(0), p, 10), 1.0, 0.0)) + 2 * p
     assert bs.grad(f)(0.5) == 2
+
+
+def test_quotients_of_tiny_gamma_variables_are_no_zeros_over_zeros():
+    key = random.key(4)
+    for dtype in (np.float64, np.float32):
+        x = random.beta(key, 1e-3, 2e-3, 20_000, dtype)
+        assert x.dtype == dtype
+        assert abs(x.mean() - 1 / 3) < 0.02
+        y = random.dirichlet(key, np.array([1e-4, 1e-4]), 1000, dtype)
+        np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-6)
+
+    def mean(a):
+        return np.mean(random.beta(key, a, 2e-3, 20_000))
+
+    slope = bs.grad(mean)(1e-3)  # E = a / (a + b)
+    assert abs(slope / (2e-3 / 3e-3**2) - 1) < 0.2
+    np.testing.assert_allclose(bs.jit(bs.grad(mean))(1e-3), slope, rtol=1e-9)

@@ -78,18 +78,33 @@ def gamma(state: State, a: Any, shape: Any = None, scale: Any = 1.0, dtype: Any 
     return scale * P.gammaincinv(a * np.ones_like(u), u)
 
 
+def _log_gamma(state: State, a: Any, shape: Any, dtype: Any) -> Any:
+    """The logarithm of what `gamma` draws: for small `a` that is often smaller than any number.
+
+    P(a, x) = xᵃ / Γ(a + 1) · (1 − x a / (a + 1) + …), of which the first factor is enough for a small x.
+    """
+    check("gamma", "a", a, _positive, "> 0")
+    kind = precision(dtype)
+    (a,) = in_precision(kind, a)
+    u = inside(state, full_shape(shape, a), kind)
+    a = a * np.ones_like(u)
+    x = P.gammaincinv(a, u)
+    small = np.less(x, 1e-20 if kind == np.float64 else 1e-10)
+    return np.where(small, (np.log(u) + P.gammaln(a + 1)) / a, np.log(np.where(small, 1, x)))
+
+
 def beta(state: State, a: Any, b: Any, shape: Any = None, dtype: Any = _Float) -> Any:
     """Beta, as a quotient of two gamma variables."""
     full = full_shape(shape, a, b)
     first, second = split(state)
-    x, y = gamma(first, a, full, dtype=dtype), gamma(second, b, full, dtype=dtype)
-    return x / (x + y)
+    x, y = _log_gamma(first, a, full, dtype), _log_gamma(second, b, full, dtype)
+    return P.sigmoid(x - y)
 
 
 def dirichlet(state: State, alpha: Any, shape: Any = (), dtype: Any = _Float) -> Any:
     """Dirichlet along the last axis; `shape` comes in front of it."""
-    x = gamma(state, alpha, (*full_shape(shape, 0.0), *np.shape(alpha)), dtype=dtype)
-    return x / np.sum(x, axis=-1, keepdims=True)
+    x = _log_gamma(state, alpha, (*full_shape(shape, 0.0), *np.shape(alpha)), dtype)
+    return P.softmax(x, axis=(x.ndim - 1,))
 
 
 def truncated_normal(

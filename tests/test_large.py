@@ -98,3 +98,26 @@ def test_gradients_through_large_masks():
         g = bs.grad(lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0)))(np.maximum(x, 0))
     expected = np.where(x > 0, 0.5 / np.sqrt(np.where(x > 0, x, 1)), 0)
     np.testing.assert_allclose(g, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1, 2, 4095, 4096, 10001])
+def test_compiled_running_sums_have_the_bits_of_numpys(dtype, n):
+    x = np.random.default_rng(n).normal(size=n).astype(dtype)
+    x[:1] = -0.0
+    for part in (x, x[::2], x[::-1], np.broadcast_to(x[:1], n if n else 0)):
+        ahead, back = (hooks.kernel(name, np.dtype(dtype)) for name in ("cumsum", "cumsum_reverse"))
+        expected = np.add.accumulate(part), np.add.accumulate(part[::-1])[::-1]
+        for got, right in zip((ahead(part), back(part)), expected, strict=True):
+            assert got.tobytes() == right.tobytes()
+            assert got.flags.c_contiguous
+            assert not np.shares_memory(got, part)
+
+
+def test_gradients_of_running_sums_and_squares_of_large_arrays():
+    x, w = np.linspace(-1, 1, 1 << 20), np.linspace(1, 2, 1 << 20)
+    for _ in range(3):
+        g = bs.grad(lambda x, w: np.sum(np.cumsum(x * x) * w))(x, w)
+    np.testing.assert_allclose(g, 2 * x * np.cumsum(w[::-1])[::-1], rtol=1e-12)
+    h = bs.grad(lambda x, w: np.sum(np.square(x) * w) + np.sum(x**2))(x, w)
+    np.testing.assert_allclose(h, 2 * x * w + 2 * x, rtol=1e-14)

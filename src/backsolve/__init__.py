@@ -89,6 +89,9 @@ def _kernel(name: str, dtype: Any) -> Any:
     if name == "where":
         choice = importlib.import_module(".backends.native.mathematics.choice", __name__)
         return choice.choose(dtype)
+    if name.startswith("cumsum"):
+        running = importlib.import_module(".backends.native.mathematics.running", __name__)
+        return running.running_sum(dtype, name == "cumsum_reverse")
     kernels = importlib.import_module(".backends.native.mathematics.kernels", __name__)
     return kernels.unary(name, dtype)
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..ir import Type, type_of
 from ..lanes import Binary, Unary
 from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
-from ..primitive import UFUNCS, Primitive, hooks, primitive
+from ..primitive import LARGE, UFUNCS, Primitive, hooks, primitive
 from .batching import elementwise as batch
 from .large import large
 from .large import where as large_where
@@ -116,7 +116,16 @@ divide = binary(
 )
 negative = unary("negative", MINUS, operator.neg, text="−{0}", code="-{0}", latex="-{0}")
 reciprocal = unary("reciprocal", lambda y: Diagonal(-(y * y)))
-square = unary("square", lambda a: Diagonal(2 * a), text="{0}²", latex="{0}^2")
+
+
+def _twice(a: Any) -> Any:
+    """The block 2a; for many known numbers the adjoint, which often is one number, is doubled instead."""
+    if type(a) is np.ndarray and a.size > LARGE and a.dtype.kind == "f":
+        return Product([Scale(2.0, type_of(a)), Diagonal(a)])
+    return Diagonal(2 * a)
+
+
+square = unary("square", lambda a: _twice(a), text="{0}²", latex="{0}^2")
 
 
 def _run_floor_divide(a: Any, b: Any) -> Any:
@@ -141,7 +150,7 @@ def _d_power_base(a: Any, b: Any) -> Any:
     if type(b) in (int, float):
         if b == 0:
             return Mask(np.zeros(np.shape(a), bool))
-        return Diagonal(2 * a) if b == 2 else Diagonal(b * np.power(a, b - 1))
+        return _twice(a) if b == 2 else Diagonal(b * np.power(a, b - 1))
     if getattr(b, "dtype", np.dtype(float)).kind == "u":
         b = b.astype(np.int64)  # b − 1 must not wrap round
     zero = np.equal(a, 0) & np.equal(b, 0)

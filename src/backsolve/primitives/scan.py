@@ -12,8 +12,10 @@ import numpy as np
 
 from ..ir import Type
 from ..operators import Cumsum, Diagonal, Product, Recurrence
+from ..operators.recurrence import RUNNING, sum_ahead, sum_back
 from ..primitive import primitive
 from .batching import over_axes
+from .large import large
 
 
 def _same(a: Type, *, axis: int) -> Type:
@@ -49,11 +51,19 @@ def _run_recurrence(a: Any, t: Any, *, axis: int, reverse: bool) -> Any:
     return np.ascontiguousarray(np.moveaxis(s, 0, axis))
 
 
+RUNNING["ahead"] = large(sum_ahead, "cumsum")
+RUNNING["reverse"] = large(sum_back, "cumsum_reverse")
+
+
+def _run_cumsum(a: Any, *, axis: int) -> Any:
+    if a.ndim == 1 and a.dtype.char in "fd":
+        return RUNNING["ahead"](a)
+    return np.add.accumulate(a, axis=axis) if a.dtype.kind in "fc" else np.cumsum(a, axis=axis)
+
+
 cumsum = primitive(
     "cumsum",
-    lambda a, *, axis: (
-        np.add.accumulate(a, axis=axis) if a.dtype.kind in "fc" else np.cumsum(a, axis=axis)
-    ),
+    _run_cumsum,
     blocks=(lambda A, *, axis: Cumsum(A, axis),),
     type=_same,
     batch=over_axes,

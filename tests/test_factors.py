@@ -89,3 +89,36 @@ def test_a_term_that_is_added_twice_is_doubled():
     # What a jump rests on, and results, keep every bit.
     assert names(lambda x, y: np.floor((x - y) - y)).count("subtract") == 2
     assert names(lambda x, y: (x + y) + y).count("add") == 2
+
+
+def test_products_of_the_same_factors_are_one():
+    x, t = rng.normal(size=(2, 300))
+
+    def count(f):
+        recorded, _ = stage(lambda x, t: [f(x, t)], [bs.ir.type_of(x), bs.ir.type_of(t)])
+        program = rewrite_for_machines(rewrite(recorded))
+        return sum(e.primitive.name == "multiply" for e in program.equations)
+
+    f = lambda x, t: np.sin((t * x) * x) + np.cos(t * (x * x)) + np.tanh(x * (x * t))
+    assert count(f) == 2
+    g = lambda x, t: np.sin(((np.cos(x) + t * x) + x * t) + t * x)
+    assert count(g) == 2  # one of them by 3
+    cube = lambda x, t: np.tanh(bs.grad(lambda x: np.sum(x * x * x * t))(x))
+    for h in (f, g, cube):
+        np.testing.assert_allclose(bs.jit(h)(x, t), h(x, t), rtol=1e-12, atol=1e-12)
+    # Results, and what a jump rests on, keep every bit.
+    assert count(lambda x, t: np.floor((t * x) * x) + np.ceil(t * (x * x))) == 4
+    y, z = bs.jit(lambda x, t: ((t * x) * x, t * (x * x)))(x, t)
+    np.testing.assert_array_equal(y, (t * x) * x)
+    np.testing.assert_array_equal(z, t * (x * x))
+
+
+def test_rows_and_other_types_are_other_factors():
+    x, r = rng.normal(size=(5, 70)), rng.normal(size=(5, 1))
+    f = lambda x, r: (
+        np.sin((x * r) * r) + np.cos(x * (r * r)) + np.sin(x * r * 2) + np.cos(r * 2 * x)
+    )
+    np.testing.assert_allclose(bs.jit(f)(x, r), f(x, r), rtol=1e-12, atol=1e-12)
+    g = lambda x, y: np.sin(x * y) + np.cos(y * x.astype(np.float32))
+    y = rng.normal(size=(5, 70)).astype(np.float32)
+    np.testing.assert_allclose(bs.jit(g)(x, y), g(x, y), rtol=1e-6, atol=1e-6)

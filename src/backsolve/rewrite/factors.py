@@ -116,9 +116,20 @@ class _Walk:
                 continue
             others = [inner.inputs, inner.inputs[::-1]] if e.primitive is P.add else [inner.inputs]
             for a, w in others:
-                if w is v:
-                    return Equation(e.outputs, e.primitive, (a, self._doubled(e, v)), {}, e.where)
+                term = self._one_more(e, v, w)
+                if term is not None:
+                    return Equation(e.outputs, e.primitive, (a, term), {}, e.where)
         return e
+
+    def _one_more(self, like: Equation, v: Var, w: Any) -> Var | None:
+        """v + w, where w is v or some times v."""
+        if w is v:
+            return self._doubled(like, v)
+        several = self.made.get(w) if self.uses[w] == 0 else None  # one of ours
+        if several is None or several.primitive is not P.multiply or several.inputs[0] is not v:
+            return None
+        times = several.inputs[1]
+        return self._emit(like, P.multiply, v, times + 1.0) if type(times) is float else None
 
     def _doubled(self, like: Equation, v: Var) -> Var:
         """2 v; of a product, twice its smaller factor."""

@@ -1,0 +1,46 @@
+"""Linear equations of a step: by conjugate gradients, with the differential as an operator, or dense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..control import while_loop
+
+SMALL = 256  # parameters up to which a dense matrix is the quicker way
+
+
+def conjugate_gradients(
+    times: Callable[[Any], Any], b: Any, tolerance: float = 1e-8, most: int = 250
+) -> Any:
+    """x with times(x) = b, for a symmetric positive map; ends where the residual is tolerance · |b|.
+
+    >>> conjugate_gradients(lambda x: np.array([2.0, 5.0]) * x, np.array([2.0, 10.0]))
+    array([1., 2.])
+    """
+    enough = tolerance * tolerance * np.sum(b * b)
+
+    def goes_on(now: tuple[Any, ...]) -> Any:
+        return np.logical_and(now[4] < most, now[3] > enough)
+
+    def body(now: tuple[Any, ...]) -> tuple[Any, ...]:
+        x, r, d, square, count = now
+        image = times(d)
+        curve = np.sum(d * image)
+        t = np.where(curve > 0, square / np.where(curve > 0, curve, 1), 0).astype(b.dtype)
+        x, r = x + t * d, r - t * image
+        new = np.sum(r * r)
+        # a direction without curvature: what was found so far has to do
+        ends = np.where(curve > 0, new, 0).astype(b.dtype)
+        return x, r, r + new / square * d, ends, count + 1
+
+    start = (np.zeros_like(b), b, b, np.sum(b * b), np.zeros((), np.int64))
+    return while_loop(goes_on, body, start)[0]
+
+
+def is_dense(method: str, size: int) -> bool:
+    if method not in ("auto", "dense", "cg"):
+        raise ValueError(f'linear equations are solved by "auto", "dense" or "cg", not {method!r}')
+    return method == "dense" or (method == "auto" and size <= SMALL)

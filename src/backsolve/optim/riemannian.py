@@ -1,0 +1,172 @@
+"""Descent on manifolds: gradients made tangent, steps along retractions, memories carried along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..api import value_and_grad
+from ..control import while_loop
+from .base import Optimizer, Rate, Slots, as_number, powers
+from .manifolds import Manifold
+from .solver import Solver
+
+
+@dataclass(frozen=True)
+class RiemannianSGD(Optimizer):
+    """SGD on a manifold, with momentum; several manifolds by `Groups`.
+
+    >>> import numpy as np
+    >>> import backsolve as bs
+    >>> rule = RiemannianSGD(bs.optim.Sphere(), lr=0.1)
+    >>> x, A = np.ones(2) / np.sqrt(2), np.diag([1.0, 2.0])
+    >>> state = rule.init(x)
+    >>> for _ in range(200):
+    ...     x, state = rule.update(x, bs.grad(lambda x: x @ A @ x)(x), state)
+    >>> np.round(np.abs(x), 6)
+    array([1., 0.])
+    """
+
+    manifold: Manifold
+    lr: Rate = 1e-2
+    momentum: float = 0.0
+
+    def slots(self, p: Any) -> Slots:
+        return {"momentum_buffer": np.zeros_like(p)} if self.momentum else {}
+
+    def rule(self, p: Any, g: Any, s: Slots, rate: Any, count: Any) -> tuple[Any, Slots]:
+        u = self.manifold.gradient(p, g)
+        if not self.momentum:
+            return self.manifold.retract(p, -rate * u), s
+        m = self.momentum * s["momentum_buffer"] + u
+        new = self.manifold.retract(p, -rate * m)
+        return new, {"momentum_buffer": self.manifold.transport(p, new, m)}
+
+
+@dataclass(frozen=True)
+class RiemannianAdam(Optimizer):
+    """Adam on a manifold (Bécigneul and Ganea, 2019), with one mean of squares for each point."""
+
+    manifold: Manifold
+    lr: Rate = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    def slots(self, p: Any) -> Slots:
+        rank = self.manifold.rank
+        sizes = (*p.shape[: len(p.shape) - rank], *[1] * rank) if rank else (1,) * len(p.shape)
+        return {"exp_avg": np.zeros_like(p), "exp_avg_sq": np.zeros(sizes, p.dtype)}
+
+    def rule(self, p: Any, g: Any, s: Slots, rate: Any, count: Any) -> tuple[Any, Slots]:
+        b1, b2 = self.betas
+        u = self.manifold.gradient(p, g)
+        m = b1 * s["exp_avg"] + (1 - b1) * u
+        v = b2 * s["exp_avg_sq"] + (1 - b2) * self.manifold.inner(p, u, u)
+        mean = m * as_number(1 / (1 - powers(b1, count)), p)
+        square = v * as_number(1 / (1 - powers(b2, count)), p)
+        new = self.manifold.retract(p, -rate * mean / (np.sqrt(square) + self.eps))
+        return new, {"exp_avg": self.manifold.transport(p, new, m), "exp_avg_sq": v}
+
+
+@dataclass(frozen=True)
+class RiemannianCGState:
+    """`error` is the length of the gradient; `direction` and `gradient` are tangents. Where a step failed, the
+    next goes by the gradient alone; where that fails as well, it is stuck."""
+
+    count: Any
+    evaluations: Any
+    value: Any
+    error: Any
+    is_stuck: Any
+    failed: Any
+    step: Any
+    gradient: Any
+    direction: Any
+
+
+@dataclass(frozen=True)
+class RiemannianCG(Solver):
+    """Conjugate gradients on a manifold, by Polak and Ribière, begun anew where they do not go down.
+
+    A step is halved until f falls by a ten-thousandth of what its slope promises; the next begins at
+    twice the last. All arrays of the parameters lie on that one manifold.
+    """
+
+    manifold: Manifold
+    max_halvings: int = 30
+
+    def init(self, f: Callable[[Any], Any], parameters: Any) -> RiemannianCGState:
+        value, g = self._evaluated(f, parameters)
+        square = self._inner(parameters, g, g)
+        error = np.sqrt(square)
+        step = 1 / np.maximum(error, 1)
+        d = tree.map(lambda u: -u, g)
+        zero = np.zeros((), np.int64)
+        no = np.zeros((), bool)
+        return RiemannianCGState(zero, zero + 1, value, error, no, no, step, g, d)
+
+    def update(
+        self, f: Callable[[Any], Any], parameters: Any, state: RiemannianCGState
+    ) -> tuple[Any, RiemannianCGState]:
+        x, g, d = parameters, state.gradient, state.direction
+        slope = self._inner(x, g, d)
+
+        def too_far(now: tuple[Any, Any, Any]) -> Any:
+            t, value, count = now
+            high = np.logical_not(value <= state.value + 1e-4 * t * slope)  # NaN, too
+            return np.logical_and(high, count < self.max_halvings)
+
+        def halved(now: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            t = now[0] / 2
+            return t, self._value(f, self._moved(x, t, d)), now[2] + 1
+
+        first = 2 * state.step
+        start = (first, self._value(f, self._moved(x, first, d)), np.zeros((), np.int64))
+        t, value, count = while_loop(too_far, halved, start)
+        is_lower = value < state.value
+        new = self._moved(x, np.where(is_lower, t, 0), d)
+        value, u = self._evaluated(f, new)
+        carried = tree.map(self.manifold.transport, x, new, g)
+        square = self._inner(new, u, u)
+        change = square - self._inner(new, u, carried)
+        share = np.maximum(change / np.maximum(state.error**2, np.finfo(value.dtype).tiny), 0)
+        share = np.where(is_lower, share, 0)
+        forward = tree.map(
+            lambda a, b, v, w: share.astype(w.dtype) * self.manifold.transport(a, b, v) - w,
+            x, new, d, u,
+        )  # fmt: skip
+        is_down = self._inner(new, u, forward) < 0
+        d = tree.map(lambda v, w: np.where(is_down, v, -w), forward, u)
+        return new, RiemannianCGState(
+            state.count + 1,
+            state.evaluations + count + 2,
+            value,
+            np.sqrt(square),
+            np.logical_and(state.failed, np.logical_not(is_lower)),
+            np.logical_not(is_lower),
+            np.where(is_lower, t, state.step / 4),
+            u,
+            d,
+        )
+
+    def _evaluated(self, f: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
+        value, g = value_and_grad(f)(x)
+        u = tree.map(self.manifold.gradient, x, g)
+        return value * np.ones((), self._dtype(x)), u
+
+    def _value(self, f: Callable[[Any], Any], x: Any) -> Any:
+        return f(x) * np.ones((), self._dtype(x))
+
+    def _moved(self, x: Any, t: Any, d: Any) -> Any:
+        return tree.map(lambda p, v: self.manifold.retract(p, t.astype(v.dtype) * v), x, d)
+
+    def _inner(self, x: Any, u: Any, v: Any) -> Any:
+        parts = tree.flatten(tree.map(lambda *a: np.sum(self.manifold.inner(*a)), x, u, v))[0]
+        return sum(parts[1:], start=parts[0])
+
+    def _dtype(self, x: Any) -> Any:
+        return np.result_type(*(a.dtype for a in tree.flatten(x)[0]))

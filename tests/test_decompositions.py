@@ -263,3 +263,10 @@ def test_a_pseudo_inverse_that_leaves_large_values_out(a):
     cut = float((s[1] + s[2]) / 2 / s[0])
     check_grads(lambda a: np.linalg.pinv(a, cut), (a,))
     check_grads(lambda a: np.linalg.lstsq(a, np.ones(a.shape[0]), cut)[0], (a,), order=1)
+
+
+def test_a_bound_of_pinv_that_varies_is_constant():
+    a = np.diag([1.0, 1e-3])
+    got = bs.grad(lambda a, r: np.linalg.pinv(a, r)[0, 0], (0, 1))(a, 0.1)
+    np.testing.assert_allclose(got[0], [[-1.0, 0.0], [0.0, 0.0]], atol=1e-12)
+    assert got[1] == 0

@@ -177,6 +177,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         rcond = (1e-15 if rtol is np._NoValue else standard) if unset else rtol
     if isinstance(rcond, Staged):
         return _truncated(a, rcond)
+    rcond = rcond.value if isinstance(rcond, Tensor) else rcond  # what it leaves out is constant
     if ndim_of(rcond) == 0:
         return P.pinv(a, rcond=float(rcond))
     cut = np.asarray(rcond)  # one for each matrix of the stack
@@ -288,7 +289,7 @@ def lu(
     m, n = shape_of(a)[-2:]
     k = min(m, n)
     order = P.pivots(a)
-    if ndim_of(a) == 2:
+    if ndim_of(a) == 2 and n:
         chosen = P.gather(a, order)
     else:
         chosen = FUNCTIONS["take_along_axis"](a, getitem(order, (Ellipsis, None)), -2)

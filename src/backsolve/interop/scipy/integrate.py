@@ -23,10 +23,11 @@ from ... import tree
 from ...api import jvp, vjp, vmap
 from ...errors import DroppedDerivativeError, NotDifferentiableError, ShapeError, UnsupportedError
 from ...function import Context, Function
-from ...ir import Type
+from ...ir import Program, Type
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...primitive import Primitive, hooks
-from ...tensor import Tensor
+from ...tensor import Staged, Tensor
+from ...trace import evaluate, stage
 from ..flat import compiled
 from .plain import has_tensor as _has_tensor
 from .plain import module as _module
@@ -48,7 +49,7 @@ def odeint(
     """y at the times t, with y' = func(y, t, *args) and y = y0 at the first: SciPy's, by LSODA.
 
     Differentiable in y0, t and args (numbers, arrays, containers of them), in both modes and to every order, as
-    exactly as rtol and atol ask for. What `func` needs of tensors that vary must come as an argument.
+    exactly as rtol and atol ask for, and in the tensors that `func` closes over.
 
     >>> import numpy as np, backsolve as bs
     >>> t = np.array([0.0, 1.0])
@@ -59,7 +60,7 @@ def odeint(
     """
     if not isinstance(args, tuple):
         args = (args,)
-    if not _has_tensor(y0, t, args):
+    if not _has_tensor(y0, t, args) and not _is_varied(func, y0, t, args, tfirst):
         return _module("integrate").odeint(func, y0, t, args, *rest, tfirst=tfirst, **options)
     unknown = [name for name in options if name not in _OPTIONS]
     if rest or unknown:
@@ -76,22 +77,64 @@ def odeint(
     leaves, structure = tree.flatten(args)
     places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and dtype_of(x).kind == "f"]
 
-    written = hooks.users(func)
+    def slope_by(written: Callable[..., Any]) -> Callable[..., Any]:
+        def slope(y: Any, time: Any, *varying: Any) -> Any:
+            full = list(leaves)
+            for k, x in zip(places, varying, strict=True):
+                full[k] = x
+            inner = structure.unflatten(full)
+            found = written(time, y, *inner) if tfirst else written(y, time, *inner)
+            found = np.stack(found) if isinstance(found, list | tuple) else array(found)
+            return np.reshape(found, (-1,))
 
-    def slope(y: Any, time: Any, *varying: Any) -> Any:
-        full = list(leaves)
-        for k, x in zip(places, varying, strict=True):
-            full[k] = x
-        inner = structure.unflatten(full)
-        found = written(time, y, *inner) if tfirst else written(y, time, *inner)
-        found = np.stack(found) if isinstance(found, list | tuple) else array(found)
-        return np.reshape(found, (-1,))
+        return slope
 
+    given = [leaves[k] for k in places]
+    slope, free = slope_by(hooks.users(func)), []
+    if _closes_over_tensors(slope, (start, times[:1], *given)):
+        slope, free = _lifted(slope_by(hooks.rewritten(func)), (start, times[0], *given))
     flow = Flow(slope, (True,) * shape_of(start)[0], dict(options), _UNTIL_COMPILED)
     restarts = np.concatenate(
         [start[None], np.zeros((max(shape_of(times)[0] - 1, 0), *start.shape))]
     )
-    return _Odeint.apply(flow, restarts, times, *[leaves[k] for k in places])
+    return _Odeint.apply(flow, restarts, times, *given, *free)
+
+
+def _is_varied(func: Any, y0: Any, t: Any, args: tuple[Any, ...], tfirst: bool) -> bool:
+    """Whether a function of plain numbers gives tensors all the same."""
+    if ndim_of(t) != 1 or not shape_of(t)[0]:
+        return False
+    y, time = np.array(np.atleast_1d(y0), float), float(t[0])
+    return _has_tensor(func(time, y, *args) if tfirst else func(y, time, *args))
+
+
+def _closes_over_tensors(slope: Callable[..., Any], given: tuple[Any, ...]) -> bool:
+    """Whether its result varies though nothing that it is given does. Staged, it may."""
+    start, times, *rest = given
+    if any(isinstance(x, Staged) for x in (start, times, *rest)):
+        return True
+    if not shape_of(times)[0]:
+        return False
+    y, time, *plain = (np.asarray(_plain_value(x)) for x in (start, times[0], *rest))
+    return isinstance(slope(y, float(time), *[x[()] for x in plain]), Tensor)
+
+
+def _plain_value(x: Any) -> Any:
+    return x.value if isinstance(x, Tensor) else x
+
+
+def _lifted(
+    slope: Callable[..., Any], given: Sequence[Any]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """The slope with the tensors that it closes over as further arguments, and these."""
+    program, _ = stage(slope, [Type(shape_of(x), dtype_of(x)) for x in given])
+    free, constants = [], []
+    for variable, value in program.constants:
+        varies = isinstance(value, Tensor) and (value.row is not None or isinstance(value, Staged))
+        (free if varies and dtype_of(value).kind == "f" else constants).append((variable, value))
+    inputs = (*program.inputs, *[variable for variable, _ in free])
+    whole = Program(inputs, tuple(constants), program.equations, program.outputs)
+    return lambda *x: evaluate(whole, x)[0], [value for _, value in free]
 
 
 def _floats(name: str, x: Any) -> Any:

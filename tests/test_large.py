@@ -121,3 +121,21 @@ def test_gradients_of_running_sums_and_squares_of_large_arrays():
     np.testing.assert_allclose(g, 2 * x * np.cumsum(w[::-1])[::-1], rtol=1e-12)
     h = bs.grad(lambda x, w: np.sum(np.square(x) * w) + np.sum(x**2))(x, w)
     np.testing.assert_allclose(h, 2 * x * w + 2 * x, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["distinct", "two equal", "many equal", "signed zeros", "NaN"])
+def test_sorting_many_entries_is_stable(kind):
+    x = np.random.default_rng(0).permutation(np.linspace(-3, 3, 20001))
+    if kind == "two equal":
+        x[[17, 9001]] = 1.5
+    elif kind == "many equal":
+        x = np.round(x)
+    elif kind == "signed zeros":
+        x[[17, 9001]] = 0.0, -0.0
+    elif kind == "NaN":
+        x[[17, 9001]] = np.nan
+    order = np.argsort(bs.tensor(x)).value
+    np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
+    w = np.linspace(1, 2, x.size)
+    g = bs.grad(lambda x: np.sum(np.sort(x) * w))(x)
+    np.testing.assert_array_equal(g[order], w)

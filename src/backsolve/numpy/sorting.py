@@ -55,7 +55,8 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     a, axis = _prepared(a, axis)
     if isinstance(a, Tensor) and a.row is None and not isinstance(a, Staged):
         return wrap(np.sort(a._v, axis), None)  # nobody asks where the entries came from
-    return take_along_axis(a, P.argsort(a, axis=axis), axis)
+    order = P.argsort(a, axis=axis)
+    return P.gather(a, order) if ndim_of(a) == 1 else take_along_axis(a, order, axis)
 
 
 @function

@@ -37,6 +37,7 @@ class Pass:
     lanes: int
     is_line: bool  # rows are one number each, and lie side by side
     turns: bool = True  # by factors w; those of the last pass are 1
+    more = ()  # arguments
 
     def function(self, module: ir.Module) -> ir.Function:
         """f(x: its parts, y: its parts, table, m, blocks, width, steps of x and y from row to row).

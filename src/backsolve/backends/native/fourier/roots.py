@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-PRIMES = (3, 5, 7, 11, 13)  # odd radices; a length with other factors is made a convolution
+WRITTEN_OUT = 13  # the largest radix that is; larger ones are loops (primes.py)
+LARGEST = 100  # prime factors of these, together; a length with more of them is made a convolution
 _PI = np.pi, 1.2246467991473532e-16  # and what is missing of it
 _SPLIT = 2.0**27 + 1
 
@@ -54,7 +55,7 @@ def _product(x: Any, y: float) -> tuple[Any, Any]:
 
 
 def factors(n: int) -> tuple[int, ...] | None:
-    """Radices of which n is the product, the even ones first; None if it has a large prime factor."""
+    """Radices of which n is the product, the even ones first; None if its prime factors are too large."""
     twos = (n & -n).bit_length() - 1
     found = [8] * (twos // 3)
     if twos % 3 == 2:
@@ -62,11 +63,14 @@ def factors(n: int) -> tuple[int, ...] | None:
     elif twos % 3 == 1:
         found = [*found[:-1], 4, 4] if found else [2]
     n >>= twos
-    for p in PRIMES:
+    p = 3
+    while n > 1 and p < LARGEST:
         while n % p == 0:
             found.append(p)
             n //= p
-    return tuple(found) if n == 1 else None
+        p += 2
+    large = sum(r for r in found if r > WRITTEN_OUT)
+    return tuple(found) if n == 1 and large < LARGEST else None
 
 
 @lru_cache(maxsize=256)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import log2, prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,11 @@ from ..steps import Site, Step, Zero
 from ..views import Buffer, View
 from .convolution import Convolution
 from .lines import INT, PAIRS, REAL, Lines
-from .matrix import Matrix, share
+from .matrix import COLUMNS, Matrix, share
+from .odd import OddFromReal, OddToReal, radix_of
 from .real import FromReal, ToReal
-from .roots import factors, smooth
+from .roots import WRITTEN_OUT, factors, near_root, smooth
+from .together import Together
 from .transform import Memory, Plain, Transform
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 LONG = 1 << 14  # numbers of a line that is made a matrix
 NEAR = 1 << 12  # numbers of lines side by side that are worked on at a time
 FEWEST = 8  # of them
+SHORT, TOGETHER = 12, 16  # lines of so many complex numbers are done so many at a time
 SHARE = 1 << 18  # flops that repay a thread
 
 
@@ -44,20 +47,39 @@ class Kind:
     dtype: np.dtype[Any]  # of the parts
     is_inverse: bool
     workers: int  # that share one line
+    is_turned: bool  # lines side by side lie one behind the other
 
     @lru_cache(maxsize=64)  # noqa: B019 - keeps tables, which cost more than they weigh
     def transform(self) -> Transform:
+        made, half = self._of_columns(), 2 * (self.n // 2 + 1)
+        if not self.is_turned:
+            return made
+        x, y = {
+            "complex": (2 * self.n, 2 * self.n),
+            "from real": (self.n, 2 * self.n),
+            "to half": (self.n, half),
+            "to real": (half, self.n),
+        }[self.what]
+        return Together(made, x, y)
+
+    def _of_columns(self) -> Transform:
+        n, make = self.n, self._complex
         if self.what == "complex":
-            return self._complex(self.n)
+            return make(n)
+        r, ways = radix_of(n) if n % 2 else None, (self.what == "from real", self.is_inverse)
         if self.what == "to real":
-            return ToReal(self.n, self._complex)
-        return FromReal(self.n, self._complex, self.what == "from real", self.is_inverse)
+            return ToReal(n, make) if r is None else OddToReal(n, r, make)
+        return FromReal(n, make, *ways) if r is None else OddFromReal(n, r, make, *ways)
+
+    def count(self, outer: int, inner: int) -> int:
+        """Of transforms that do all lines."""
+        return -(-outer // self.width) if self.is_turned else outer * -(-inner // self.width)
 
     def _complex(self, n: int) -> Transform:
         radices = factors(n)
         if radices is None:
             return Convolution(n, self._complex(smooth(2 * n - 1)))
-        if self.width == 1 and n >= LONG:
+        if self.width == 1 and n >= LONG and min(map(prod, near_root(radices))) >= COLUMNS:
             return Matrix(radices, self.dtype, self.workers)
         return Plain(radices, self.width, self.dtype)
 
@@ -90,21 +112,23 @@ class Along(Step):
         real = register_type(self.kind.dtype).as_pointer()
         views = (self.x, self.y, self.room, self.table)
         starts = [site.b.bitcast(site.address(v), real) for v in views]
-        outer, width = self.x.shape[0], self.kind.width
-        chunks = -(-self.x.shape[2] // width)
-        share(site.b, starts, outer * chunks, self.room.shape[0], partial(self._some, chunks))
+        outer, _, inner = self.x.shape
+        share(site.b, starts, self.kind.count(outer, inner), self.room.shape[0], self._some)
 
     def _some(
-        self, chunks: int, b: ir.IRBuilder, starts: list[ir.Value], low: Any, high: Any, worker: Any
+        self, b: ir.IRBuilder, starts: list[ir.Value], low: Any, high: Any, worker: Any
     ) -> None:
         x, y, room, table = starts
         at = Memory(b.gep(room, [b.mul(worker, INT(self.room.shape[1]))]), table)
-        last = INT(self.x.shape[2] - self.kind.width)
+        outer, _, inner = self.x.shape
+        chunks, width = -(-inner // self.kind.width), INT(self.kind.width)
 
         def one(b: ir.IRBuilder, i: ir.Value) -> None:
-            matrix = b.udiv(i, INT(chunks))
-            column = b.mul(b.urem(i, INT(chunks)), INT(self.kind.width))
-            column = b.select(b.icmp_signed("<", column, last), column, last)
+            if self.kind.is_turned:
+                matrix, column = _least(b, b.mul(i, width), outer - self.kind.width), INT(0)
+            else:
+                matrix, column = b.udiv(i, INT(chunks)), b.mul(b.urem(i, INT(chunks)), width)
+                column = _least(b, column, inner - self.kind.width)
 
             def lines(view: View, start: ir.Value) -> Lines:
                 _, rows, inner = view.shape
@@ -123,8 +147,22 @@ def flops(x: View, y: View, n: int) -> int:
     return int(2.5 * (prod(x.shape) + prod(y.shape)) * max(1.0, log2(n)))
 
 
-def _width(n: int, inner: int) -> int:
-    return min(inner, max(FEWEST, NEAR // n))
+def _least(b: ir.IRBuilder, x: ir.Value, most: int) -> ir.Value:
+    return b.select(b.icmp_signed("<", x, INT(most)), x, INT(most))
+
+
+def _kind(
+    what: str, n: int, dtype: Any, is_inverse: bool, outer: int, inner: int, most: int
+) -> Kind:
+    """How transforms of (outer, n, inner) are done, on up to so many workers."""
+    numbers = n if what == "complex" or n % 2 else n // 2
+    first = (factors(numbers) or (1,))[:1]
+    fills_no_vectors = numbers <= SHORT or first > (WRITTEN_OUT,)
+    is_turned = inner == 1 and outer >= TOGETHER and fills_no_vectors
+    width = TOGETHER if is_turned else min(inner, max(FEWEST, NEAR // n))
+    kind = Kind(what, n, width, real_dtype(np.dtype(dtype)), is_inverse, 1, is_turned)
+    # A line of its own for each worker; if there are too few lines, they share each.
+    return kind if kind.count(outer, inner) >= most else replace(kind, workers=most)
 
 
 def append(
@@ -138,15 +176,11 @@ def append(
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     views = [v.reshape((outer, v.shape[axis], inner)) for v in (schedule.contiguous(x), y)]
     x3, y3 = (v for v in views if v is not None)
-    width = _width(n, inner)
-    lines = outer * -(-inner // width)
     most = min(most_workers(), max(1, flops(x3, y3, n) // SHARE))
-    real = real_dtype(np.dtype(dtype))
-    shared = most if lines < most else 1  # a line of its own for each, else each line shared
-    kind = Kind(what, n, width, real, is_inverse, shared)
+    kind = _kind(what, n, dtype, is_inverse, outer, inner, most)
     made = kind.transform()
-    room = schedule.new_buffer((1 if shared > 1 else most, max(1, made.room)), real)
-    table = made.table if made.table.size else np.zeros(1, real)
+    room = schedule.new_buffer((most if kind.workers == 1 else 1, max(1, made.room)), kind.dtype)
+    table = made.table if made.table.size else np.zeros(1, kind.dtype)
     step = Along(x3, y3, kind, room, schedule.constant(table))
     schedule.steps.append(step)
     schedule.ready[y.buffer] = len(schedule.steps) - 1

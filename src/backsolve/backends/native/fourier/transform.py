@@ -16,6 +16,8 @@ from llvmlite import ir
 from ..tiles import registers
 from .lines import INT, PLANES, Lines
 from .passes import Pass
+from .primes import PrimePass
+from .roots import WRITTEN_OUT
 
 
 class Memory(NamedTuple):
@@ -59,8 +61,11 @@ def joined(tables: list[Any]) -> tuple[Any, list[int]]:
     return np.concatenate(tables), starts[:-1]
 
 
-def call(b: ir.IRBuilder, made: Pass, x: Lines, y: Lines, table: ir.Value, *sizes: int) -> None:
-    b.call(made.function(b.module), [x.re, x.im, y.re, y.im, table, *map(INT, sizes)])
+def call(
+    b: ir.IRBuilder, made: Pass | PrimePass, x: Lines, y: Lines, table: ir.Value, *sizes: int
+) -> None:
+    numbers = map(INT, (*sizes, *made.more))
+    b.call(made.function(b.module), [x.re, x.im, y.re, y.im, table, *numbers])
 
 
 class Plain(Transform):
@@ -78,9 +83,15 @@ class Plain(Transform):
             ]
         )
 
-    def _pass(self, r: int, done: int, source: str, target: str, lanes: int) -> Pass:
-        is_line = self.width == 1 and done == r < self.n
-        return Pass(r, self.dtype, source, target, lanes, is_line, turns=done < self.n)
+    def _is_line(self, r: int, done: int) -> bool:
+        """Whether a pass has rows of one number."""
+        return self.width == 1 and done == r < self.n and r <= WRITTEN_OUT
+
+    def _pass(self, r: int, done: int, source: str, target: str, lanes: int) -> Pass | PrimePass:
+        turns = done < self.n
+        if r > WRITTEN_OUT:
+            return PrimePass(r, self.dtype, source, target, lanes, turns)
+        return Pass(r, self.dtype, source, target, lanes, self._is_line(r, done), turns)
 
     def emit(self, b: ir.IRBuilder, x: Lines, y: Lines, at: Memory) -> None:
         size, width = self.n * self.width, self.width
@@ -95,8 +106,7 @@ class Plain(Transform):
             blocks, long, steps = before, width, (source.stride, target.stride)
             if before == 1 or steps == (width, width):
                 blocks, long, steps = 1, before * width, (before * steps[0], before * steps[1])
-            is_line = width == 1 and k == 0 and m > 1
-            lanes = lanes_for(self.dtype, m if is_line else long)
+            lanes = lanes_for(self.dtype, m if self._is_line(r, done) else long)
             made = self._pass(r, done, source.kind, target.kind, lanes)
             call(b, made, source, target, table, m, blocks, long, *steps)
             before = done

@@ -90,7 +90,8 @@ def odeint(
         return slope
 
     given = [leaves[k] for k in places]
-    slope, free = slope_by(hooks.users(func)), []
+    slope = slope_by(hooks.users(func))
+    free: list[Any] = []
     if _closes_over_tensors(slope, (start, times[:1], *given)):
         slope, free = _lifted(slope_by(hooks.rewritten(func)), (start, times[0], *given))
     flow = Flow(slope, (True,) * shape_of(start)[0], dict(options), _UNTIL_COMPILED)
@@ -128,7 +129,8 @@ def _lifted(
 ) -> tuple[Callable[..., Any], list[Any]]:
     """The slope with the tensors that it closes over as further arguments, and these."""
     program, _ = stage(slope, [Type(shape_of(x), dtype_of(x)) for x in given])
-    free, constants = [], []
+    free: list[Any] = []
+    constants: list[Any] = []
     for variable, value in program.constants:
         varies = isinstance(value, Tensor) and (value.row is not None or isinstance(value, Staged))
         (free if varies and dtype_of(value).kind == "f" else constants).append((variable, value))

@@ -1,7 +1,6 @@
 """A small GPT that reads the manual of Python letter by letter, and then writes like it.
 
-Blocks of causal attention and a two-layer network on a stream of vectors, one for each letter. The text is
-the one behind help("topics"), which ships with Python.
+Blocks of causal attention and a two-layer network; the text is that of help("topics"), which ships with Python.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ class Block(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.enter, self.leave = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.think = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
+        up, down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.think = nn.Sequential(up, nn.GELU(), down)
 
     def __call__(self, x):
         b, n, d = x.shape
@@ -49,9 +47,7 @@ class GPT(nn.Module):
 
 
 def loss(model, batch):
-    """Nats a letter."""
-    scores = model(batch[:, :-1])
-    return nn.functional.cross_entropy(scores.swapaxes(1, 2), batch[:, 1:])
+    return nn.functional.cross_entropy(model(batch[:, :-1]).swapaxes(1, 2), batch[:, 1:])
 
 
 def write(model, text: str, count: int, heat: float = 0.7) -> str:
@@ -68,15 +64,12 @@ def write(model, text: str, count: int, heat: float = 0.7) -> str:
 
 def main(steps: int = 600) -> float:
     nn.manual_seed(0)
-    model, places = (
-        GPT(128, 3, 4),
-        np.random.default_rng(0).integers(0, len(NUMBERS) - 99, 24 * steps),
-    )
+    model = GPT(width=128, depth=3, heads=4)
+    places = np.random.default_rng(0).integers(0, len(NUMBERS) - LENGTH, 24 * steps)
     pieces = np.stack([NUMBERS[k : k + LENGTH + 1] for k in places])
     optimizer = optim.AdamW(lr=optim.schedules.one_cycle(5e-3, steps), weight_decay=0.01)
-    fitted = bs.fit(
-        model, loss, bs.data.Batches(pieces, 24), optimizer=optimizer, epochs=1, clip=1.0
-    )
+    batches = bs.data.Batches(pieces, 24)
+    fitted = bs.fit(model, loss, batches, optimizer=optimizer, epochs=1, clip=1.0)
     nats = float(loss(fitted.model, pieces[:200]))
     print(f"{nats / np.log(2):.2f} bits a letter\n")
     print(write(fitted.model, "The statement ", 300))

@@ -72,6 +72,7 @@ class Where:
     """
 
     def __init__(self) -> None:
+        self.__qualname__ = "where"  # as a function has one: compiled code is kept under names
         self.seen: dict[Any, int] = {}
         self.chosen: dict[Any, Callable[..., Any]] = {}
 

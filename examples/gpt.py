@@ -1,7 +1,4 @@
-"""A small GPT that reads the manual of Python letter by letter, and then writes like it.
-
-Blocks of causal attention and a two-layer network; the text is that of help("topics"), which ships with Python.
-"""
+"""A small GPT that reads the manual of Python, the text of help("topics"), and then writes like it."""
 
 from __future__ import annotations
 

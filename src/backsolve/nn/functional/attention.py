@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from ... import random
+from ...control import map as mapped
 from ...errors import DTypeError, ShapeError
-from ...numpy._register import array, dtype_of, shape_of
+from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...primitive import P
+from ...solve.checkpoint import checkpoint
+from ._arguments import needed
 from .dropout import dropout
+
+TILE = 128  # queries at a time, where there is a mask or dropout
+LARGE = 1 << 20  # scores from which on they are not held
 
 
 def scaled_dot_product_attention(
@@ -32,7 +39,8 @@ def scaled_dot_product_attention(
     keys and values (axis −3) to as many as queries have. With `dropout_p`, weights are dropped at random, drawn
     with `generator` (a state of backsolve.random).
 
-    Without a mask the n × m scores are never held, and those that `is_causal` hides are not computed.
+    The n × m scores are never held, not for derivatives either, where there are a million of them or neither
+    mask nor dropout. Those that `is_causal` alone hides are not computed.
 
     >>> import numpy as np
     >>> q, k, v = np.zeros((3, 3, 2))
@@ -50,6 +58,8 @@ def scaled_dot_product_attention(
     scale = float(q.shape[-1]) ** -0.5 if scale is None else float(scale)
     if attn_mask is not None or dropout_p:
         mask = None if attn_mask is None else array(attn_mask)
+        if shape_of(q)[-2] * shape_of(k)[-2] >= LARGE:
+            return _in_tiles(q, k, v, mask, is_causal, scale, dropout_p, generator)
         if is_causal:
             mask = np.tri(shape_of(q)[-2], shape_of(k)[-2], dtype=bool)
         weights = attention_weights(q, k, mask, scale)
@@ -61,6 +71,43 @@ def scaled_dot_product_attention(
 
 def _stacked(a: Any, lead: tuple[int, ...]) -> Any:
     return a if a.shape[:-2] == lead else np.broadcast_to(a, (*lead, *a.shape[-2:]))
+
+
+def _in_tiles(
+    q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, p: float, generator: Any
+) -> Any:
+    """Some queries at a time, whose scores a derivative computes again."""
+    n, m = shape_of(q)[-2], shape_of(k)[-2]
+    count = -(-n // TILE)
+
+    def tiles(a: Any) -> Any:
+        """(…, n, x) ↦ (count, …, TILE, x), with zeros behind the last."""
+        widths = [(0, 0)] * (ndim_of(a) - 2) + [(0, count * TILE - n), (0, 0)]
+        full = np.pad(a, widths) if count * TILE > n else a
+        *lead, _, last = shape_of(full)
+        return np.moveaxis(np.reshape(full, (*lead, count, TILE, last)), -3, 0)
+
+    parts: dict[str, Any] = {"q": tiles(q), "first": np.arange(count) * TILE}
+    fixed: dict[str, Any] = {"k": k, "v": v}
+    if mask is not None:
+        by_query = ndim_of(mask) > 1 and shape_of(mask)[-2] > 1
+        (parts if by_query else fixed)["mask"] = tiles(mask) if by_query else mask
+    if p:
+        parts["generator"] = random.split(needed("scaled_dot_product_attention", generator), count)
+
+    @checkpoint
+    def some(own: dict[str, Any], fixed: dict[str, Any]) -> Any:
+        both = own | fixed
+        seen = both.get("mask")
+        if causal:
+            seen = np.arange(m) <= (both["first"] + np.arange(TILE))[:, None]
+        weights = attention_weights(both["q"], both["k"], seen, scale)
+        weights = dropout(weights, p, generator=both["generator"]) if p else weights
+        return weights @ both["v"]
+
+    y = np.moveaxis(mapped(lambda own: some(own, fixed), parts), 0, -3)
+    *lead, _, _, last = shape_of(y)
+    return np.reshape(y, (*lead, count * TILE, last))[..., :n, :]
 
 
 def attention_weights(q: Any, k: Any, mask: Any, scale: float) -> Any:

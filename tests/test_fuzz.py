@@ -29,7 +29,19 @@ def test_programs_cover_the_rows():
     """What the makers write: many functions, dtypes, ranks, empty arrays."""
     sketches = [fuzz.sketch(seed) for seed in range(300)]
     text = "\n".join(s.source() for s in sketches)
-    for word in ("einsum", "@", "where", "concatenate", "put(", "cumsum", "sort", "astype", "P."):
+    rows = ["P.windows", "P.fold", "P.sylvester", "P.sqrtm", "P.banded_solve", "_part("]
+    for word in (
+        *rows,
+        "einsum",
+        "@",
+        "where",
+        "concatenate",
+        "put(",
+        "cumsum",
+        "sort",
+        "astype",
+        "P.",
+    ):
         assert word in text, word
     inputs = [x for s in sketches for x in s.inputs]
     assert {x.ndim for x in inputs} >= {0, 1, 2, 3, 4}

@@ -1,7 +1,8 @@
 """Random programs: compiled against eager, forward against reverse; failures are made small.
 
-Programs come from fuzz_sketch.py, by seed; their lines from fuzz_steps.py and fuzz_shapes.py. `check`
-compares, fuzz_shrink.py makes a failure small. `python -m backsolve.testing.fuzz 1000` checks a thousand.
+Programs come from fuzz_sketch.py, by seed; their lines from fuzz_steps.py, fuzz_shapes.py and
+fuzz_matrices.py. `check` compares, fuzz_shrink.py makes a failure small. `python -m backsolve.testing.fuzz
+1000` checks a thousand.
 """
 
 from __future__ import annotations

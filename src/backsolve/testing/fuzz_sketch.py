@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from . import fuzz_shapes, fuzz_steps
+from . import fuzz_matrices, fuzz_shapes, fuzz_steps
 from .fuzz_steps import Pool
 
-MAKERS = {**fuzz_steps.MAKERS, **fuzz_shapes.MAKERS}
-NAMES = {**fuzz_steps.NAMES, **fuzz_shapes.NAMES}
+MAKERS = {**fuzz_steps.MAKERS, **fuzz_shapes.MAKERS, **fuzz_matrices.MAKERS}
+NAMES = {**fuzz_steps.NAMES, **fuzz_shapes.NAMES, **fuzz_matrices.NAMES}
 DTYPES = ["float64"] * 14 + ["float32"] * 12 + ["int64"] * 4 + ["int32"] * 2 + ["bool"] * 2
 DTYPES += ["complex128", "complex64", "int8", "uint8", "int16", "uint32", "uint64", "float16"]
 SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (4,), (2, 3), (3, 1), (1, 4), (4, 4), (2, 3, 4)]
@@ -72,6 +72,7 @@ class Sketch:
             [
                 "import numpy as np",
                 "from numpy import dtype",
+                "from backsolve.operators.windows import Cut",
                 "from backsolve.primitive import P",
                 "from backsolve.testing.fuzz import check_function",
                 "from backsolve.testing.fuzz_shapes import put",

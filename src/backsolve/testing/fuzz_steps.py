@@ -107,6 +107,7 @@ DIVIDES = {"divide", "floor_divide", "remainder", "fmod", "arctan2"}
 LEFT_OUT = {"nextafter", "spacing", "alias", "detach", "cast", "cast_discrete", "where", "clip"}
 # Of SciPy's functions those that are smooth in all arguments; test_special.py has the others.
 SMOOTH = {"erf", "erfc", "erfinv", "ndtr", "gammaln", "gamma", "digamma", "sigmoid", "log_sigmoid"}
+SMOOTH |= {"eval_hermite", "eval_hermitenorm", "wofz"}
 LEFT_OUT |= set(SCIPYS) - SMOOTH - {"logit", "xlogy", "xlog1py"}
 LEFT_OUT |= {"dawsn_derivative", "erfcx_moment", "gamma_tail", "over_gaps", "scaled_bessel", "zeta"}
 ELEMENTWISE = sorted(n for n, p in PRIMITIVES.items() if p.elementwise and n not in LEFT_OUT)

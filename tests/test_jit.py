@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import pickle
 import sys
 import threading
 import tracemalloc
@@ -223,6 +224,17 @@ class TestEntry:
         (made,) = f.stats()["specialisations"]
         assert not made["native"]
         assert f"dtype {np.dtype(np.longdouble)}" in made["reason"]
+
+    def test_unpickled_arrays_run_natively(self):
+        """Their dtype is equal to that of other arrays, but another object."""
+        f = bs.jit(lambda x, w: np.sum(np.tanh(x @ w), 0))
+        x, w = rng.normal(size=(50, 4)), rng.normal(size=(4, 16))
+        expected = f(x, w)
+        again = pickle.loads(pickle.dumps(x))
+        assert again.dtype is not x.dtype
+        calls = f._known[next(iter(f._known))].native.calls
+        np.testing.assert_array_equal(f(again, w), expected)
+        assert f._known[next(iter(f._known))].native.calls == calls + 1
 
 
 class TestTraps:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from . import numeric as numeric
     from . import optim as optim
     from . import random as random
+    from . import sklearn as sklearn
     from . import symbolic as symbolic
     from . import testing as testing
     from . import training as training
@@ -77,6 +78,7 @@ _LATER = {
     "scan": (".control", "scan"),
     "scipy": (".interop.scipy", None),
     "set_threads": (".backends.native.threads", "set_threads"),
+    "sklearn": (".sklearn", None),
     "symbolic": (".symbolic", None),
     "testing": (".testing", None),
     "training": (".training", None),

@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from .. import nn, optim
-from ..nn.module import Module
 from ..optim.base import Rate
-
-
-class Standardise(Module):
-    """(x − mean) / spread of the data trained on."""
-
-    buffers: ClassVar[tuple[str, ...]] = ("mean", "spread")
-
-    def __init__(self, x: Any):
-        self.mean = x.mean(0).astype(np.float32)
-        spread = x.std(0).astype(np.float32)
-        self.spread = np.where(spread > 0, spread, np.float32(1))
-
-    def __call__(self, x: Any) -> Any:
-        return (x - self.mean) / self.spread
-
-
-class Rescale(Module):
-    """One number in the units of the targets trained on."""
-
-    buffers: ClassVar[tuple[str, ...]] = ("mean", "spread")
-
-    def __init__(self, y: Any):
-        self.mean = np.asarray(y.mean(), np.float32)
-        self.spread = np.asarray(y.std() or 1.0, np.float32)
-
-    def __call__(self, x: Any) -> Any:
-        return x[:, 0] * self.spread + self.mean
+from ..training.scaling import Rescale, Standardise
 
 
 def build(kind: str, x: Any, y: Any, outputs: int, hidden: tuple[int, ...], dropout: float) -> Any:

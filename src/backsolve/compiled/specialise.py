@@ -67,8 +67,8 @@ class Specialised:
         if self.native is not None:
             self.runs += 1
             result = self.native.call(*leaves)
-            if result is NotImplemented:  # strided, unaligned, or a NumPy scalar
-                suited = [a if _suits(a) else np.array(a, order="C") for a in leaves]
+            if result is NotImplemented:  # strided, unaligned, unpickled, or a NumPy scalar
+                suited = [a if _suits(a) else _copied(a) for a in leaves]
                 result = self.native.call(*suited)
             if result is NotImplemented and self.donated:  # read-only, or shared
                 own = [np.array(a) if k in self.donated else a for k, a in enumerate(suited)]
@@ -96,7 +96,16 @@ def _suits(a: Any) -> bool:
     """Whether native code takes an argument as it is, whatever the others are."""
     if type(a) is not np.ndarray:
         return not isinstance(a, np.ndarray | np.generic)
-    return bool(a.flags.c_contiguous and a.flags.aligned)
+    return bool(a.flags.c_contiguous and a.flags.aligned and a.dtype is _dtype(a))
+
+
+def _copied(a: Any) -> Any:
+    return np.asarray(a).astype(_dtype(a), order="C")
+
+
+def _dtype(a: Any) -> Any:
+    """The one object that stands for an element type; unpickled arrays bring objects of their own."""
+    return np.dtype(a.dtype.str)
 
 
 def _own(others: Sequence[Any], results: Sequence[Any]) -> list[Any]:

@@ -51,6 +51,7 @@ def fit(
     clip: float | None = None,
     ema: float | None = None,
     progress: bool | str = True,
+    compile: bool = True,
 ) -> Fitted:
     """Train a model and return it with its history; the one that was given stays as it is.
 
@@ -63,7 +64,7 @@ def fit(
     (`Checkpoints` says how often, and how many to keep). `best="val_loss"` returns the model of its best epoch.
     `log` is a folder for log.jsonl and TensorBoard's events (or a `Log`). `accumulate` batches make one step,
     `clip` bounds the norm of gradients, `ema` is the decay of averaged parameters, which are then measured and
-    returned.
+    returned. With compile=False steps run as written, for a debugger to step through.
 
     >>> import numpy as np, backsolve as bs
     >>> x = np.linspace(-1, 1, 64)[:, None]
@@ -77,7 +78,7 @@ def fit(
     if isinstance(validation, float):
         data, validation = split(data, validation, seed)
     objective = Objective(loss, named_metrics(metrics))
-    steps = Steps(model, objective, optimizer or Adam(), accumulate, clip, ema)
+    steps = Steps(model, objective, optimizer or Adam(), accumulate, clip, ema, compile)
     run = Run(steps, feed(data, batch_size, shuffle, seed), epochs, best)
     run.callbacks = list(callbacks)
     tested = None if validation is None else tests(validation, max(batch_size, 256))

@@ -45,6 +45,7 @@ class Steps:
         accumulate: int = 1,
         clip: float | None = None,
         ema: float | None = None,
+        compile: bool = True,
     ):
         if accumulate < 1:
             raise ValueError(f"accumulate={accumulate} must be at least 1")
@@ -55,8 +56,8 @@ class Steps:
         self.average = None if ema is None else Average(ema)
         self._trained = self.model_of(self.first_state()).train()
         self._tested = self.model_of(self.first_state()).eval()
-        self._step = jit(self._plain_step, donate=(0,))
-        self._test = jit(self._plain_test)
+        self._step = jit(self._plain_step, donate=(0,)) if compile else self._plain_step
+        self._test = jit(self._plain_test) if compile else self._plain_test
 
     def first_state(self) -> State:
         parameters = _copies(self.template.named_parameters())

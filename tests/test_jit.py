@@ -320,7 +320,8 @@ def test_rows_against_numpy(name):
 
 STRUCTURAL = [
     *["gather", "scatter_add", "scatter_set", "slice", "slice_update", "unslice", "concatenate"],
-    *["cumsum", "cumprod", "recurrence", "argmax", "argmin", "argsort", "searchsorted", "contract"],
+    *["cumsum", "cumprod", "recurrence", "argmax", "argmin", "argsort", "ranked", "searchsorted"],
+    "contract",
     *["sum", "prod", "max", "min", "any", "all", "reshape", "permute", "broadcast_to"],
 ]
 

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native.sorting import FEW
+from backsolve.backends.native.radix import COUNTED, FEW, MANY
+from backsolve.backends.native.selection import LONG
+from backsolve.primitive import P
 from backsolve.testing.backends import check_compiled
 
-DTYPES = [np.float64, np.float32, np.int64, np.int32, np.bool_, np.complex64, np.complex128]
+DTYPES = [np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.uint8, np.uint64]
+DTYPES += [np.bool_, np.complex64, np.complex128]
 SHAPES = [((7,), 0), ((3, 5), 0), ((3, 5), 1), ((2, 40, 3), 1), ((1,), 0), ((300,), 0)]
 EMPTY = [((0,), 0), ((2, 0), 1), ((0, 3), 1)]
 SPECIAL = np.array(
@@ -37,12 +40,17 @@ def test_argsort_is_stable(dtype):
         assert check_compiled(f, [array(shape, dtype)], f"{shape} {axis}")
 
 
-@pytest.mark.parametrize("n", [1, 2, FEW - 1, FEW, FEW + 1, 1000])
+@pytest.mark.parametrize("n", [1, FEW, FEW + 1, 1000, COUNTED, MANY + 1])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_way_to_sort(n, dtype):
     numbers = np.random.default_rng(n).normal(size=n) * 2.0**28
+    both = bs.jit(lambda x, y: (argsort(x), np.sort(y)))
     for x in (numbers, np.sort(numbers), np.sort(numbers)[::-1].copy(), numbers * 0):
-        assert check_compiled(argsort, [x.astype(dtype)])
+        with np.errstate(all="ignore"):
+            x = x.astype(dtype)
+        order, line = both(x, x)
+        np.testing.assert_array_equal(order, argsort(x))
+        np.testing.assert_array_equal(line, np.sort(x))
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])
@@ -52,12 +60,14 @@ def test_the_whole_range_of_integers(dtype):
     assert check_compiled(argsort, [x])
 
 
-@pytest.mark.parametrize("copies", [1, 9])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("copies", [1, 9, 1 + COUNTED // 12])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 def test_special_numbers(dtype, copies):
-    with np.errstate(over="ignore"):
-        x = np.tile(SPECIAL, copies).astype(dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        x = np.random.default_rng(1).permutation(np.tile(SPECIAL, copies)).astype(dtype)
     assert check_compiled(argsort, [x])
+    got, expected = bs.jit(np.sort)(x), np.take_along_axis(x, argsort(x), 0)
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(expected[expected == 0]))
     assert check_compiled(np.sort, [x])
     for f in (np.argmax, np.argmin):
         assert check_compiled(f, [x])
@@ -147,9 +157,67 @@ def test_code_does_not_grow_with_the_array():
     assert large < 1.5 * small
 
 
-def test_one_function_sorts_all():
-    f = bs.jit(lambda x, y: (np.sort(x), np.sort(y), argsort(y)))
-    text = f.lower(np.ones(50), np.ones(60, np.float32)).stages["llvm"]
-    lines = [line for line in text.splitlines() if "@sort(" in line]
-    assert sum(line.startswith("define") for line in lines) == 1
-    assert len(lines) > 1
+def test_functions_are_shared():
+    f = bs.jit(lambda x, y: (np.sort(x), np.sort(y), argsort(-x), argsort(-y)))
+    text = f.lower(np.ones(50), np.ones(60)).stages["llvm"]
+    defined = [line for line in text.splitlines() if line.startswith("define") and "@sort." in line]
+    assert len(defined) == 2
+
+
+def test_only_reading_in_order_is_sorting():
+    x = array((6, 7), np.float64) + np.arange(7) / 8
+    places = np.array([[2], [0], [1], [3], [5], [4]])
+    calls = {
+        "sort": lambda x: np.sort(x, 1) + np.sort(x, 0),
+        "argsort": lambda x: np.take_along_axis(x * 2, np.argsort(x, 1), 1),
+        "argsort ": lambda x: x[places, np.argsort(x, 1)],
+        "argsort  ": lambda x: (np.sort(x, 1), np.argsort(x, 1)),
+    }
+    for name, f in calls.items():
+        steps = bs.jit(f).lower(x).stages["steps"]
+        assert ("argsort" in steps) == name.startswith("argsort")
+        assert check_compiled(f, [x])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.uint8])
+@pytest.mark.parametrize("n", [7, LONG, 5000, 70000])
+def test_selection(n, dtype):
+    """Ranks as argsort gives them, also where entries are equal, lie close together or are NaN."""
+    rng = np.random.default_rng(n)
+    lines = [rng.normal(size=n) * 50, np.zeros(n), np.arange(n)[::-1] % 99, 7 + rng.random(n) / 1e3]
+    if np.dtype(dtype).kind == "f":
+        lines.append(np.where(rng.random(n) < 0.01, np.nan, rng.normal(size=n)))
+    ranks = (0, n // 3, n // 3 + 1, n - 1)
+    f = bs.jit(lambda x: P.ranked(x, axis=0, ranks=ranks))
+    for x in lines:
+        with np.errstate(all="ignore"):
+            x = x.astype(dtype)
+        expected = argsort(x)[list(ranks)]
+        np.testing.assert_array_equal(f(x), expected)
+        np.testing.assert_array_equal(P.ranked(x, axis=0, ranks=ranks), expected)
+
+
+def test_medians_and_quantiles_select():
+    x = np.random.default_rng(0).normal(size=(3, LONG + 1))
+    calls = [
+        lambda x: np.median(x, axis=1),
+        lambda x: np.quantile(x, [0.1, 0.5], axis=1),
+        lambda x: np.percentile(x, 30, axis=1, method="nearest"),
+        lambda x: np.median(x, axis=0) * np.median(x),
+    ]
+    for f in calls:
+        steps = bs.jit(f).lower(x).stages["steps"]
+        assert "select" in steps
+        assert "argsort" not in steps
+        np.testing.assert_allclose(f(bs.tensor(x)).value, f(x), rtol=1e-14)
+        assert check_compiled(f, [x])
+        assert check_compiled(bs.grad(lambda x, f=f: np.sum(f(x) ** 2)), [x])
+    traced = lambda x, q: np.quantile(x, q)
+    assert check_compiled(traced, [x, np.array([0.2, 0.9])])
+    assert check_compiled(lambda x: np.quantile(x, np.linspace(0, 1, 40)), [x])
+    assert np.isnan(bs.jit(np.median)(np.where(x > 2, np.nan, x)))
+
+
+def test_ranks_must_be_there():
+    with pytest.raises(ValueError, match="no ranks"):
+        bs.jit(lambda x: P.ranked(x, axis=0, ranks=(3,)))(np.ones(3))

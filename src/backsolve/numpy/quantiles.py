@@ -26,6 +26,7 @@ from .elementwise import astype
 from .indexing import getitem, take_along_axis
 from .reductions import mean, nanmean
 from .shapes import moveaxis, reshape
+from .sorting import ranked
 
 # Hyndman and Fan's continuous methods: entry n q + (α + q (1 − α − β)) − 1 of the sorted array.
 _CONTINUOUS = {
@@ -36,6 +37,7 @@ _CONTINUOUS = {
     "normal_unbiased": (3 / 8.0, 3 / 8.0),
 }
 _READING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+_MANY = 16  # ranks from which on all entries are sorted
 _METHODS = (*_READING, *_CONTINUOUS, "averaged_inverted_cdf", "linear", "midpoint")
 
 
@@ -130,6 +132,17 @@ def _pick(ordered: Any, place: Any, rank: int) -> Any:
     return reshape(moveaxis(take_along_axis(ordered, flat, -1), -1, 0), (*levels, *rows))
 
 
+def _selected(rows: Any, places: list[Any]) -> tuple[Any, list[Any]]:
+    """The entries of known ranks and the last, in their order, and where each of them stands there."""
+    known = [np.asarray(p._v if isinstance(p, Tensor) else p).astype(np.intp) for p in places]
+    n = shape_of(rows)[-1]
+    ranks = np.unique(np.concatenate([*(p.ravel() for p in known), [n - 1]]))
+    if len(ranks) > _MANY:
+        return FUNCTIONS["sort"](rows, -1), places
+    few = ranked(rows, tuple(int(r) for r in ranks))
+    return few, [np.searchsorted(ranks, p) for p in known]
+
+
 def _quantile(
     name: str,
     a: Any,
@@ -158,8 +171,10 @@ def _quantile(
     if not n:
         raise IndexError(f"`{name}` of no entries: shape {shape} over axis {axis}")
     rows = _rows(a, axes)
-    order = P.argsort(rows, axis=ndim_of(rows) - 1)
-    ordered = take_along_axis(rows, order, -1)
+    selects = weights is None and not skips and not isinstance(q, Staged)
+    if not selects:
+        order = P.argsort(rows, axis=ndim_of(rows) - 1)
+        ordered = take_along_axis(rows, order, -1)
     levels = reshape(q, (*shape_of(q), *[1] * (ndim_of(rows) - 1))) if skips else q
     if dtype_of(levels).kind != "f" and method != "linear":
         levels = astype(levels, float)
@@ -174,11 +189,16 @@ def _quantile(
         y = _pick(ordered, np.minimum(place, last), ndim_of(q))
     elif method in _READING or dtype_of(levels).kind != "f":
         place = (n - 1) * levels if method == "linear" else _whole(method, count, levels)
-        y = _pick(ordered, np.clip(place, 0, last), ndim_of(q))
+        places = [np.clip(place, 0, last)]
+        if selects:
+            ordered, places = _selected(rows, places)
+        y = _pick(ordered, places[0], ndim_of(q))
     else:
         below, part = _between(method, count, levels)
-        low = _pick(ordered, np.clip(below, 0, last), ndim_of(q))
-        high = _pick(ordered, np.clip(below + 1, 0, last), ndim_of(q))
+        places = [np.clip(below, 0, last), np.clip(below + 1, 0, last)]
+        if selects:
+            ordered, places = _selected(rows, places)
+        low, high = (_pick(ordered, place, ndim_of(q)) for place in places)
         part = astype(part, dtype_of(levels))
         if ndim_of(part) == ndim_of(q) and not skips:
             part = reshape(part, (*shape_of(part), *[1] * (ndim_of(rows) - 1)))

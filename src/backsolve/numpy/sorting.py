@@ -59,6 +59,13 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     return P.gather(a, order) if ndim_of(a) == 1 else take_along_axis(a, order, axis)
 
 
+def ranked(a: Any, ranks: tuple[int, ...]) -> Any:
+    """The entries of these ranks along the last axis: some of those that are sorted."""
+    if isinstance(a, Tensor) and a.row is None and not isinstance(a, Staged):
+        return wrap(np.take(np.partition(a._v, ranks, -1), ranks, -1), None)
+    return take_along_axis(a, P.ranked(a, axis=ndim_of(a) - 1, ranks=ranks), -1)
+
+
 @function
 def argpartition(
     a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
@@ -104,11 +111,13 @@ def median(
     rest = [k for k in range(len(shape)) if k not in axes]
     flat = moveaxis(a, axes, range(len(rest), len(shape)))
     n = int(np.prod([shape[k] for k in axes]))
-    ordered = sort(reshape(flat, (*[shape[k] for k in rest], n)), -1)
-    middle = getitem(ordered, (Ellipsis, slice((n - 1) // 2, n // 2 + 1)))
+    middle = found = reshape(flat, (*[shape[k] for k in rest], n))
+    if n:
+        found = ranked(found, tuple(sorted({(n - 1) // 2, n // 2, n - 1})))
+        middle = getitem(found, (Ellipsis, slice(2 - n % 2)))
     y = P.divide(P.sum(middle, axis=(ndim_of(middle) - 1,), keepdims=False), 2 - n % 2)
     if n:
-        last = getitem(ordered, (Ellipsis, -1))  # where a NaN is, if there is one
+        last = getitem(found, (Ellipsis, -1))  # where a NaN is, if there is one
         y = P.where(P.isnan(last), last, y)
     return reshape(y, tuple(1 if k in axes else s for k, s in enumerate(shape))) if keepdims else y
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..ir import Type
 from ..primitive import primitive
 from .batching import over_axes
 
 SAMPLE = 1 << 10  # entries that are looked at for equal ones
+LONG = 256  # entries of a line from which on selecting is worth a look for ties
 
 
 def _run_argsort(a: Any, *, axis: int) -> Any:
@@ -32,6 +34,34 @@ argsort = primitive(
     type=lambda a, *, axis: Type(a.shape, np.dtype(np.intp)),
     batch=over_axes,
     code="np.argsort({0}, axis={axis}, stable=True)",
+)
+
+
+def _run_ranked(a: Any, *, axis: int, ranks: tuple[int, ...]) -> Any:
+    """By selection; of equal entries that does not tell which comes first, so then by sorting."""
+    if a.dtype.kind in "fiu" and a.shape[axis] >= LONG and a.size:
+        places = np.take(np.argpartition(a, ranks, axis), ranks, axis)
+        found = np.take_along_axis(a, places, axis)
+        each = (np.take(found, [k], axis) for k in range(len(ranks)))
+        if all(np.all(np.sum(a == x, axis) == 1) for x in each):
+            return places
+    return np.take(_run_argsort(a, axis=axis), ranks, axis)
+
+
+def _type_ranked(a: Type, *, axis: int, ranks: tuple[int, ...]) -> Type:
+    n = a.shape[axis]
+    if any(not 0 <= r < n for r in ranks):
+        raise ShapeError(f"an axis of {n} entries has no ranks {ranks}")
+    return Type((*a.shape[:axis], len(ranks), *a.shape[axis + 1 :]), np.dtype(np.intp))
+
+
+# Where the entries stand that would have these ranks if they were sorted: some of the results of argsort.
+ranked = primitive(
+    "ranked",
+    _run_ranked,
+    type=_type_ranked,
+    batch=over_axes,
+    code="np.take(np.argsort({0}, axis={axis}, stable=True), {ranks}, axis={axis})",
 )
 searchsorted = primitive(
     "searchsorted",

@@ -39,6 +39,7 @@ JUMPS = frozenset(
         "fmod",
         "cast_discrete",
         "argsort",
+        "ranked",
         "searchsorted",
         "argmax",
         "argmin",

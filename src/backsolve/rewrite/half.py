@@ -16,6 +16,7 @@ from ..primitives import OWN
 HALF = np.dtype(np.float16)
 MOVES = {"alias", "broadcast_to", "cast", "cast_discrete", "concatenate", "detach", "gather"}
 MOVES |= {"permute", "reshape", "scatter_set", "slice", "slice_update", "unslice", "where"}
+MOVES |= {"argsort", "ranked"}
 BITS = {"nextafter", "spacing"}  # next to a float16 lies another one than next to that float32
 
 

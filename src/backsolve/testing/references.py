@@ -310,6 +310,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "concatenate": lambda *parts, axis, starts: np.concatenate(parts, axis),
     "contract": _loops,
     "gather": lambda a, *indices: np.asarray(a)[indices],
+    "ranked": lambda a, axis, ranks: np.take(np.argsort(a, axis=axis, stable=True), ranks, axis),
     "log_softmax": lambda a, axis: a - _logsumexp(a, axis, True),
     "logsumexp": _logsumexp,
     "norm": lambda a, axis, keepdims: np.sqrt(np.sum(np.abs(a) ** 2, axis=axis, keepdims=keepdims)),

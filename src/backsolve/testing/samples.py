@@ -300,6 +300,15 @@ CALLS: dict[str, list[Call]] = {
         Call([(3, 2), (2, 3), COLUMN, LINE], {}, NUMBERS),
         Call([(3,), (0,), np.zeros(0, int)], {}, NUMBERS),
     ],
+    "ranked": [
+        Call([s], {"axis": k, "ranks": ranks}, NUMBERS)
+        for s, k, ranks in [
+            ((5,), 0, (2,)),
+            ((3, 4), 1, (1, 2, 3)),
+            ((3, 4), 0, (0, 2)),
+            ((0, 2), 1, (1,)),
+        ]
+    ],
     "searchsorted": [
         Call([np.array([-1.0, 0.5, 2.0]), s], {"side": side}, NUMBERS)
         for s in [(), (3,), (2, 2), (0,)]

@@ -1,25 +1,40 @@
-"""argsort and searchsorted.
+"""argsort, sort and searchsorted.
 
 argsort maps numbers of all dtypes to unsigned integers of the same order (−0 is 0, NaN comes last) and
-sorts these together with their places: a few by counting smaller ones, more by their bytes, the lowest
-first. Both are stable, so complex numbers are sorted by one key after the other, the least significant first.
-One function serves a whole program. searchsorted is a statement of a kernel: it halves.
+sorts these together with their places (radix.py): in one word, if the key has 32 bits or less. That is
+stable, so complex numbers are sorted by one key after the other, the least significant first. Where the
+places are only used to read the array in its order, keys are sorted alone; where only some ranks are asked
+for, few entries are sorted (selection.py). searchsorted is a statement of a
+kernel: it halves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
-from ...ir import Equation, type_of
+from ...ir import Equation, Var, type_of
 from .indexing import Axis
-from .loops import load, loop, loop_with, nest, offset
-from .numbers.registers import BOOL, Complex, Register, convert, real_dtype
-from .repeat import range_loop
+from .loops import load, loop, nest, offset
+from .numbers.registers import (
+    BOOL,
+    CINT,
+    Complex,
+    Register,
+    clear,
+    convert,
+    real_dtype,
+    register_type,
+    store,
+)
+from .radix import Words
+from .repeat import loop_with, range_loop
+from .selection import LONG, buckets, emit_filter, emit_keys
 from .steps import Site, Step
 from .views import Buffer, View
 
@@ -28,65 +43,150 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 INT = ir.IntType(64)
-FEW = 32  # so many are sorted by rank
-DIGITS, WIDTH = 8, 8  # digits of a key, bits of a digit
+PLACE_BITS = 32  # of a word that holds a key and a place
 
 
 @dataclass(eq=False)
-class Argsort(Step):
+class Sort(Step):
+    """The order of a line's entries, or some `ranks` of it, or (`values`) the entries in that order."""
+
     axis: int
     source: View
     out: View
-    scratch: list[View]  # keys and places, twice; counts of digits
+    words: Words
+    scratch: list[View]  # columns of words, twice; counts of digits
+    values: bool = False
+    ranks: tuple[int, ...] | None = None
 
     def buffers(self) -> list[Buffer]:
         return [v.buffer for v in (self.source, self.out, *self.scratch)]
 
     @property
     def flops(self) -> int:
-        return 40 * self.out.buffer.size
+        return 40 * prod(self.source.shape)
 
     def describe(self) -> str:
-        return f"argsort {list(self.out.shape)} along {self.axis}"
+        name = "sort" if self.values else "argsort" if self.ranks is None else "select"
+        return f"{name} {list(self.source.shape)} along {self.axis}"
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether few entries have to be sorted."""
+        return self.ranks is not None and self.words.with_places and self.words.size >= LONG
 
     def emit(self, site: Site) -> None:
         if 0 not in self.out.shape:
-            sort = site.module.globals.get("sort") or _emit_sort(site.module)
+            sort = None if self.words.is_counted else self.words.function(site.module)
             site.in_function(self.buffers(), lambda b, p: self._emit(b, p, sort))
 
     def _emit(self, b: ir.IRBuilder, pointers: dict[Buffer, Any], sort: Any) -> None:
-        k, shape = self.axis, self.out.shape
+        k, shape = self.axis, self.source.shape
         scratch = [pointers[v.buffer] for v in self.scratch]
+        dtype, n = self.source.dtype, INT(shape[k])
 
         def line(b: ir.IRBuilder, place: list[Any]) -> None:
             def address(b: ir.IRBuilder, view: View, j: Any) -> Any:
                 at = offset(b, view.offset, view.strides, [*place[:k], j, *place[k:]])
                 return b.gep(pointers[view.buffer], [at])
 
+            def entry(b: ir.IRBuilder, j: Any) -> Register:
+                return load(b, address(b, self.source, j), dtype)
+
+            if self.values:
+                self._emit_values(b, sort, scratch, entry, address)
+                return
+
             def begin(b: ir.IRBuilder, j: Any, which: int, places: Any) -> None:
                 place = j if places is None else b.load(b.gep(places, [j]))
-                x = load(b, address(b, self.source, place), self.source.dtype)
-                b.store(_keys(b, x, self.source.dtype)[which], b.gep(scratch[0], [j]))
-                b.store(place, b.gep(scratch[1], [j]))
+                key = keys_of(b, entry(b, place), dtype)[which]
+                if not self.words.with_places:
+                    key = b.or_(b.shl(key, INT(PLACE_BITS)), place)
+                else:
+                    b.store(place, b.gep(scratch[1], [j]))
+                b.store(key, b.gep(scratch[0], [j]))
 
-            places = None
-            for which in reversed(range(_count_of_keys(self.source.dtype))):
-                loop(b, shape[k], partial(begin, which=which, places=places))
-                places = b.call(sort, [*scratch, INT(shape[k])])
-            loop(
-                b,
-                shape[k],
-                lambda b, j: b.store(b.load(b.gep(places, [j])), address(b, self.out, j)),
-            )
+            places, moved = None, [INT(0) for _ in self.ranks or ()]
+            if self.is_selected and self.ranks is not None:
+                key_of = lambda b, j: keys_of(b, entry(b, j), dtype)[0]
+                bounds = emit_keys(b, scratch[2], shape[k], key_of)
+                given = (scratch[2], bounds, scratch[:2], scratch[4], shape[k], self.ranks)
+                kept, moved = emit_filter(b, *given)
+                places = b.call(sort, [*scratch, kept])
+            else:
+                for which in reversed(range(_count_of_keys(dtype))):
+                    loop(b, shape[k], partial(begin, which=which, places=places))
+                    places = b.call(sort, [*scratch, n])
+
+            def put(b: ir.IRBuilder, j: Any, rank: Any) -> None:
+                place = b.load(b.gep(places, [rank]))
+                if not self.words.with_places:
+                    place = b.and_(place, INT((1 << PLACE_BITS) - 1))
+                b.store(place, address(b, self.out, j))
+
+            if self.ranks is None:
+                loop(b, shape[k], lambda b, j: put(b, j, j))
+            for j, rank in enumerate(self.ranks or ()):
+                put(b, INT(j), b.add(INT(rank), moved[j]))
 
         nest(b, (*shape[:k], *shape[k + 1 :]), line)
+
+    def _emit_values(
+        self, b: ir.IRBuilder, sort: Any, scratch: list[Any], entry: Any, address: Any
+    ) -> None:
+        """Keys are sorted and made numbers again. Zeros, whose signs they lack, are then put as they came."""
+        dtype, n = self.source.dtype, self.source.shape[self.axis]
+        word = ir.IntType(self.words.bits)
+
+        def begin(b: ir.IRBuilder, j: Any, state: list[Any]) -> list[Any]:
+            x = entry(b, j)
+            (key,) = keys_of(b, x, dtype)
+            if self.words.is_counted:
+                at = b.gep(scratch[-1], [key])
+                b.store(b.add(b.load(at), CINT(1)), at)
+            else:
+                b.store(key if word == INT else b.trunc(key, word), b.gep(scratch[0], [j]))
+            if dtype.kind != "f":
+                return state
+            negative, below = _signs(b, x, dtype)
+            return [b.or_(state[0], negative), b.add(state[1], b.zext(below, INT))]
+
+        def put(b: ir.IRBuilder, j: Any, key: Any) -> None:
+            store(b, _number_of(b, key, dtype), address(b, self.out, j), dtype)
+
+        if self.words.is_counted:
+            clear(b, scratch[-1], 4 * self.words.counts)
+        turned, first = loop_with(b, n, [BOOL(0), INT(0)], begin)
+        if self.words.is_counted:
+
+            def repeat(b: ir.IRBuilder, value: Any, state: list[Any]) -> list[Any]:
+                """As often as there are such keys."""
+                end = b.add(state[0], b.zext(b.load(b.gep(scratch[-1], [value])), INT))
+                range_loop(b, state[0], end, lambda b, j: put(b, j, b.trunc(value, word)))
+                return [end]
+
+            loop_with(b, self.words.counts, [INT(0)], repeat)
+        else:
+            found = b.call(sort, [*scratch, INT(n)])
+            loop(b, n, lambda b, j: put(b, j, b.load(b.gep(found, [j]))))
+        if dtype.kind != "f":
+            return
+        with b.if_then(turned, likely=False):
+
+            def zeros(b: ir.IRBuilder, j: Any, state: list[Any]) -> list[Any]:
+                x = entry(b, j)
+                zero = b.icmp_unsigned("==", b.shl(bits_of(b, x, dtype), word(1)), word(0))
+                with b.if_then(zero):
+                    store(b, x, address(b, self.out, state[0]), dtype)
+                return [b.add(state[0], b.zext(zero, INT))]
+
+            loop_with(b, n, [first], zeros)
 
 
 def _count_of_keys(dtype: np.dtype[Any]) -> int:
     return 3 if dtype.kind == "c" else 1
 
 
-def _keys(b: ir.IRBuilder, x: Register, dtype: np.dtype[Any]) -> list[ir.Value]:
+def keys_of(b: ir.IRBuilder, x: Register, dtype: np.dtype[Any]) -> list[ir.Value]:
     """Unsigned integers of the same order, the most significant first.
 
     Complex numbers go by their real, then by their imaginary parts; behind all of them those with a NaN.
@@ -97,6 +197,27 @@ def _keys(b: ir.IRBuilder, x: Register, dtype: np.dtype[Any]) -> list[ir.Value]:
     return [is_nan, *(_key(b, part, real_dtype(dtype)) for part in x)]
 
 
+def bits_of(b: ir.IRBuilder, x: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
+    """A float16 is its bits already."""
+    return x if dtype == np.float16 else b.bitcast(x, ir.IntType(8 * dtype.itemsize))
+
+
+def _size_and_limit(b: ir.IRBuilder, x: ir.Value, dtype: np.dtype[Any]) -> list[ir.Value]:
+    """The bits of |x|, and those of infinity."""
+    bits = ir.IntType(8 * dtype.itemsize)
+    infinity = int(np.array(np.inf, dtype).view(f"u{dtype.itemsize}"))
+    return [b.and_(bits_of(b, x, dtype), bits((1 << (bits.width - 1)) - 1)), bits(infinity)]
+
+
+def _signs(b: ir.IRBuilder, x: ir.Value, dtype: np.dtype[Any]) -> list[ir.Value]:
+    """Whether a number is −0, and whether it is below 0."""
+    size, infinity = _size_and_limit(b, x, dtype)
+    negative = b.icmp_signed("<", bits_of(b, x, dtype), size.type(0))
+    zero = b.icmp_unsigned("==", size, size.type(0))
+    is_nan = b.icmp_unsigned(">", size, infinity)
+    return [b.and_(negative, zero), b.and_(negative, b.not_(b.or_(zero, is_nan)))]
+
+
 def _key(b: ir.IRBuilder, x: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
     """An unsigned integer of the same order."""
     if dtype.kind in "bu":
@@ -104,108 +225,29 @@ def _key(b: ir.IRBuilder, x: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
     bits = ir.IntType(8 * dtype.itemsize)
     top = bits(1 << (bits.width - 1))
     if dtype.kind == "f":
-        is_nan = b.fcmp_unordered("uno", x, x)
-        x = b.bitcast(b.fadd(x, ir.Constant(x.type, 0.0)), bits)  # −0 + 0 is 0
+        size, infinity = _size_and_limit(b, x, dtype)
+        x = b.select(b.icmp_unsigned("==", size, bits(0)), bits(0), bits_of(b, x, dtype))
         # A negative number has all bits turned, another the sign.
         key = b.xor(x, b.or_(b.ashr(x, bits(bits.width - 1)), top))
-        key = b.select(is_nan, bits(-1), key)
+        key = b.select(b.icmp_unsigned(">", size, infinity), bits(-1), key)
     else:
         key = b.xor(x, top)
     return key if bits == INT else b.zext(key, INT)
 
 
-def _emit_sort(module: ir.Module) -> Any:
-    """sort(keys, places, other keys, other places, counts, n): by keys; returns the sorted places."""
-    pointer = INT.as_pointer()
-    function = ir.Function(module, ir.FunctionType(pointer, [pointer] * 5 + [INT]), "sort")
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    for argument in function.args[:5]:
-        argument.add_attribute("noalias")
-    *arrays, counts, n = function.args
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    with b.if_then(b.icmp_unsigned("<=", n, INT(FEW))):
-        _emit_by_rank(b, arrays, n)
-        b.ret(arrays[3])
-    b.ret(_emit_by_digits(b, arrays, counts, n))
-    return function
-
-
-def _emit_by_rank(b: ir.IRBuilder, arrays: list[Any], n: Any) -> None:
-    """A key's place is the number of keys before it: n² comparisons, but no branch that may surprise."""
-    keys, places, _, new_places = arrays
-
-    def rank(b: ir.IRBuilder, i: Any) -> None:
-        key = b.load(b.gep(keys, [i]))
-
-        def before(test: str) -> Any:
-            return lambda b, j, state: [
-                b.add(state[0], b.zext(b.icmp_unsigned(test, b.load(b.gep(keys, [j])), key), INT))
-            ]
-
-        (count,) = range_loop(b, INT(0), i, before("<="), [INT(0)])
-        (count,) = range_loop(b, i, n, before("<"), [count])
-        b.store(b.load(b.gep(places, [i])), b.gep(new_places, [count]))
-
-    range_loop(b, INT(0), n, rank)
-
-
-def _emit_by_digits(b: ir.IRBuilder, arrays: list[Any], counts: Any, n: Any) -> Any:
-    """Radix sort: counts of all digits in one pass, then one pass per digit that is not always the same."""
-    size = 1 << WIDTH
-    loop(b, DIGITS * size, lambda b, i: b.store(INT(0), b.gep(counts, [i])))
-
-    def slot(b: ir.IRBuilder, key: Any, digit: Any) -> Any:
-        """Where the count of a key's digit stands."""
-        value = b.and_(b.lshr(key, b.mul(digit, INT(WIDTH))), INT(size - 1))
-        return b.gep(counts, [b.add(b.mul(digit, INT(size)), value)])
-
-    def count(b: ir.IRBuilder, i: Any) -> None:
-        key = b.load(b.gep(arrays[0], [i]))
-        for digit in range(DIGITS):
-            at = slot(b, key, INT(digit))
-            b.store(b.add(b.load(at), INT(1)), at)
-
-    range_loop(b, INT(0), n, count)
-
-    def one_pass(b: ir.IRBuilder, digit: Any, state: list[Any]) -> list[Any]:
-        keys, places, new_keys, new_places = state
-        same = b.icmp_unsigned("==", b.load(slot(b, b.load(keys), digit)), n)
-        before = b.block
-        with b.if_then(b.not_(same)):
-            _emit_starts(b, b.gep(counts, [b.mul(digit, INT(size))]), size)
-
-            def move(b: ir.IRBuilder, i: Any) -> None:
-                key = b.load(b.gep(keys, [i]))
-                at = slot(b, key, digit)
-                target = b.load(at)
-                b.store(b.add(target, INT(1)), at)
-                b.store(key, b.gep(new_keys, [target]))
-                b.store(b.load(b.gep(places, [i])), b.gep(new_places, [target]))
-
-            range_loop(b, INT(0), n, move)
-            moved = b.block
-        after = []
-        for stays, goes in zip(state, [new_keys, new_places, keys, places], strict=True):
-            phi = b.phi(stays.type)
-            phi.add_incoming(stays, before)
-            phi.add_incoming(goes, moved)
-            after.append(phi)
-        return after
-
-    return range_loop(b, INT(0), INT(DIGITS), one_pass, arrays)[1]
-
-
-def _emit_starts(b: ir.IRBuilder, counts: Any, size: int) -> None:
-    """Counts as the places at which each value begins."""
-
-    def add(b: ir.IRBuilder, i: Any, state: list[Any]) -> list[Any]:
-        at = b.gep(counts, [i])
-        count = b.load(at)
-        b.store(state[0], at)
-        return [b.add(state[0], count)]
-
-    range_loop(b, INT(0), INT(size), add, [INT(0)])
+def _number_of(b: ir.IRBuilder, key: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
+    """The number that has this key."""
+    if dtype.kind == "b":
+        return b.trunc(key, BOOL)
+    if dtype.kind == "u":
+        return key
+    bits = key.type
+    top = bits(1 << (bits.width - 1))
+    if dtype.kind == "i":
+        return b.xor(key, top)
+    turned = b.xor(b.ashr(key, bits(bits.width - 1)), bits(-1))
+    x = b.xor(key, b.or_(turned, top))
+    return x if dtype == np.float16 else b.bitcast(x, register_type(dtype))
 
 
 @dataclass(eq=False)
@@ -241,7 +283,7 @@ class Search:
     def _less(self, b: ir.IRBuilder, x: Register, y: Register) -> ir.Value:
         if self.dtype.kind == "c":
             less = BOOL(0)
-            for p, q in zip(*[reversed(_keys(b, z, self.dtype)) for z in (x, y)], strict=True):
+            for p, q in zip(*[reversed(keys_of(b, z, self.dtype)) for z in (x, y)], strict=True):
                 same = b.and_(b.icmp_unsigned("==", p, q), less)
                 less = b.or_(b.icmp_unsigned("<", p, q), same)
             return less
@@ -255,14 +297,70 @@ class Search:
 def lower_argsort(schedule: Schedule, e: Equation) -> None:
     a, out, axis = e.inputs[0], e.outputs[0], e.params["axis"]
     source = schedule.in_memory(a)
-    n = out.shape[axis]
-    sizes = (n, n, n, n, DIGITS << WIDTH if n > FEW else 1)
-    scratch = [schedule.new_buffer((size,), np.dtype(np.int64)) for size in sizes]
-    view = schedule.new_buffer(out.shape, out.dtype)
-    schedule.steps.append(Argsort(axis, source, view, scratch))
-    schedule.views[out] = view
+    n, dtype = out.shape[axis], source.dtype
+    readers = schedule.readers.get(out, [])
+    values = dtype.kind != "c" and out not in schedule.program.outputs and bool(readers)
+    values = values and all(_reads_in_order(schedule, r, a, out, axis) for r in readers)
+    bits = 8 * dtype.itemsize
+    words = Words(bits, 0, bits, False, n) if values else _with_places(dtype, n)
+    view = schedule.new_buffer(out.shape, dtype if values else out.dtype)
+    scratch = _scratch(schedule, words, words.counts)
+    schedule.steps.append(Sort(axis, source, view, words, scratch, values))
     schedule.ready[view.buffer] = len(schedule.steps) - 1
+    if not values:
+        schedule.views[out] = view
+        schedule.ranges[out] = (0.0, n - 1.0)
+        return
+    for r in readers:
+        schedule.views[r.outputs[0]] = view
+
+
+def lower_ranked(schedule: Schedule, e: Equation) -> None:
+    out, axis, ranks = e.outputs[0], e.params["axis"], e.params["ranks"]
+    source = schedule.in_memory(e.inputs[0])
+    n = source.shape[axis]
+    selects = source.dtype.kind != "c" and n >= LONG
+    words = Words(64, 0, 64, True, n) if selects else _with_places(source.dtype, n)
+    counts = max(words.counts, 1 << buckets(n)) if selects else words.counts
+    view = schedule.new_buffer(out.shape, out.dtype)
+    scratch = _scratch(schedule, words, counts)
+    schedule.steps.append(Sort(axis, source, view, words, scratch, ranks=ranks))
+    schedule.ready[view.buffer] = len(schedule.steps) - 1
+    schedule.views[out] = view
     schedule.ranges[out] = (0.0, n - 1.0)
+
+
+def _with_places(dtype: np.dtype[Any], n: int) -> Words:
+    bits = 8 * dtype.itemsize
+    if dtype.kind != "c" and bits <= PLACE_BITS and n < 1 << PLACE_BITS:
+        return Words(64, PLACE_BITS, PLACE_BITS + bits, False, n)
+    return Words(64, 0, 64, True, n)
+
+
+def _scratch(schedule: Schedule, words: Words, counts: int) -> list[View]:
+    columns = [] if words.is_counted else words.columns * 2
+    made = [schedule.new_buffer((words.size,), t) for t in columns]
+    return [*made, schedule.new_buffer((counts,), np.dtype(np.int32))]
+
+
+def _reads_in_order(schedule: Schedule, e: Equation, a: Any, order: Var, axis: int) -> bool:
+    """Whether all that an equation does is to read `a` in its order, so that nobody needs the order."""
+    if e.primitive.name != "gather" or e.inputs[0] is not a or e.outputs[0].shape != order.shape:
+        return False
+    indices = e.inputs[1:]
+    if len(indices) != len(order.shape) or indices[axis] is not order:
+        return False
+    known = {v: c for v, c in schedule.program.constants}
+    for k, i in enumerate(indices):
+        if k == axis:
+            continue
+        if i not in known:
+            return False
+        shape = tuple(n if m == k else 1 for m, n in enumerate(order.shape))
+        value = np.asarray(getattr(known[i], "_v", known[i]))
+        if value.shape != shape or not np.array_equal(value.ravel(), np.arange(order.shape[k])):
+            return False
+    return True
 
 
 def lower_searchsorted(schedule: Schedule, e: Equation) -> None:
@@ -284,4 +382,4 @@ def lower_searchsorted(schedule: Schedule, e: Equation) -> None:
     schedule.ranges[out] = (0.0, float(size))
 
 
-LOWER = {"argsort": lower_argsort, "searchsorted": lower_searchsorted}
+LOWER = {"argsort": lower_argsort, "ranked": lower_ranked, "searchsorted": lower_searchsorted}

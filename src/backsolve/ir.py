@@ -13,6 +13,7 @@ Loops, branches and calls are equations whose metadata holds Programs: see regio
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -140,6 +141,12 @@ class Equation:
     inputs: tuple[Any, ...]  # Var or Python scalar
     params: dict[str, Any]
     where: str = ""  # the user's line
+
+    def reading(self, inputs: tuple[Any, ...]) -> Equation:
+        """The same of other inputs; itself if those are the same."""
+        if len(inputs) == len(self.inputs) and all(map(operator.is_, inputs, self.inputs)):
+            return self
+        return Equation(self.outputs, self.primitive, inputs, self.params, self.where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,3 +164,16 @@ def test_long_functions_stay_apart_where_they_would_make_a_very_long_one():
     many = TOGETHER // LARGE
     assert all("noinline" in attributes for attributes in steps(many))
     assert all("alwaysinline" in attributes for attributes in steps(3))
+
+
+def test_a_number_of_rounds_that_cannot_be_is_guessed():
+    module = ir.Module()
+    work, b = function(module, "work", 1)
+    loop_between(b, INT(0), work.args[0], lambda b, i: b.mul(i, i))
+    b.ret_void()
+    ask = ir.Function(module, ir.FunctionType(INT, []), "ask")
+    _, b = function(module, "run", internal=False)
+    b.call(work, [b.sub(b.call(ask, []), INT(1))])
+    b.ret_void()
+    inner = len(work.blocks[1].instructions)
+    assert Heat(module).instructions[work] > GUESS * inner

@@ -52,14 +52,19 @@ def _holds_regions(program: Program) -> bool:
 
 
 def _run_passes(program: Program) -> Program:
+    in_vain = 0  # passes one after another that have changed nothing
     for _ in range(MOST_ROUNDS):
         before = program
         for apply in PASSES:
             changed = apply(program)
-            if VERIFY and not _is_same(changed, program):
-                changed.verify()
-            program = changed
-        if _is_same(program, before):
+            in_vain += 1
+            if not _is_same(changed, program):
+                if VERIFY:
+                    changed.verify()
+                program, in_vain = changed, 0
+            if in_vain == len(PASSES):
+                return program
+        if _is_same(program, before):  # what one pass makes another may undo
             return before
     return program
 

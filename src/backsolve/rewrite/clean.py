@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import Equation, Program, Var
+from ..ir import Program, Var
 
 # a ∘ b = b ∘ a in every bit. (The larger of +0 and −0 depends on the order.)
 COMMUTE = {"add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"}
@@ -21,27 +21,26 @@ def merge_repeated(program: Program) -> Program:
 
     kept = []
     for e in program.equations:
-        inputs = tuple(now(a) for a in e.inputs)
-        if e.primitive.holds_regions:
-            kept.append(Equation(e.outputs, e.primitive, inputs, e.params, e.where))
-            continue
-        atoms = [_key(a) for a in inputs]
-        if e.primitive.name in COMMUTE:
-            atoms.sort()
-        key = (e.primitive, tuple(atoms), tuple(sorted(e.params.items())))
-        found = known.get(key)
-        if found is not None:
-            same.update(zip(e.outputs, found, strict=True))
-            continue
-        known[key] = e.outputs
-        kept.append(Equation(e.outputs, e.primitive, inputs, e.params, e.where))
+        inputs = tuple([now(a) for a in e.inputs]) if same else e.inputs
+        if not e.primitive.holds_regions:
+            atoms = [_key(a) for a in inputs]
+            if e.primitive.name in COMMUTE:
+                atoms.sort()
+            params = tuple(sorted(e.params.items())) if e.params else ()
+            key = (e.primitive, tuple(atoms), params)
+            found = known.get(key)
+            if found is not None:
+                same.update(zip(e.outputs, found, strict=True))
+                continue
+            known[key] = e.outputs
+        kept.append(e.reading(inputs))
     outputs = tuple(now(a) for a in program.outputs)
     return Program(program.inputs, program.constants, tuple(kept), outputs)
 
 
-def _key(a: Any) -> tuple[str, str]:
+def _key(a: Any) -> tuple[int, Any, str]:
     """Python scalars of different types or signs of zero are different atoms."""
-    return ("", str(a.serial)) if type(a) is Var else (type(a).__name__, repr(a))
+    return (0, a.serial, "") if type(a) is Var else (1, type(a).__name__, repr(a))
 
 
 def drop_unused(program: Program) -> Program:

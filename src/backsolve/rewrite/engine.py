@@ -31,7 +31,7 @@ class Walk:
 
     def run(self, rules: Mapping[str, list[Rule]], general: Rule) -> Program:
         for e in self.program.equations:
-            e = Equation(e.outputs, e.primitive, tuple(map(self.now, e.inputs)), e.params, e.where)
+            e = e.reading(tuple(map(self.now, e.inputs)))
             if e.primitive.holds_regions:
                 if e.outputs:  # a call of which nothing is asked is no call
                     self.keep(e)

@@ -130,7 +130,8 @@ class Heat:
         for head, ends in loops.items():
             within = blocks_of_loop(head, ends, before)
             exits = [x for x in (*ends, head) if any(y not in within for y in targets(x))]
-            rounds = max([self._compared_with(x) for x in exits], default=0) or GUESS
+            rounds = max([self._compared_with(x) for x in exits], default=0)
+            rounds = rounds if rounds > 0 else GUESS
             innermost = not any(x in loops for x in within if x is not head)
             if rounds >= LONG and innermost and not any(list(calls_in(x)) for x in within):
                 rounds /= VECTOR

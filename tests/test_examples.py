@@ -21,6 +21,7 @@ SMALL: dict[str, tuple[int, float, float]] = {
     "lstm_text": (15, 0.0, 3.6),
     "mlp": (5, 0.9, 1.0),  # accuracy
     "neural_ode": (40, 0.0, 0.9),  # distance from the way; 1.3 at first
+    "orthogonal_rnn": (30, 0.5, 1.0),  # accuracy; 0.125 by guessing
     "softmax_net": (200, 0.9, 1.0),  # accuracy
     "vae": (5, 0.0, 30.0),  # nats an image; 44 at first
 }

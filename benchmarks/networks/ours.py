@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import backsolve as bs
 from backsolve import nn, optim
+from backsolve.interop.torch import load_state_dict
+from backsolve.nn import models
 
 F = nn.functional
 
@@ -18,49 +18,6 @@ def MLP(*sizes: int) -> Any:
     for n, m in zip(sizes, sizes[1:], strict=False):
         layers += [nn.Linear(n, m), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
-
-
-class LeNet(nn.Module):
-    def __init__(self) -> None:
-        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
-
-    def __call__(self, x: Any) -> Any:
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), 2).reshape(len(x), -1)
-        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
-
-
-class Block(nn.Module):
-    def __init__(self, inside: int, outside: int, stride: int):
-        self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outside)
-        self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outside)
-        self.downsample = None
-        if stride != 1 or inside != outside:
-            shortcut = nn.Conv2d(inside, outside, 1, stride, bias=False)
-            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(outside))
-
-    def __call__(self, x: Any) -> Any:
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
-
-
-class ResNet18(nn.Module):
-    def __init__(self) -> None:
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64)
-        width = 64
-        for k, (outside, stride) in enumerate(((64, 1), (128, 2), (256, 2), (512, 2)), 1):
-            pair = nn.Sequential(Block(width, outside, stride), Block(outside, outside, 1))
-            setattr(self, f"layer{k}", pair)
-            width = outside
-        self.fc = nn.Linear(512, 10)
-
-    def __call__(self, x: Any) -> Any:
-        x = F.relu(self.bn1(self.conv1(x)))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(np.mean(x, axis=(2, 3)))
 
 
 class LSTM(nn.Module):
@@ -105,8 +62,8 @@ class GPT(nn.Module):
 
 KINDS: dict[str, Callable[..., Any]] = {
     "mlp": lambda sizes: MLP(*sizes),
-    "lenet": LeNet,
-    "resnet18": ResNet18,
+    "lenet": models.LeNet,
+    "resnet18": lambda: models.resnet18(10, small_images=True),
     "lstm": LSTM,
     "gpt": GPT,
 }
@@ -116,8 +73,7 @@ def stepper(
     kind: str, settings: tuple[Any, ...], first: dict[str, Any], x: Any, y: Any
 ) -> Callable[[], Any]:
     """A function that takes one more step of Adam and gives the loss."""
-    model = KINDS[kind](*settings)
-    model.load_state_dict(first, strict=False)
+    model = load_state_dict(KINDS[kind](*settings), first)
     parameters, buffers = model.named_parameters(), model.named_buffers()
     optimizer = optim.Adam(lr=1e-3)
 

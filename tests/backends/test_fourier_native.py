@@ -198,6 +198,22 @@ def test_in_a_batch_and_in_a_loop():
     np.testing.assert_allclose(bs.jit(bs.grad(g))(xs[0]), bs.grad(g)(xs[0]), atol=1e-12)
 
 
+def test_in_a_loop_of_unknown_length():
+    def f(x, n):
+        for k in range(n):
+            x = np.fft.irfft(np.fft.rfft(x) * 0.9, 8) + np.sin(k)
+        return x
+
+    x = numbers(8, "f8")
+    compiled = bs.jit(f)
+    np.testing.assert_allclose(compiled(x, 5), f(x, 5), atol=1e-13)
+    assert compiled.stats()["specialisations"][0]["elsewhere"] == 0
+    loss = lambda f: lambda x, n: np.sum(f(x, n) ** 2)
+    expected = bs.grad(loss(f))(x, 5)
+    np.testing.assert_allclose(bs.jit(bs.grad(loss(f)))(x, 5), expected, atol=1e-12)
+    np.testing.assert_allclose(bs.grad(loss(compiled))(x, 5), expected, atol=1e-12)
+
+
 def test_donated_arguments_are_taken():
     f = lambda a: np.fft.fft(a, axis=0)
     a = numbers((6, 11), "c16")

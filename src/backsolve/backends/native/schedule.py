@@ -26,7 +26,7 @@ from .eigenvalues import LOWER as EIGENVALUES
 from .elimination import LOWER as ELIMINATION
 from .equations import LOWER as EQUATIONS
 from .failure import Failures, placed
-from .fourier.step import LOWER as FOURIER
+from .fourier import LOWER as FOURIER
 from .indexing import LOWER as INDEXING
 from .kernel import Kernel
 from .lapack import LOWER as LINEAR

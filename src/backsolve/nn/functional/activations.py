@@ -49,7 +49,8 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """x where it is positive, else negative_slope · x."""
     x = array(input)
-    return P.where(x > 0, x, negative_slope * x)
+    real = dtype_of(x).type if dtype_of(x).kind == "f" else np.float64
+    return x * P.where(x > 0, real(1), real(negative_slope))  # one pass for its derivative
 
 
 def prelu(input: Any, weight: Any) -> Any:
@@ -101,7 +102,7 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Any:
 def hardswish(input: Any, inplace: bool = False) -> Any:
     """x · hardsigmoid(x)."""
     x = array(input)
-    return P.where(x <= -3, 0.0, P.where(x >= 3, x, x * (x + 3.0) / 6))
+    return P.where(x <= -3, 0.0, x * P.where(x >= 3, 1.0, (x + 3.0) / 6))
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:

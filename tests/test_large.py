@@ -139,3 +139,23 @@ def test_sorting_many_entries_is_stable(kind):
     w = np.linspace(1, 2, x.size)
     g = bs.grad(lambda x: np.sum(np.sort(x) * w))(x)
     np.testing.assert_array_equal(g[order], w)
+
+
+@pytest.mark.parametrize(
+    ("f", "derivative"),
+    [
+        (lambda x: x**3, lambda x: 3 * x**2),
+        (lambda x: x**-1.5, lambda x: -1.5 * x**-2.5),
+        (np.tanh, lambda x: 1 - np.tanh(x) ** 2),
+        (lambda x: 2.0 / x, lambda x: -2 / x**2),
+        (lambda x: x / x[::-1], lambda x: 1 / x[::-1] - x[::-1] / x**2),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_formulas_of_many_entries(f, derivative, dtype):
+    x = np.linspace(0.5, 2, 5001).astype(dtype)
+    g = bs.grad(lambda x: f(x).sum())(x)
+    assert g.dtype == dtype
+    eps = 20 * np.finfo(dtype).eps
+    np.testing.assert_allclose(g, derivative(x), rtol=eps, atol=eps)
+    np.testing.assert_array_equal(x, np.linspace(0.5, 2, 5001).astype(dtype))

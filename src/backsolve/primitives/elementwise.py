@@ -105,10 +105,22 @@ def _inverse(b: Any) -> Any:
     return np.divide(1, b)
 
 
+def _are_many(a: Any) -> bool:
+    """Whether these are so many known real numbers that a formula should take no memory twice."""
+    return type(a) is np.ndarray and a.size > LARGE and a.dtype.kind == "f"
+
+
+def _minus_ratio(y: Any, b: Any) -> Any:
+    if not _are_many(y):
+        return np.divide(-y, b)
+    d = np.divide(y, b)
+    return np.negative(d, out=d)
+
+
 divide = binary(
     "divide",
     lambda b: Diagonal(_inverse(b)),
-    lambda y, b: Diagonal(np.divide(-y, b)),
+    lambda y, b: Diagonal(_minus_ratio(y, b)),
     np.divide,
     text="{0} / {1}",
     code="{0} / {1}",
@@ -120,7 +132,7 @@ reciprocal = unary("reciprocal", lambda y: Diagonal(-(y * y)))
 
 def _twice(a: Any) -> Any:
     """The block 2a; for many known numbers the adjoint, which often is one number, is doubled instead."""
-    if type(a) is np.ndarray and a.size > LARGE and a.dtype.kind == "f":
+    if _are_many(a):
         return Product([Scale(2.0, type_of(a)), Diagonal(a)])
     return Diagonal(2 * a)
 
@@ -150,7 +162,10 @@ def _d_power_base(a: Any, b: Any) -> Any:
     if type(b) in (int, float):
         if b == 0:
             return Mask(np.zeros(np.shape(a), bool))
-        return _twice(a) if b == 2 else Diagonal(b * np.power(a, b - 1))
+        if b == 2:
+            return _twice(a)
+        d = np.power(a, b - 1)
+        return Diagonal(np.multiply(d, b, out=d) if _are_many(d) else b * d)
     if getattr(b, "dtype", np.dtype(float)).kind == "u":
         b = b.astype(np.int64)  # b − 1 must not wrap round
     zero = np.equal(a, 0) & np.equal(b, 0)
@@ -287,7 +302,14 @@ arctan2 = binary(
 )
 sinh = unary("sinh", lambda a: Diagonal(cosh_(a)))
 cosh = unary("cosh", lambda a: Diagonal(sinh_(a)))
-tanh = unary("tanh", lambda y: Diagonal(1 - y * y), latex=r"\tanh {0}")
+
+
+def _one_minus_square(y: Any) -> Any:
+    squared = y * y
+    return np.subtract(1, squared, out=squared) if _are_many(squared) else 1 - squared
+
+
+tanh = unary("tanh", lambda y: Diagonal(_one_minus_square(y)), latex=r"\tanh {0}")
 arcsinh = unary("arcsinh", lambda a: Diagonal(1 / np.sqrt(a * a + 1)))
 arccosh = unary("arccosh", lambda a: Diagonal(1 / (np.sqrt(a - 1) * np.sqrt(a + 1))))
 arctanh = unary("arctanh", lambda a: Diagonal(np.divide(1, 1 - a * a)))

@@ -75,6 +75,18 @@ def test_sylvester(m, n, dtype):
     assert check_compiled(lambda *a: P.sylvester(*a), args, ulps=1e4)
 
 
+def test_half_precision():
+    a = (drawn((3, 3), np.float64) * 0.1 + np.eye(3)).astype(np.float16)
+    for f in (lambda a: P.sqrtm(a), lambda a: P.sylvester(a, a, a)):
+        assert f(a).dtype == np.float16
+        assert check_compiled(f, [a], ulps=8)
+        assert check_compiled(bs.grad(lambda a, f=f: np.sum(f(a))), [a], ulps=16)
+    banded = lambda a: P.banded_solve(a, a.T, lower=1, upper=1)
+    assert check_compiled(
+        banded, [np.tile(np.eye(3)[1], (3, 1)).astype(np.float16) + a / 8], ulps=64
+    )
+
+
 def test_dtypes_mix():
     a, b = drawn((3, 3), np.float64), drawn((2, 2), np.complex64)
     q = drawn((3, 2), np.float32)

@@ -1,4 +1,4 @@
-"""Every row runs natively in every dtype."""
+"""Every row runs natively in every dtype; only a row of the user is called back (test_elsewhere.py)."""
 
 from __future__ import annotations
 

@@ -54,15 +54,14 @@ def _run_sylvester(a: Any, b: Any, c: Any) -> Any:
     _check_sylvester(a, b, c)
     _check_finite(a, b)
     dtype = np.result_type(a, b, c)
-    output = "complex" if dtype.kind == "c" else "real"
+    wide = np.result_type(dtype, np.float32)  # LAPACK knows no float16
+    output = "complex" if wide.kind == "c" else "real"
+    trsyl = getattr(linalg.lapack, f"{ {'f': 's', 'd': 'd', 'F': 'c', 'D': 'z'}[wide.char] }trsyl")
     x = np.zeros(c.shape, dtype)
     for place in np.ndindex(c.shape[:-2] if c.size else (0,)):
         # By Schur forms A = U R Uᴴ and Bᴴ = V S Vᴴ the equation is triangular: R Y + Y Sᴴ = Uᴴ Q V.
-        R, U = schur(a[place].astype(dtype), output=output)
-        S, V = schur(b[place].conj().T.astype(dtype), output=output)
-        trsyl = getattr(
-            linalg.lapack, f"{ {'f': 's', 'd': 'd', 'F': 'c', 'D': 'z'}[dtype.char] }trsyl"
-        )
+        R, U = schur(a[place].astype(wide), output=output)
+        S, V = schur(b[place].conj().T.astype(wide), output=output)
         Y, scale, info = trsyl(R, S, U.conj().T @ c[place] @ V, tranb="C")
         if info:
             raise np.linalg.LinAlgError(NO_SINGLE_SOLUTION)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -66,3 +67,20 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list(tmp_path.iterdir())) == 1
     with pytest.raises(TypeError, match="numbers only"):
         safetensors.save({"w": np.array(["text"])}, path)
+
+
+@pytest.mark.parametrize(("dtype", "numbers"), [("BF16", [1.5, -2.0]), ("F8_E4M3", None)])
+def test_numbers_that_numpy_does_not_have(tmp_path: Path, dtype: str, numbers: Any) -> None:
+    size = 4 if dtype == "BF16" else 2
+    data = (np.array([1.5, -2.0], "<f4").view("<u4") >> 16).astype("<u2").tobytes()[:size]
+    head = {"w": {"dtype": dtype, "shape": [2], "data_offsets": [0, size]}}
+    text = json.dumps(head).encode()
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    if numbers is None:
+        with pytest.raises(ValueError, match=r"no dtype for: w \(F8_E4M3\)"):
+            safetensors.load(path)
+        return
+    found = safetensors.load(path)["w"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, numbers)

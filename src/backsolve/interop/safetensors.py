@@ -19,8 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError, deserialize, safe_open
 from safetensors import numpy as files
+
+_DTYPES = {
+    "BOOL": "?", "I8": "i1", "U8": "u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4",
+    "I64": "<i8", "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
+}  # fmt: skip
 
 
 def save(arrays: Mapping[str, Any], path: Any, about: Mapping[str, str] | None = None) -> None:
@@ -59,12 +64,25 @@ def _settle(folder: Path) -> None:
 
 
 def load(path: Any) -> dict[str, Any]:
-    """The arrays of a file by name."""
+    """The arrays of a file by name; bfloat16, which NumPy does not have, as float32."""
     try:
-        found = files.load(Path(path).read_bytes())
+        found = deserialize(Path(path).read_bytes())
     except SafetensorError as error:
         raise ValueError(f"{path} is no whole safetensors file: {error}") from None
-    return {name: np.array(a) for name, a in found.items()}
+    strange = [
+        f"{name} ({x['dtype']})" for name, x in found if x["dtype"] not in (*_DTYPES, "BF16")
+    ]
+    if strange:
+        raise ValueError(f"{path} holds numbers that NumPy has no dtype for: {', '.join(strange)}")
+    return {name: _array(x).reshape(x["shape"]) for name, x in found}
+
+
+def _array(x: Mapping[str, Any]) -> Any:
+    if x["dtype"] != "BF16":
+        read = np.frombuffer(x["data"], _DTYPES[x["dtype"]])
+        return read.astype(read.dtype.newbyteorder("="))
+    upper = np.frombuffer(x["data"], "<u2").astype(np.uint32)  # the first half of a float32
+    return (upper << 16).view(np.float32)
 
 
 def metadata(path: Any) -> dict[str, str]:

@@ -49,7 +49,7 @@ endef
 run: .venv/.ready-run
 	@.venv/bin/python examples/first.py
 	@echo
-	@.venv/bin/backsolve train --data digits --model cnn --out runs/digits --fresh
+	@.venv/bin/backsolve train --data digits --model cnn --seed 3 --out runs/digits --fresh
 
 lint: .venv/.ready-dev
 	@echo "==> ruff check"

@@ -235,6 +235,10 @@ class TestEntry:
         calls = f._known[next(iter(f._known))].native.calls
         np.testing.assert_array_equal(f(again, w), expected)
         assert f._known[next(iter(f._known))].native.calls == calls + 1
+        g = bs.jit(lambda x, w: np.sum(np.tanh(x @ w), 0))  # the other way round
+        np.testing.assert_array_equal(g(again, w), expected)
+        np.testing.assert_array_equal(g(x, w), expected)
+        assert g._known[next(iter(g._known))].native.calls == 2
 
 
 class TestTraps:

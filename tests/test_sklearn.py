@@ -84,6 +84,10 @@ def test_learning_in_parts() -> None:
         np.testing.assert_array_equal(other.predict_proba(x), before)
         other.partial_fit(x[:50], y[:50])
     np.testing.assert_array_equal(model.predict_proba(x), before)
+    for a, b in zip(
+        others[0].model_.state_dict().values(), others[1].model_.state_dict().values(), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(others[0].predict_proba(x), others[1].predict_proba(x))
     with pytest.raises(ValueError, match="is none of the classes"):
         model.partial_fit(x[:2], [0, 7])

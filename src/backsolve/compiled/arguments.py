@@ -64,7 +64,7 @@ class Arguments:
     def types(self) -> tuple[Type, ...]:
         return tuple(
             [
-                type_of(x) if type(x) in _PYTHON else Type(np.shape(raw(x)), x.dtype)
+                type_of(x) if type(x) in _PYTHON else Type(np.shape(raw(x)), plain(x.dtype))
                 for x in self.numbers
             ]
         )
@@ -166,6 +166,12 @@ def exactly(v: Any) -> Any:
     if isinstance(v, range | slice):  # ranges are equal if their numbers are, whatever their ends
         return (type(v), *[exactly(x) for x in (v.start, v.stop, v.step)])
     return type(v), repr(v) if isinstance(v, float | complex | np.inexact) else v
+
+
+def plain(dtype: Any) -> Any:
+    """The one object that stands for an element type: unpickled arrays bring others, which native code does not
+    know."""
+    return np.dtype(dtype.type) if dtype.kind in "biufc" and dtype.isnative else dtype
 
 
 def raw(x: Any) -> Any:

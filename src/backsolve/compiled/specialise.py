@@ -21,6 +21,7 @@ from ..rewrite.stable import recognise
 from ..row import ancestors, next_index
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage
+from .arguments import plain
 
 
 class Rewritten:
@@ -96,16 +97,11 @@ def _suits(a: Any) -> bool:
     """Whether native code takes an argument as it is, whatever the others are."""
     if type(a) is not np.ndarray:
         return not isinstance(a, np.ndarray | np.generic)
-    return bool(a.flags.c_contiguous and a.flags.aligned and a.dtype is _dtype(a))
+    return bool(a.flags.c_contiguous and a.flags.aligned and a.dtype is plain(a.dtype))
 
 
 def _copied(a: Any) -> Any:
-    return np.asarray(a).astype(_dtype(a), order="C")
-
-
-def _dtype(a: Any) -> Any:
-    """The one object that stands for an element type; unpickled arrays bring objects of their own."""
-    return np.dtype(a.dtype.str)
+    return np.asarray(a).astype(plain(a.dtype), order="C")
 
 
 def _own(others: Sequence[Any], results: Sequence[Any]) -> list[Any]:

@@ -340,7 +340,7 @@ def test_wrong_keys(key: Any) -> None:
 def test_wrong_keys_name_the_line() -> None:
     t = bs.tensor(numbered((3, 4)))
     with pytest.raises(
-        IndexError, match=r"too many indices: 3 .*\(3, 4\)\n.*test_indexing\.py:\d+: t\[0"
+        IndexError, match=r"too many indices: 3 .*\(3, 4\)\n.*`t`.*\n.*test_indexing\.py:\d+: t\[0"
     ):
         t[0, 0, 0]
     with pytest.raises(IndexError, match=r"index 7 .*\(3, 4\)\n.*test_indexing\.py:\d+: t\[\[0, 7"):

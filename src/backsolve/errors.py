@@ -5,14 +5,19 @@ Messages say what was expected, what arrived, where in the user's code, and what
 
 from __future__ import annotations
 
+import ast
 import functools
+import itertools
 import linecache
 import os
 import re
 import sys
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
+_LONG = 100  # letters of an expression that is too long to repeat
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = re.compile(
     r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|copy|functools|pickle)\.py$"
@@ -21,13 +26,53 @@ _LIBRARIES = re.compile(
 
 def location(depth: int = 1) -> str:
     """`file.py:12: the code` of the innermost frame that is not ours nor NumPy's."""
-    frame = sys._getframe(depth)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if is_users(name):
-            return describe_line(name, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
-    return "an unknown place"
+    frame = users_frame(depth + 1)
+    if frame is None:
+        return "an unknown place"
+    return describe_line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def users_frame(depth: int) -> FrameType | None:
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def operands(frame: FrameType | None) -> str:
+    """What an operator that a frame is about works on, as the user wrote it: `a` and `b` of a @ b."""
+    text = "" if frame is None else _under_way(frame)
+    if not text or len(text) > _LONG:
+        return ""
+    try:
+        (statement,) = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return ""
+    node: Any = statement.value if isinstance(statement, ast.Expr) else statement
+    if isinstance(node, ast.Assign):  # x[i] = v, where that is a function's business
+        node = node.targets[0]
+        text = ast.unparse(node)
+    if isinstance(node, ast.BinOp):
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.Subscript):
+        parts = [node.value, node.slice]
+    elif isinstance(node, ast.AugAssign):
+        parts = [node.target, node.value]
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        parts = [node.left, node.comparators[0]]
+    else:
+        return ""
+    return f"{' and '.join(f'`{ast.unparse(x)}`' for x in parts)} of {text}"
+
+
+def _under_way(frame: FrameType) -> str:
+    """The code that a frame's present instruction was made of, if it stands on one line."""
+    place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    if place is None or None in place or place[0] != place[1]:
+        return ""
+    line, _, start, end = place
+    code = linecache.getline(frame.f_code.co_filename, line or 0).encode()
+    return code[start:end].decode(errors="replace").strip()
 
 
 def location_of(error: BaseException) -> str:
@@ -56,8 +101,13 @@ def describe_line(filename: str, line: int) -> str:
 class BacksolveError(Exception):
     """Every error that Backsolve raises on purpose is one of these."""
 
+    is_about_operands = False
+
     def __init__(self, message: str, *, at: str | None = None):
-        at = location(2) if at is None else at
+        if at is None:
+            at = location(2)
+            of = operands(users_frame(2)) if self.is_about_operands else ""
+            message = f"{message}\n    in {of}" if of else message
         super().__init__(f"{message}\n    at {at}" if at else message)
 
 
@@ -67,6 +117,8 @@ class ShapeError(BacksolveError, ValueError):
     The message names the operation and the shapes that arrived. Print `x.shape` just before the
     line named; the usual remedies are a transpose, a `reshape`, or `x[:, None]` to broadcast.
     """
+
+    is_about_operands = True
 
 
 class MatrixError(ShapeError, np.linalg.LinAlgError):
@@ -86,12 +138,16 @@ class AxisError(BacksolveError, np.exceptions.AxisError):
 class IndexingError(BacksolveError, IndexError):
     """An index that does not fit: out of range, too many, or neither integers nor booleans."""
 
+    is_about_operands = True
+
 
 class DTypeError(BacksolveError, TypeError):
     """An operation got an element type that it has no meaning for.
 
     Cast first, for example `x.astype(float)`.
     """
+
+    is_about_operands = True
 
 
 class NotScalarError(BacksolveError, ValueError):

@@ -343,7 +343,9 @@ def test_wrong_keys_name_the_line() -> None:
         IndexError, match=r"too many indices: 3 .*\(3, 4\)\n.*`t`.*\n.*test_indexing\.py:\d+: t\[0"
     ):
         t[0, 0, 0]
-    with pytest.raises(IndexError, match=r"index 7 .*\(3, 4\)\n.*test_indexing\.py:\d+: t\[\[0, 7"):
+    with pytest.raises(
+        IndexError, match=r"index 7 .*\(3, 4\)\n.*`t`.*\n.*test_indexing\.py:\d+: t\[\["
+    ):
         t[[0, 7]]
 
 

@@ -22,6 +22,7 @@ DIRECT = sorted(name for name, p in PRIMITIVES.items() if p.adjoint is not None)
 SHAPES = {"svd": [(5, 3), (3, 5), (4, 4), (2, 5, 3)], "svdvals": [(5, 3), (3, 5)]}
 SHAPES["pinv"] = SHAPES["svd"]
 SHAPES["qr"] = [(4, 4), (6, 3), (2, 5, 3)]
+SHAPES["expm"] = [(50, 50), (2, 48, 48)]  # of smaller ones SciPy's exponential is as fast
 PARAMS = {"eigh": {"lower": True}, "eigvalsh": {"lower": False}, "pinv": {"rcond": 1e-15}}
 
 
@@ -34,6 +35,8 @@ def arguments(name, shape, dtype):
     a = entries(shape, dtype)
     if name in ("cholesky", "eigh", "eigvalsh"):
         a = a @ np.swapaxes(a.conj(), -1, -2) + np.eye(shape[-1], dtype=dtype)
+    if name == "expm":
+        a = a / np.sqrt(shape[-1]).astype(a.real.dtype)
     if name == "lu":
         a = a + 5 * np.eye(shape[-1], dtype=dtype)
     return [a, entries((*shape[:-1], 2), dtype)] if name == "solve" else [a]

@@ -48,7 +48,7 @@ class Bar(Lines):
 
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=24 if self.console.width >= 130 else 10),
             TextColumn("{task.percentage:>3.0f}%"),
             TextColumn("{task.fields[numbers]}"),
             console=self.console,
@@ -90,6 +90,8 @@ class Bar(Lines):
         self.drawn, self.examples_before = now, run.examples
         values = run.history.last if ended or not run.sums else {**run.history.last, **run.means()}
         speed = f"{self.rate:,.0f} examples/s" if self.rate else ""
+        if self.console.width < 130:
+            values, speed = few(values), speed.replace(" examples", "")
         total = len(run.batches) or None
         self.progress.update(
             self.task,
@@ -128,6 +130,16 @@ def shown(values: dict[str, Any]) -> str:
     """Numbers by name, short."""
     left_out = ("epoch", "step", "seconds")
     return "  ".join(f"{k} {v:.4g}" for k, v in values.items() if k not in left_out)
+
+
+def few(values: dict[str, Any]) -> dict[str, Any]:
+    """The loss, and of each other measure that of the validation if there is one: for narrow terminals.
+
+    >>> few({"loss": 0.5, "accuracy": 0.8, "val_loss": 0.6, "val_accuracy": 0.7})
+    {'loss': 0.5, 'val_accuracy': 0.7}
+    """
+    hidden = {name.removeprefix("val_") for name in values if name.startswith("val_")} - {"loss"}
+    return {k: v for k, v in values.items() if k not in hidden and k != "val_loss"}
 
 
 def clock(seconds: float) -> str:

@@ -62,6 +62,8 @@ def test_roots_of_singular_matrices():
                 expected = P.sqrtm(a)
             except np.linalg.LinAlgError:
                 continue  # an eigenvalue that rounding made negative
+            if not np.isfinite(expected).all():
+                continue  # SciPy 1.18 divides by the sum of two eigenvalues that are 0, and warns
             np.testing.assert_allclose(bs.jit(L.sqrtm)(a), expected, atol=1e-7)
     np.testing.assert_array_equal(bs.jit(L.sqrtm)(np.zeros((3, 3))), np.zeros((3, 3)))
 

@@ -110,8 +110,9 @@ def _run_sqrtm(a: Any) -> Any:
     square("sqrtm", a)
     y = np.zeros(a.shape, a.dtype)
     _check_finite(a)
+    wide = np.result_type(a, np.float32)  # LAPACK knows no float16
     for place in np.ndindex(a.shape[:-2] if a.size else (0,)):
-        root = sqrtm(a[place])
+        root = sqrtm(a[place].astype(wide))
         if np.iscomplexobj(root) and a.dtype.kind != "c":
             if np.any(root.imag):
                 raise NoRealRootError(NoRealRootError.message)

@@ -146,11 +146,12 @@ def _run_banded(a: Any, b: Any, *, lower: int, upper: int) -> Any:
     from scipy.linalg import solve_banded
 
     _check_banded(a, b, lower, upper)
-    x = b.astype(np.result_type(a, b))
+    x = np.zeros(b.shape, np.result_type(a, b))
     if b.shape[-2] == 1 and x.size and not np.all(a[..., upper, :]):  # SciPy would divide by it
         raise np.linalg.LinAlgError("singular matrix")
+    bands, right = (v.astype(np.result_type(v, np.float32)) for v in (a, b))  # no float16 in LAPACK
     for place in np.ndindex(b.shape[:-2] if b.size else (0,)):
-        x[place] = solve_banded((lower, upper), a[place], x[place], check_finite=False)
+        x[place] = solve_banded((lower, upper), bands[place], right[place], check_finite=False)
     return x
 
 

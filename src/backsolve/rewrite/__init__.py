@@ -12,11 +12,9 @@ from .constants import fold, share_constants
 from .division import share_division
 from .entries import read_entries
 from .expand import expand
-from .factors import take_out_factors
 from .frechet import join_frechets
 from .invariants import do_once
 from .order import read_first
-from .products import merge_products
 from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
@@ -93,4 +91,4 @@ def rewrite_for_machines(program: Program) -> Program:
 
 def _for_machines(program: Program) -> Program:
     program = share_division(expand(join_frechets(join_cholesky_adjoints(program))))
-    return inside(take_out_factors(merge_products(program)), _for_machines)
+    return inside(program, _for_machines)

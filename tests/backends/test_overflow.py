@@ -1,4 +1,4 @@
-"""Compiled code overflows where NumPy does, and nowhere else: nothing is multiplied or added in another order."""
+"""Compiled code overflows where NumPy does, and nowhere else: sums and products keep their order."""
 
 import numpy as np
 import pytest

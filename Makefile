@@ -49,7 +49,7 @@ endef
 run: .venv/.ready-run
 	@.venv/bin/python examples/first.py
 	@echo
-	@.venv/bin/backsolve train --data digits --model cnn --seed 3 --out runs/digits --fresh
+	@.venv/bin/backsolve train --data digits --model cnn --seed 3 --epochs 30 --out runs/digits --fresh
 
 lint: .venv/.ready-dev
 	@echo "==> ruff check"
@@ -67,6 +67,7 @@ test: lint
 
 fuzz: .venv/.ready-dev
 	@.venv/bin/python -m backsolve.testing.fuzz $(N) $(SEED)
+	@.venv/bin/python -m backsolve.testing.fuzz_extremes $(N) $(SEED)
 	@.venv/bin/python -m backsolve.testing.fuzz_control $(N) $(SEED)
 
 bench: .venv-bench/.ready

@@ -34,7 +34,7 @@ from harness import (
 )
 
 import backsolve as bs
-from backsolve.primitive import Watcher, hooks
+from backsolve.hooks import Watcher, hooks
 
 CALL = 5e-6  # seconds that an operation may take by itself
 NOISE = 1.1  # what a ratio must exceed to be called slower

@@ -108,7 +108,7 @@ def measure(threads: int, only: list[str], without: list[str]) -> None:
             losses[name] = [steps[name]()]
             compiling[name] = clock() - start
             losses[name] += [steps[name](), steps[name]()]
-            np.testing.assert_allclose(losses[name], losses["backsolve"], rtol=1e-2)
+            np.testing.assert_allclose(losses[name], losses["backsolve"], rtol=1e-2, atol=1e-3)
         times = best_times(steps)
         ratios = " | ".join(f"{times[n] / times['backsolve']:.2f}×" for n in names)
         waits = ", ".join(f"{compiling[n]:.2f} s" for n in makers)

@@ -87,7 +87,7 @@ def test_closed_gaps_are_left_to_the_blocks():
 
 def test_a_singular_matrix_is_an_error():
     singular = np.array([[1.0, 2.0], [2.0, 4.0]])
-    for f in (np.linalg.det, lambda a: np.linalg.slogdet(a)[1], lambda a: np.linalg.inv(a)[0, 0]):
+    for f in (lambda a: np.linalg.slogdet(a)[1], lambda a: np.linalg.inv(a)[0, 0]):
         with pytest.raises(np.linalg.LinAlgError):
             bs.grad(f)(singular)
     with pytest.raises(np.linalg.LinAlgError):

@@ -295,6 +295,20 @@ def test_a_budget_is_kept_to():
     assert stored(1000) < stored(10**6) / 2
 
 
+def test_a_small_budget_takes_pieces_of_pieces():
+    step = lambda i, s: np.sin(s * 1.01) + 0.3 * np.cos(s[::-1])
+    plain = lambda x: bs.fori_loop(0, 5_003, step, x).sum()
+    early = lambda x: bs.fori_loop(0, 9_000, lambda i, s: s * 1.001, x, lambda s: s[0] < 50.0).sum()
+    x = np.linspace(0.1, 1.0, 8)
+    for f in (plain, early):
+        expected = bs.jit(bs.grad(f))(x)
+        for memory in (2_600, 5_200):  # two pieces of √n would need about 9,000
+            g = bs.jit(bs.grad(bs.checkpoint(f, memory=memory)))
+            np.testing.assert_allclose(g(x), expected, rtol=1e-9)
+            if f is plain:
+                assert g.stats()["specialisations"][0]["arena_bytes"] < memory + 1_000
+
+
 def test_indices_are_looked_at_unless_one_says_otherwise():
     def total(x, n):
         return bs.while_loop(lambda s: s[1] < n, lambda s: (s[0] + x[s[1]], s[1] + 1), (0.0, 0))[0]

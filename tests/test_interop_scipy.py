@@ -8,7 +8,7 @@ import scipy.optimize
 import scipy.sparse
 
 import backsolve as bs
-from backsolve.interop.sparse import Compressed
+from backsolve.interop.sparse import by_pattern, jacobian_of
 
 
 def rosenbrock(x):
@@ -81,7 +81,7 @@ def test_what_cannot_be_staged_runs_as_written():
     calls = []
 
     def f(x):
-        calls.append(float(bs.stop_gradient(x[0])))  # a number that no compiled program has
+        calls.append(bs.stop_gradient(x[0]).item())  # a number that no compiled program has
         return ((x - 1) ** 2).sum()
 
     found = scipy.optimize.minimize(**bs.scipy.problem(f, np.zeros(2)))
@@ -125,16 +125,49 @@ def test_a_sparse_jacobian_takes_as_many_directions_as_columns_meet():
     pattern = scipy.sparse.diags_array(
         [np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]
     )
-    J = Compressed(broyden, pattern)
+    J = by_pattern(broyden, pattern)
     x = np.linspace(-1, 1, n)
     np.testing.assert_allclose(J(x).toarray(), bs.jacobian(broyden)(x))
-    assert len(J._seeds) == 3
+    assert bs.sparsity(broyden, x, pattern=pattern).colours.count == 3
+
+
+def test_jacobians_of_many_unknowns_are_eliminated_without_being_asked_for(monkeypatch):
+    """No dense Jacobian of broyden is computed: the dense way is made to fail."""
+    x0 = -np.ones(300)
+    expected = bs.scipy.root(broyden, x0, method="lm").x
+
+    def dense(*_, **__):
+        raise AssertionError("dense")
+
+    monkeypatch.setattr("backsolve.interop.sparse.compiled", dense)
+    found = bs.scipy.least_squares(broyden, x0)
+    assert scipy.sparse.issparse(found.jac)
+    assert found.cost < 1e-12
+    exact = bs.scipy.least_squares(broyden, x0, tr_solver="exact")
+    assert isinstance(exact.jac, np.ndarray)
+    np.testing.assert_allclose(exact.x, expected, atol=1e-7)
+    np.testing.assert_allclose(bs.scipy.root(broyden, x0).x, expected, atol=1e-7)
+    decay = bs.scipy.solve_ivp(lambda t, y: -broyden(y) * 0.1, (0.0, 0.1), x0)
+    assert decay.success
+    energy = lambda x: (broyden(x) ** 2).sum()
+    given = bs.scipy.problem(energy, x0, method="trust-exact")
+    np.testing.assert_allclose(given["hess"](x0), bs.hessian(energy)(x0), atol=1e-10)
+    given = bs.scipy.problem(energy, x0, method="trust-constr", hess=True)
+    assert given["hess"](x0).nnz < 5 * x0.size
+
+
+def test_a_full_jacobian_of_many_unknowns_stays_dense():
+    W = np.random.default_rng(0).normal(size=(250, 250)) / 250
+    J = jacobian_of(lambda x: np.tanh(W @ x))
+    x = np.linspace(-1, 1, 250)
+    assert isinstance(J(x), np.ndarray)
+    np.testing.assert_allclose(J(x), bs.jacobian(lambda x: np.tanh(W @ x))(x), rtol=1e-10)
 
 
 def test_a_pattern_that_leaves_out_an_entry_is_refused():
     with pytest.raises(TypeError, match="leaves out an entry of row 0"):
         bs.scipy.least_squares(broyden, -np.ones(4), jac_sparsity=np.eye(4))
-    with pytest.raises(ValueError, match="columns"):
+    with pytest.raises(ValueError, match="5 × 5"):
         bs.scipy.least_squares(broyden, -np.ones(4), jac_sparsity=np.eye(5))
 
 

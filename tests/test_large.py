@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.primitive import hooks
+from backsolve.hooks import hooks
 from backsolve.primitives import large as module
 
 

@@ -18,6 +18,7 @@ from backsolve.ir import Type
 from backsolve.operators import (
     BandedSolve,
     Block,
+    BlockRecurrence,
     Broadcast,
     Cast,
     Concatenate,
@@ -137,6 +138,10 @@ def instances(dtype: str) -> dict[type[Operator], list[Operator]]:
         ScatterAdd: [ScatterAdd(v3, (index,)), ScatterAdd(m33, (more, index))],
         EraseAt: [EraseAt(v3, (index,)), EraseAt(m33, (more, index))],
         Cumsum: [Cumsum(m23, 0), Cumsum(m23, 1, reverse=True)],
+        BlockRecurrence: [
+            BlockRecurrence(array((3, 2, 2), d)),
+            BlockRecurrence(array((2, 3, 1, 1), d), reverse=True),
+        ],
         Recurrence: [
             Recurrence(a23, 1),
             Recurrence(a23, 1, reverse=True),
@@ -417,7 +422,7 @@ def test_block_algebra() -> None:
 
 def test_block_mistakes_are_errors() -> None:
     full = Block([[1.0, 2.0], [3.0, 4.0]])
-    with pytest.raises(ShapeError, match="not triangular"):
+    with pytest.raises(ShapeError, match="cyclic"):
         full.solve((1.0, 1.0))
     with pytest.raises(ShapeError, match="must be square"):
         Block([[1.0, 2.0]]).solve((1.0,))

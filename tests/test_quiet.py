@@ -10,7 +10,9 @@ import pytest
 import backsolve as bs
 from backsolve import quiet
 from backsolve.errors import ShapeError
-from backsolve.primitive import undisturbed
+from backsolve.hooks import undisturbed
+from backsolve.nn import functional as F  # noqa: N812
+from backsolve.nn.functional import relu
 
 N = quiet.MANY + 1
 W = np.linspace(0.5, 1.5, 8)
@@ -59,6 +61,8 @@ QUIET = {
     "attributes": lambda x, w: np.sum(x * W.T) * np.pi / x.shape[0],
     "keywords": lambda x, w: np.mean(np.stack([x, w], axis=1), axis=0, dtype=np.float64).sum(),
     "linalg": lambda x, w: np.linalg.norm(x) + np.sort(x).sum(),
+    "a function of networks": lambda x, w: F.hardswish(x, inplace=True).sum() + relu(w).sum(),
+    "a function of networks, by its long name": lambda x, w: bs.nn.functional.gelu(x * w).sum(),
     "two lines": None,
 }
 
@@ -131,6 +135,10 @@ NOT_QUIET = {
     "a default": lambda x, w: with_default(x).sum(),
     "an object's method": lambda x, w: MODEL.sum(x * w),
     "an object's operator": lambda x, w: (MODEL * x).sum(),
+    "a function of ours": lambda x, w: bs.tensor(x).sum(),
+    "networks given one that writes": lambda x, w: F.triplet_margin_with_distance_loss(
+        x, w, w, distance_function=writer
+    ),
     "star": lambda x, w: np.sum(*(x, w)),
     "unknown": lambda x, w: undefined_name(x),  # noqa: F821
     "exec": lambda x, w: exec("w[0] = 1", {"w": w}),

@@ -14,7 +14,8 @@ import backsolve as bs
 from backsolve.errors import DTypeError
 from backsolve.primitive import PRIMITIVES, P
 from backsolve.testing import Case, cases, check_case, check_grads
-from backsolve.testing.samples import CALLS, DOMAINS
+from backsolve.testing.calls import CALLS
+from backsolve.testing.domains import DOMAINS
 
 
 def all_cases() -> list[Any]:

@@ -52,7 +52,7 @@ def test_gradients_are_those_of_forward_mode(name):
     tolerance = 1e-5 if name == "single precision" else 1e-12
     for seed in (1.0, np.random.default_rng(0).normal(size=np.shape(f(x)))):
         g = bs.grad(lambda x, seed=seed: np.sum(f(x) * seed))(x)
-        J = np.atleast_2d(bs.jacobian(f, mode="forward")(x).reshape(-1, N))
+        J = np.atleast_2d(bs.jacobian(f, method="forward")(x).reshape(-1, N))
         expected = np.broadcast_to(seed, np.shape(f(x))).reshape(-1) @ J
         np.testing.assert_allclose(g, expected, rtol=tolerance, atol=tolerance)
         assert g.flags.writeable

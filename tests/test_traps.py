@@ -12,7 +12,7 @@ import pytest
 
 import backsolve as bs
 from backsolve import errors
-from backsolve.primitive import hooks
+from backsolve.hooks import hooks
 from backsolve.testing.backends import check_compiled
 
 
@@ -234,7 +234,7 @@ class TestFunction:
     def test_jacobian(self):
         a = np.array([1.0, 2.0])
         for mode in ("forward", "reverse"):
-            J, K = bs.jacobian(Multiply.apply, argnums=(0, 1), mode=mode)(a, 2 * a)
+            J, K = bs.jacobian(Multiply.apply, argnums=(0, 1), method=mode)(a, 2 * a)
             np.testing.assert_array_equal(J, np.diag(2 * a))
             np.testing.assert_array_equal(K, np.diag(a))
 

@@ -91,7 +91,7 @@ def jacobian(theta: Any, us: Any, *rest: Any) -> Any:
     def moved(by: Any) -> Any:
         return residuals(theta + by[own:], us + by[:own] if own else us, *rest)
 
-    columns = bs.jacobian(moved, mode="forward")(np.zeros(own + len(theta)))
+    columns = bs.jacobian(moved, method="forward")(np.zeros(own + len(theta)))
     return columns.reshape(-1, own + len(theta))
 
 

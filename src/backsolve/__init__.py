@@ -22,10 +22,10 @@ from .api import vmap as vmap
 from .debug import debug_nans as debug_nans
 from .function import Function as Function
 from .function import primitive as primitive
+from .hooks import hooks as _hooks
 from .operators import Block as Block
 from .operators import I as I
 from .pages import keep_pages as _keep_pages
-from .primitive import hooks as _hooks
 from .solve import checkpoint as checkpoint
 from .source import source as source
 from .system import System as System
@@ -38,6 +38,7 @@ _keep_pages()
 if TYPE_CHECKING:
     from . import data as data
     from . import interop as interop
+    from . import manifolds as manifolds
     from . import nn as nn
     from . import numeric as numeric
     from . import optim as optim
@@ -54,31 +55,72 @@ if TYPE_CHECKING:
     from .control import map as map
     from .control import scan as scan
     from .control import while_loop as while_loop
+    from .costs import explain_cost as explain_cost
+    from .curvature import fisher as fisher
+    from .curvature import gauss_newton as gauss_newton
+    from .curvature import hessian_diagonal as hessian_diagonal
+    from .curvature import hessian_operator as hessian_operator
+    from .curvature import hessian_trace as hessian_trace
+    from .curvature import laplacian as laplacian
+    from .curvature import per_sample_grad as per_sample_grad
+    from .curvature import per_sample_norms as per_sample_norms
+    from .declared import on as on
+    from .explaining import explain as explain
+    from .explaining import rounding as rounding
+    from .implicits import argmin as argmin
+    from .implicits import fixed_point as fixed_point
+    from .implicits import implicit as implicit
+    from .implicits import linear_solve as linear_solve
+    from .implicits import root as root
     from .interop import scipy as scipy
+    from .jets import jet as jet
     from .nests import loops as loops
+    from .recurrences import recurrence as recurrence
+    from .sparse import sparsity as sparsity
     from .training import fit as fit
 
 __version__ = "0.1.0"
 
 # Loaded when first asked for: the name, the module it lives in, and what to take from there.
 _LATER = {
+    "argmin": (".implicits", "argmin"),
     "cond": (".control", "cond"),
     "data": (".data", None),
+    "explain_cost": (".costs", "explain_cost"),
+    "explain": (".explaining", "explain"),
+    "fisher": (".curvature", "fisher"),
     "fit": (".training", "fit"),
+    "fixed_point": (".implicits", "fixed_point"),
     "fori_loop": (".control", "fori_loop"),
+    "gauss_newton": (".curvature", "gauss_newton"),
     "get_threads": (".backends.native.threads", "get_threads"),
+    "hessian_diagonal": (".curvature", "hessian_diagonal"),
+    "hessian_operator": (".curvature", "hessian_operator"),
+    "hessian_trace": (".curvature", "hessian_trace"),
+    "implicit": (".implicits", "implicit"),
     "interop": (".interop", None),
+    "jet": (".jets", "jet"),
     "jit": (".compiled", "jit"),
+    "laplacian": (".curvature", "laplacian"),
+    "linear_solve": (".implicits", "linear_solve"),
     "loops": (".nests", "loops"),
+    "manifolds": (".manifolds", None),
     "map": (".control", "map"),
     "nn": (".nn", None),
     "numeric": (".numeric", None),
+    "on": (".declared", "on"),
     "optim": (".optim", None),
+    "per_sample_grad": (".curvature", "per_sample_grad"),
+    "per_sample_norms": (".curvature", "per_sample_norms"),
     "random": (".random", None),
+    "recurrence": (".recurrences", "recurrence"),
+    "root": (".implicits", "root"),
+    "rounding": (".explaining", "rounding"),
     "scan": (".control", "scan"),
     "scipy": (".interop.scipy", None),
     "set_threads": (".backends.native.threads", "set_threads"),
     "sklearn": (".sklearn", None),
+    "sparsity": (".sparse", "sparsity"),
     "symbolic": (".symbolic", None),
     "testing": (".testing", None),
     "training": (".training", None),

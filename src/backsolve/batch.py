@@ -50,8 +50,10 @@ def _evaluate_one(
     e: Equation, plain: list[Any], flags: list[bool], size: int, values: dict[Var, tuple[Any, bool]]
 ) -> None:
     if e.primitive.holds_regions:
+        rule = e.primitive.batch_rule
+        assert rule is not None
         results, marks = (
-            e.primitive.batch_rule(e.primitive, size, plain, flags, e.params["region"])  # type: ignore[misc]
+            rule(e.primitive, size, plain, flags, e.params["region"])
             if any(flags)
             else (e.primitive(*plain, **e.params), [False] * len(e.outputs))
         )

@@ -40,7 +40,7 @@ def guarded(f: Callable[..., Any], name: str = "") -> Any:
             raise
 
     del call.__wrapped__  # what asks for the function underneath must stay here
-    call.__signature__ = signature(f)  # type: ignore[attr-defined]
+    vars(call)["__signature__"] = signature(f)
     return call
 
 
@@ -91,7 +91,7 @@ def _say(error: Exception, head: str, added: str) -> None:
         return
     error.args = (head + added,)
     if isinstance(error, np.exceptions.AxisError):
-        error._msg = head + added  # type: ignore[attr-defined]
+        error._msg = head + added  # type: ignore[attr-defined]  # NumPy keeps its text there alone
 
 
 # ---- the call

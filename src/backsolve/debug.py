@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .errors import NaNError, location
-from .primitive import Primitive, Watcher, hooks
+from .hooks import Watcher, hooks
+from .primitive import Primitive
 from .row import Row
 
 

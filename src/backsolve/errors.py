@@ -203,6 +203,13 @@ class RecomputeError(BacksolveError, RuntimeError):
     """
 
 
+class BudgetError(BacksolveError, ValueError):
+    """A memory budget of `bs.checkpoint` that cannot be read, or cannot be met.
+
+    The message says what the least is that can be met.
+    """
+
+
 class InPlaceError(BacksolveError, TypeError):
     """A write that cannot be differentiated: into an ndarray, or into a leaf that needs a gradient.
 
@@ -266,6 +273,8 @@ class ControlFlowError(BacksolveError, TypeError):
     loop, or declare what the condition depends on static: `bs.jit(f, static_argnums=…)`.
     """
 
+    region: Any = None  # the loop whose variable changes its type
+
 
 class UndefinedNameError(BacksolveError, UnboundLocalError):
     """A variable is used that only some ways through a traced branch or loop assign, with types that differ.
@@ -281,4 +290,23 @@ class NestError(BacksolveError, ValueError):
 
     A statement is `Y[i,j] += A[i,k] * B[k,j]`: a name with indices, one of `= += *= max= min=`, an expression.
     How far an index runs follows from the arrays that it indexes; where it does not, pass `sizes=dict(r=3)`.
+    """
+
+
+class ConvergenceError(BacksolveError, ArithmeticError):
+    """An iteration (`bs.root`, `bs.fixed_point`, `bs.argmin`, CG, GMRES, MINRES) did not reach its tolerance.
+
+    `history` has the size of the residual before the first and after each round; the message shows its ends.
+    Start closer, allow more rounds (`maxiter`), give a preconditioner, take another `method`, or ask for less
+    (`tol`). Compiled code raises a plain ArithmeticError, without the history.
+    """
+
+    history: tuple[float, ...] = ()
+
+
+class SingularError(BacksolveError, np.linalg.LinAlgError):
+    """The matrix of a linear system, such as ∂F/∂x of `bs.implicit`, is singular.
+
+    Then F(x, p) = 0 does not determine how x moves with p: two solutions meet, or an unknown is free. Check
+    that every unknown occurs in F, and that the solution is an isolated one.
     """

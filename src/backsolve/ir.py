@@ -16,6 +16,7 @@ import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,10 +44,7 @@ class Type:
 
     @property
     def size(self) -> int:
-        n = 1
-        for s in self.shape:
-            n *= s
-        return n
+        return prod(self.shape)
 
     @property
     def is_stack(self) -> bool:

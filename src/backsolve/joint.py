@@ -33,6 +33,18 @@ JOINT = _Joint("joint", lambda: None)
 COMPONENT = _Component("component", lambda: None)
 
 
+def operator_of(row: Row, saved: Sequence[Any], record: bool) -> Operator:
+    """The block of a joint row; `saved` is row.saved, or `row_values(row)` to be recorded."""
+    assert row.params is not None
+    return row.params["operator_of"](saved[1:], record)
+
+
+def component_of(row: Row) -> int:
+    """Which of the outputs of its joint row this one takes."""
+    assert row.params is not None
+    return row.params["k"]
+
+
 def record_joint(
     name: str,
     operator_of: OperatorOf,

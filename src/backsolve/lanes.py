@@ -12,8 +12,10 @@ from weakref import ref
 
 import numpy as np
 
+from .hooks import hooks
 from .ir import type_of
-from .primitive import PLAIN, WEAK, Primitive, constant, hooks, own, remember, translate
+from .ownership import own
+from .primitive import PLAIN, WEAK, Primitive, constant, remember, translate
 from .row import NOTHING, Row, next_index
 
 

@@ -18,8 +18,6 @@ both modes and every order. Broadcasting, accumulation, conjugation and promotio
 
 from __future__ import annotations
 
-import inspect
-import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -27,8 +25,12 @@ from weakref import ref
 
 import numpy as np
 
-from .errors import BacksolveError, DTypeError, ShapeError, StaticArgumentError
-from .ir import Type, Var, type_of, without_repeats
+from .blocks import ASKS_MORE, compile_block
+from .dtypes import elementwise_dtype, frozen
+from .errors import BacksolveError, DTypeError, ShapeError
+from .hooks import hooks
+from .ir import Type, Var, type_of
+from .ownership import own
 from .row import NOTHING, Replayed, Row, next_index
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -38,8 +40,6 @@ ARRAY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # the same by NumPy's funct
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}  # what a NumPy or SciPy ufunc means on a Tensor
 
 _new = object.__new__
-_FLOAT64 = np.dtype(np.float64)
-_COMPLEX128 = np.dtype(np.complex128)
 PLAIN = frozenset([float, int, bool, complex, np.ndarray, np.float64, np.float32])
 WEAK = frozenset([float, int, bool])
 _OPERATORS = frozenset(["divide", "power", "floor_divide", "remainder"])  # of Python, too
@@ -51,97 +51,6 @@ _SAVES_OF_ONE: dict[tuple[bool, bool], Callable[[Any, Any], tuple[Any, ...]]] = 
     (True, True): lambda y, a: (y, a),
 }
 _Plan = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
-LARGE = 4096  # entries of an array that is not copied lightly
-ASKS_MORE, FIXED = -1, -2  # see _compile
-_LETTERS = {letter: k for k, letter in enumerate("yabcd")}
-
-
-class _Hooks:
-    """What the layers above hang in: the Tensor class, the stager, and observers while there are any."""
-
-    Tensor: Any = object
-    stage: Callable[..., Any]
-    wrap_var: Callable[..., Any]
-    # (name, dtype) -> a compiled loop over contiguous arrays, or None
-    kernel: Callable[[str, Any], Callable[..., Any] | None] | None = None
-    # np.where, by a compiled loop where that pays (primitives/large.py)
-    where: Callable[[Any, Any, Any], Any] = staticmethod(np.where)
-    # Told of every call (debug_nans, linearize), and of every block applied by a solve.
-    observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
-    observe_block: Callable[[Row, Any, Any], None] | None = None
-    # Compiled functions run as they are written, for an observer that wants to see every call.
-    runs_as_written: bool = False
-    # What to call for a user's function (inside `jit` its control flow is rewritten), and why it was not.
-    users: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
-    why: Callable[[], str] = staticmethod(lambda: "")
-    # The same for a function that becomes a region; and for one that is staged whether in `jit` or not.
-    body: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
-    rewritten: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
-    # Told before a Tensor gets new numbers in place.
-    note_write: Callable[[Any], None] = staticmethod(lambda t: None)
-    # Whether a user ever made a leaf: before, no result without a row can rest on one (`remember`).
-    has_leaves: bool = False
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._watchers: list[Watcher] = []
-
-    def add(self, watcher: Watcher) -> None:
-        with self._lock:
-            self._watchers = [*self._watchers, watcher]
-            self._refresh()
-
-    def remove(self, watcher: Watcher) -> None:
-        with self._lock:
-            self._watchers = [w for w in self._watchers if w is not watcher]
-            self._refresh()
-
-    def _refresh(self) -> None:
-        watchers = self._watchers
-
-        def call(prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
-            for w in watchers:
-                if w.thread == threading.get_ident():
-                    w.on_call(prim, row, y, inputs)
-
-        def block(row: Row, image: Any, seed: Any) -> None:
-            for w in watchers:
-                if w.thread == threading.get_ident():
-                    w.on_block(row, image, seed)
-
-        self.observe = call if watchers else None
-        self.observe_block = block if watchers else None
-
-
-class Watcher:
-    """Told of what the thread that made it computes. Subclasses fill in one of the two."""
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-
-    def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
-        """A primitive was called."""
-
-    def on_block(self, row: Row, image: Any, seed: Any) -> None:
-        """A solve applied a block of `row`."""
-
-
-hooks = _Hooks()
-
-
-class _Undisturbed(threading.local):
-    """Whether this thread runs a function that writes into no array (quiet.py), or differentiates it."""
-
-    depth = 0
-
-    def __enter__(self) -> None:
-        self.depth += 1
-
-    def __exit__(self, *error: Any) -> None:
-        self.depth -= 1
-
-
-undisturbed = _Undisturbed()
 
 
 class Primitive:
@@ -191,7 +100,7 @@ class Primitive:
             self._variadic, self._wants = blocks, wants
             self.blocks: tuple[Any, ...] | None = None
         else:
-            compiled = [_compile(block) for block in blocks or ()]
+            compiled = [compile_block(block) for block in blocks or ()]
             self._variadic = None
             self.blocks = tuple(entry for entry, _, _ in compiled)
             self._wants = tuple(values for _, values, _ in compiled)
@@ -310,7 +219,7 @@ class Primitive:
         for i in active:
             if i < 0:
                 rows[~i] = None
-            elif rows[i].owner is not None:  # type: ignore[union-attr]
+            elif (row := rows[i]) is not None and row.owner is not None:
                 owner = True
         saved = NOTHING
         if kept:
@@ -357,6 +266,11 @@ class Primitive:
         """Whether the output varies smoothly with input i."""
         return self.differentiable and (self.blocks is None or self.blocks[i][0] is not None)
 
+    def asks(self, i: int, count: int) -> Sequence[int]:
+        """Which values the block of input i is made of: 0 the output, k + 1 input k; of `count` inputs."""
+        found: Sequence[int] = self._wants(i, count) if self.blocks is None else self._wants[i]
+        return found
+
     def infer(self, types: Sequence[Type], params: dict[str, Any]) -> list[Type]:
         """The types of the outputs, without computing them."""
         if self.type_rule is not None:
@@ -367,8 +281,8 @@ class Primitive:
             ]
             with np.errstate(all="ignore"):
                 return [type_of(self.run(*samples, **params))]
-        dtype, weak = _elementwise_dtype(
-            self, tuple((t.dtype, t.weak) for t in types), _frozen(params)
+        dtype, weak = elementwise_dtype(
+            self, tuple((t.dtype, t.weak) for t in types), frozen(params)
         )
         return [Type(np.broadcast_shapes(*[t.shape for t in types]), dtype, weak)]
 
@@ -400,47 +314,6 @@ def remember(
 def _origin(a: Any) -> Row | None:
     row = a.row
     return row if row is not None and row.owner is not None else getattr(a, "origin", None)
-
-
-def own(constant: Any) -> Any:
-    """A constant array as a block may capture it: a copy, unless nobody can write into it.
-
-    The caller may write into the array later (a buffer reused in a loop), and the derivative must be
-    that of the value that was used. A read-only array (`X.flags.writeable = False`) is not copied, nor is a
-    large one in a function that writes into no array.
-    """
-    if type(constant) is np.ndarray and _may_change(constant):
-        if constant.size <= LARGE:
-            return constant.copy()
-        if undisturbed.depth:
-            return shared(constant)
-        kept = without_repeats(constant) if 0 in constant.strides else constant
-        copy = kept.copy()
-        copy.flags.writeable = False  # the next to capture it needs no copy
-        return copy if kept is constant else np.broadcast_to(copy, constant.shape)
-    return constant
-
-
-def _may_change(array: Any) -> bool:
-    """Whether anybody can write into the memory: a read-only view of a writable array counts."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return True
-        array = array.base
-    return type(array).__name__ == "PyCapsule"  # another library's memory, by DLPack
-
-
-def shared(value: Any) -> Any:
-    """Memory that others hold, too, as a Tensor may have it: read-only, so that `is_shared` knows it."""
-    if type(value) is np.ndarray:
-        value = value.view()
-        value.flags.writeable = False
-    return value
-
-
-def is_shared(value: Any) -> bool:
-    """Whether others may write into a Tensor's memory, or rely on it: then it is copied before it is kept."""
-    return type(value) is np.ndarray and not value.flags.writeable and _may_change(value)
 
 
 def primitive(
@@ -516,71 +389,3 @@ def translate(error: Exception, prim: Primitive, values: Sequence[Any], params: 
         dtypes = " and ".join(str(getattr(v, "dtype", type(v).__name__)) for v in values)
         return DTypeError(f"`{prim.name}` got {dtypes}: {error}")
     return error
-
-
-def _compile(block: Any) -> tuple[tuple[Any, int], tuple[int, ...], tuple[int, ...]]:
-    """A block as the engine calls it, and the positions it asks for by value and by type.
-
-    The engine gets (block, k): a function of the one captured value k, which is the common case; or,
-    for ASKS_MORE, a function of (saved, row); or, for FIXED, the operator itself.
-    """
-    if block is None or not inspect.isfunction(block):
-        return (block, FIXED), (), ()
-    code = block.__code__
-    names = code.co_varnames[: code.co_argcount]
-    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    values = tuple(_LETTERS[n] for n in names if n in _LETTERS)
-    types = tuple(_LETTERS[n.lower()] for n in names if n not in _LETTERS)
-    if not types and not keywords:
-        if len(values) == 1:
-            return (block, values[0]), values, ()
-        if len(values) == 2:
-            j, k = values
-            return (lambda s, row: block(s[j], s[k]), ASKS_MORE), values, ()
-
-    def call(s: Sequence[Any], row: Row) -> Any:
-        args = [
-            s[_LETTERS[n]] if n in _LETTERS else _type(row, s, _LETTERS[n.lower()]) for n in names
-        ]
-        return block(*args, **{k: row.params[k] for k in keywords})  # type: ignore[index]
-
-    return (call, ASKS_MORE), values, types
-
-
-def _type(row: Row, s: Sequence[Any], k: int) -> Any:
-    if k == 0:
-        return row
-    parent = row.parents[k - 1]
-    return parent if parent.__class__ is Row else s[k]
-
-
-def _frozen(params: dict[str, Any]) -> tuple[Any, ...]:
-    items = tuple(sorted(params.items()))
-    try:
-        hash(items)
-    except TypeError:
-        raise StaticArgumentError(
-            f"metadata must be hashable (a tuple instead of a list, no arrays), got {params!r}"
-        ) from None
-    return items
-
-
-_DTYPES: dict[Any, Any] = {}
-
-
-def know_dtype(prim: Primitive, dtype: np.dtype[Any], arity: int) -> None:
-    """An element-wise row keeps this dtype, if all inputs have it: nobody needs to run it to know."""
-    _DTYPES[prim, ((dtype, False),) * arity, ()] = (dtype, False)
-
-
-def _elementwise_dtype(prim: Primitive, inputs: Any, params: Any) -> tuple[np.dtype[Any], bool]:
-    """Ask NumPy: run the primitive on single ones of these dtypes."""
-    key = (prim, inputs, params)
-    if key not in _DTYPES:
-        ones = [d.type(1).item() if weak else np.ones(1, d) for d, weak in inputs]
-        with np.errstate(all="ignore"):
-            y = prim.run(*ones, **dict(params))
-        t = type_of(y)
-        numbers = prim.is_operator and all(weak for _, weak in inputs)
-        _DTYPES[key] = (t.dtype, t.weak or (numbers and t.dtype == _FLOAT64))
-    return _DTYPES[key]

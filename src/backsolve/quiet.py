@@ -5,7 +5,8 @@ taken. A large copy takes as long as an operation, so we look whether the functi
 if
 
 - it is straight code without assignments to entries or attributes, without `+=` and without inner functions;
-- all that it calls by name are NumPy's functions that write nowhere, without `out`, and functions like itself;
+- all that it calls by name are NumPy's functions that write nowhere, without `out`, those of nn.functional,
+  and functions like itself;
 - its arguments, and what it reads from outside, are arrays, numbers and plain containers of them, whose
   methods and operators are known.
 
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .primitive import hooks
+from .hooks import hooks
 
 
 def _words(text: str) -> frozenset[str]:
@@ -35,6 +36,7 @@ MANY = 1 << 16  # entries of an array that is worth a look
 
 _MODULES = _words("""
     numpy numpy.linalg numpy.fft backsolve.numpy backsolve.numpy.linalg backsolve.numpy.fft
+    backsolve backsolve.nn backsolve.nn.functional
 """)
 _BUILTINS = _words("abs bool complex divmod float int len max min pow round sum tuple")
 _ATTRIBUTES = _words("T mT shape ndim size dtype real imag linalg fft")
@@ -149,7 +151,7 @@ def writes_nothing(f: Any, values: Sequence[Any]) -> bool:
 
 def _check_function(f: FunctionType, visited: set[int]) -> None:
     code = f.__code__
-    if id(code) in visited:
+    if id(code) in visited or _is_ours(f):
         return
     visited.add(id(code))
     found = _seen.get(id(code))
@@ -184,7 +186,7 @@ def _check_call(f: FunctionType, call: _Call, visited: set[int]) -> None:
         if not _ATTRIBUTES.issuperset(rest[:-1]):
             raise _Unknown
         _check_member(name, call)
-    elif type(x) is FunctionType and len(call.callee.path) == 1:
+    elif type(x) is FunctionType and (len(call.callee.path) == 1 or _is_ours(x)):
         _check_function(x, visited)
     elif isinstance(x, np.ufunc):
         _check_arguments(call, x.nin)
@@ -231,6 +233,11 @@ def _resolved(f: FunctionType, name: _Name) -> tuple[Any, list[str]]:
 
 def _is_known(x: Any) -> bool:
     return type(x) is ModuleType and x.__name__ in _MODULES
+
+
+def _is_ours(f: FunctionType) -> bool:
+    """Whether it is a function of networks: none of them writes into what it gets."""
+    return str(f.__globals__.get("__name__")).startswith("backsolve.nn.functional.")
 
 
 def _check_data(x: Any) -> None:

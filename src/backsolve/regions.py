@@ -105,8 +105,8 @@ class Loop:
 
     def sequence(self, entry: Type) -> Type:
         """The type of a sequence of such entries, one for each round."""
-        known = self.count is not None and not entry.is_stack
-        return Type((self.count if known else STACK, *entry.shape), entry.dtype)  # type: ignore[arg-type]
+        count = STACK if self.count is None or entry.is_stack else self.count
+        return Type((count, *entry.shape), entry.dtype)
 
 
 def _check_types(what: str, given: Sequence[Type], expected: Sequence[Type]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,10 +70,7 @@ class Row:
 
     @property
     def size(self) -> int:
-        n = 1
-        for s in self.shape:
-            n *= s
-        return n
+        return prod(self.shape)
 
     @property
     def is_leaf(self) -> bool:

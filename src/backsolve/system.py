@@ -14,8 +14,9 @@ import numpy as np
 
 from . import tree
 from .errors import DTypeError, ShapeError, StructureError
-from .ir import Type
+from .ir import Type, Var, type_of
 from .operators import Broadcast, Cast, Operator, Zero
+from .primitive import row_values
 from .row import Row, descendants
 from .tensor import Tensor
 
@@ -49,12 +50,14 @@ class System:
         values: dict[Row, Any],
         constants: dict[Row, tuple[Any, ...]],
         lines: dict[Row, str],
+        merge: bool = True,
     ):
         rows = descendants(rows, parameters)
         self.record, self.names, self.parameters = record, names, parameters
         self._in_form, self._in_structure, self._out_form = in_form, in_structure, out_form
         own = set(parameters)
-        merged = _merge_repeated([r for r in rows if r not in own], constants)
+        steps = [r for r in rows if r not in own]
+        merged = _merge_repeated(steps, constants) if merge else {}
         known = set(rows)
         self.rows = [r for r in rows if r not in merged and r not in own]
         self.outputs = [merged.get(y.row, y.row) if y.row in known else None for y in outputs]
@@ -80,7 +83,7 @@ class System:
         for i, parent in enumerate(row.parents):
             if parent.__class__ is Row and parent in self:
                 with np.errstate(all="ignore"):
-                    block = typed_block(row, i)
+                    block = typed_block(row, i, self.record)
                 found[parent] = found[parent] + block if parent in found else block
         return list(found.items())
 
@@ -123,16 +126,70 @@ class System:
         ]
         return self._in_form(WAYS["reverse"](self, pairs))
 
-    def jacobian(self, method: str = "auto") -> Any:
-        """The dense Jacobian, by "forward", "reverse", or the one with fewer solves."""
-        blocks = WAYS["jacobian"](self, method)
-        return self._out_form.unflatten(
-            [self._in_form(row, lambda g, _: _settled(g)) for row in blocks]
-        )
+    def jacobian(self, method: str = "auto", order: Any = None) -> Any:
+        """The dense Jacobian, by "forward", "reverse", the one with fewer solves, or "eliminate".
 
-    def cost(self, order: str = "reverse") -> int:
-        """Scalar multiplications that the full Jacobian needs in this order ("forward", "reverse")."""
-        return int(WAYS["cost"](self, order))
+        Elimination takes the rows out in an order: "markowitz" (if none is given), "forward", "reverse",
+        "greedy", "chain", "search", or a list of their numbers, such as `system.order("search")` gives.
+        """
+        blocks = WAYS["jacobian"](self, method, order)
+        return self.arranged([[_settled(g) for g in row] for row in blocks])
+
+    def arranged(self, blocks: Sequence[Sequence[Any]]) -> Any:
+        """[output][parameter] in the form of the outputs, each in the form of the arguments."""
+        return self._out_form.unflatten([self._in_form(row, lambda g, _: g) for row in blocks])
+
+    @property
+    def out_types(self) -> list[Type]:
+        values = [y.type if isinstance(y, Var) else type_of(y) for y in self._raw_outputs]
+        return [Type(t.shape, t.dtype) for t in values]
+
+    def order(self, name: str = "search", **bounds: Any) -> list[int]:
+        """The numbers of the rows in an order of elimination: to keep, and to give to `jacobian`.
+
+        "search" takes bounds: `steps` (10,000), `seconds`, `seed`, and the `rule` that it minimises,
+        "multiplications" or "pairs".
+        """
+        return list(WAYS["order"](self, name, **bounds))
+
+    def cost(self, order: Any = "reverse", rule: str | None = None) -> int:
+        """Scalar multiplications that the full Jacobian needs.
+
+        By rule "solves" with one solve for each entry of the outputs or parameters ("reverse", "forward"); by
+        "operators" when rows are eliminated in any order, ±1 free; by "pairs", as published counts have it, one
+        for each predecessor and successor of an eliminated row. Without a rule, "forward"
+        and "reverse" are counted by solves, other orders by operators.
+        """
+        return int(WAYS["cost"](self, order, rule))
+
+    # ---- over other semirings (solve/semiring.py): along paths from parameters to outputs, row by row
+
+    def paths(self) -> int:
+        """How many there are."""
+        return int(WAYS["paths"](self))
+
+    def longest_chain(self) -> list[int]:
+        """The numbers of the rows on a longest path: however many hands there are, it takes these steps."""
+        return list(WAYS["longest chain"](self))
+
+    def strongest_paths(self, k: int = 5) -> list[Any]:
+        """The k paths of largest strength, as (strength, number of the parameter, numbers of the rows).
+
+        The strength is the product of the gains of the blocks, which are |∂v_i/∂v_j| of numbers and the
+        largest row sum of absolute values of matrices. Paths of strength zero are left out.
+        """
+        return list(WAYS["strongest paths"](self, k))
+
+    def path_entropy(self) -> float:
+        """−Σ p log p over all paths, with p in proportion to their strength: exp of it is how many carry."""
+        return float(WAYS["path entropy"](self))
+
+    def pattern(self) -> Any:
+        """Which entries of the Jacobian can differ from zero here, as matrices of booleans.
+
+        By substitution of booleans; `bs.sparsity` does not list entries, and is for large ones.
+        """
+        return self.arranged(WAYS["pattern"](self))
 
     # ---- printing
 
@@ -180,11 +237,11 @@ class _Entries:
         return f"<{self.shape[0]} × {self.shape[1]} blocks, {len(self.items())} non-zero>"
 
 
-def typed_block(row: Row, i: int) -> Operator:
+def typed_block(row: Row, i: int, record: bool = False) -> Operator:
     """∂row/∂input i with the engine's broadcasting and promotion made explicit."""
     parent: Row = row.parents[i]
     source, target = Type(parent.shape, parent.dtype), Type(row.shape, row.dtype)
-    block: Operator = row.primitive.block(row, i, row.saved)
+    block: Operator = row.primitive.block(row, i, row_values(row) if record else row.saved)
     if not row.primitive.elementwise:
         return block.typed(source, target)
     inner: list[Operator] = []

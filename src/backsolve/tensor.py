@@ -8,13 +8,15 @@ derivative, alias memory, or pretend that a staged value has a number inside.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from math import prod
+from typing import Any
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
+from .array_methods import ArrayMethods, method
 from .blame import blame
 from .errors import (
     DroppedDerivativeError,
@@ -22,21 +24,11 @@ from .errors import (
     NotDifferentiableError,
     ShapeError,
     TracedValueError,
-    UnsupportedError,
 )
+from .hooks import hooks
 from .ir import Shape, Var
-from .primitive import (
-    ARRAY_FUNCTIONS,
-    FUNCTIONS,
-    PRIMITIVES,
-    UFUNCS,
-    P,
-    Primitive,
-    hooks,
-    is_shared,
-    shared,
-    wrap,
-)
+from .ownership import is_shared, shared
+from .primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS, P, Primitive, wrap
 from .row import NOTHING, Row
 from .trace import is_in_region
 
@@ -58,57 +50,7 @@ def leaf_row(value: Any, owner: Any = None) -> Row:
     return Row(LEAF, (), (value,) if owner else NOTHING, None, t.shape, t.dtype, owner)
 
 
-def _method(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        f = FUNCTIONS[name]
-        try:
-            return f(self, *args, **kwargs)
-        except Exception as error:
-            blame(error, f, (self, *args), kwargs)
-            raise
-
-    method.__name__ = name
-    method.__doc__ = f"`numpy.{name}` of this tensor."
-    return method
-
-
-_reshape, _transpose, _astype, _sort = map(_method, ("reshape", "transpose", "astype", "sort"))
-
-
-def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """x.__op__(y) and x.__rop__(y) of a primitive; `install_operators` puts the fast lanes there."""
-
-    def forward(self: Tensor, other: Any) -> Any:
-        return PRIMITIVES[name](self, other)
-
-    def reflected(self: Tensor, other: Any) -> Any:
-        return PRIMITIVES[name](other, self)
-
-    forward.primitive = reflected.primitive = name  # type: ignore[attr-defined]
-    return forward, reflected
-
-
-def install_operators() -> None:
-    """Once the tables are filled: let `a * b` enter the primitive's fast lane without a detour."""
-    for attribute, method in list(vars(Tensor).items()):
-        name = getattr(method, "primitive", None)
-        if name is None:
-            continue
-        call = PRIMITIVES[name].call  # type: ignore[attr-defined]
-        if method.__name__ == "forward":
-            setattr(Tensor, attribute, call)
-        else:
-            setattr(Tensor, attribute, lambda self, other, call=call: call(other, self))
-
-
-def _in_place(name: str) -> Callable[..., Any]:
-    def method(self: Tensor, other: Any) -> Tensor:
-        result = FUNCTIONS[name](self, other)
-        if self.ndim == 0:  # NumPy's scalars are immutable: x += 1 makes a new one
-            return result
-        return self._become(result, name)
-
-    return method
+_sort = method("sort")
 
 
 def _why_not_rewritten() -> str:
@@ -116,7 +58,7 @@ def _why_not_rewritten() -> str:
     return f". (Control flow stays Python's here: {why})" if why else ""
 
 
-class Tensor:
+class Tensor(ArrayMethods):
     """A value that remembers how it was made.
 
     >>> import backsolve as bs
@@ -127,12 +69,14 @@ class Tensor:
     array([2., 4., 6.])
     """
 
-    # `origin` is set only on results without a row that rest on a leaf; see `remember`.
-    __slots__ = ("__weakref__", "_v", "grad", "origin", "row")
+    # `origin` is set only on results without a row that rest on a leaf, see `remember`; `family` only on
+    # those that share memory in NumPy, see links.py.
+    __slots__ = ("__weakref__", "_v", "family", "grad", "origin", "row")
 
     _v: Any
     row: Row | None
     grad: Any
+    family: Any
 
     def __init__(self, value: Any, requires_grad: bool = False, dtype: npt.DTypeLike | None = None):
         if isinstance(value, Tensor):
@@ -207,10 +151,7 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        n = 1
-        for s in self.shape:
-            n *= s
-        return n
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -354,85 +295,26 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[Any, int]:
         return np.empty(0).__dlpack_device__()
 
-    # ---- operators
-
-    __add__, __radd__ = _binary("add")
-    __sub__, __rsub__ = _binary("subtract")
-    __mul__, __rmul__ = _binary("multiply")
-    __truediv__, __rtruediv__ = _binary("divide")
-    __floordiv__, __rfloordiv__ = _binary("floor_divide")
-    __mod__, __rmod__ = _binary("remainder")
-    __pow__, __rpow__ = _binary("power")
-    __and__, __rand__ = _binary("bitwise_and")
-    __or__, __ror__ = _binary("bitwise_or")
-    __xor__, __rxor__ = _binary("bitwise_xor")
-    __lshift__, __rlshift__ = _binary("left_shift")
-    __rshift__, __rrshift__ = _binary("right_shift")
-    __lt__, _ = _binary("less")
-    __le__, _ = _binary("less_equal")
-    __gt__, _ = _binary("greater")
-    __ge__, _ = _binary("greater_equal")
-    __eq__, _ = _binary("equal")
-    __ne__, _ = _binary("not_equal")
-    __hash__ = object.__hash__
-
-    __iadd__ = _in_place("add")
-    __isub__ = _in_place("subtract")
-    __imul__ = _in_place("multiply")
-    __itruediv__ = _in_place("divide")
-    __ifloordiv__ = _in_place("floor_divide")
-    __imod__ = _in_place("remainder")
-    __ipow__ = _in_place("power")
-    __iand__ = _in_place("bitwise_and")
-    __ior__ = _in_place("bitwise_or")
-    __ixor__ = _in_place("bitwise_xor")
-    __ilshift__ = _in_place("left_shift")
-    __irshift__ = _in_place("right_shift")
-    __imatmul__ = _in_place("matmul")
-
-    def __neg__(self) -> Tensor:
-        return P.negative(self)
-
-    def __pos__(self) -> Tensor:
-        return self
-
-    def __abs__(self) -> Tensor:
-        return P.absolute(self)
-
-    def __invert__(self) -> Tensor:
-        return P.invert(self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return FUNCTIONS["matmul"](self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return FUNCTIONS["matmul"](other, self)
-
-    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
-        return other // self, other % self
-
-    def __round__(self, digits: int = 0) -> Tensor:
-        return FUNCTIONS["round"](self, digits)
-
     # ---- indexing: slices are values, not views
 
     def __getitem__(self, key: Any) -> Tensor:
-        return FUNCTIONS["getitem"](self, key)
+        part = FUNCTIONS["getitem"](self, key)
+        row = part.row
+        if (row is not None and row.owner is None) or type(part) is Staged:
+            hooks.note_view(part, self, key)
+        return part
 
     def __setitem__(self, key: Any, new: Any) -> None:
-        self._become(FUNCTIONS["setitem"](self, key, new), "x[i] = v")
+        self._become(FUNCTIONS["setitem"](self, key, new), "x[i] = v", key)
 
-    def _become(self, result: Tensor, what: str) -> Tensor:
+    def _become(self, result: Tensor, what: str, key: Any = ...) -> Tensor:
         """An in-place operation: this same object goes on as the new value."""
         if self.row is not None and self.row.is_leaf and self.row.owner is not None:
             raise InPlaceError(
                 f"in-place {what} on a leaf that requires grad: its gradient would have nowhere to go. "
                 "Start from x = x.copy(), or give the leaf a new value with x.value = …"
             )
-        hooks.note_write(self)
+        hooks.note_write(self, key)
         if not isinstance(result, Tensor):
             result = wrap(np.asarray(result)[()], None)
         if result.shape != self.shape:
@@ -466,68 +348,12 @@ class Tensor:
     def __contains__(self, x: Any) -> bool:
         return bool((self == x).any())
 
-    # ---- shapes and reductions, under NumPy's names
-
-    @property
-    def T(self) -> Tensor:
-        return self.transpose()
-
-    @property
-    def mT(self) -> Tensor:
-        return self.swapaxes(-1, -2)
-
-    @property
-    def flat(self) -> NoReturn:
-        raise UnsupportedError("x.flat is a view; write x.reshape(-1)")
-
-    @property
-    def real(self) -> Tensor:
-        return FUNCTIONS["real"](self)
-
-    @property
-    def imag(self) -> Tensor:
-        return FUNCTIONS["imag"](self)
-
-    def reshape(self, *shape: Any, **kwargs: Any) -> Tensor:
-        return _reshape(self, shape[0] if len(shape) == 1 else shape, **kwargs)
-
-    def transpose(self, *axes: Any) -> Tensor:
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return _transpose(self, given or None)
-
-    def astype(self, dtype: npt.DTypeLike, **kwargs: Any) -> Tensor:
-        return _astype(self, dtype, **kwargs)
-
     def sort(self, axis: int = -1, **kwargs: Any) -> None:
         """In place, as an ndarray's."""
         self._become(_sort(self, axis, **kwargs), "x.sort()")
 
     def fill(self, value: Any) -> None:
         self[...] = value
-
-    def __copy__(self) -> Tensor:
-        return self.copy()
-
-    all, any = _method("all"), _method("any")
-    argmax, argmin, argsort = _method("argmax"), _method("argmin"), _method("argsort")
-    clip, conj, conjugate, copy = _method("clip"), _method("conj"), _method("conj"), _method("copy")
-    cumprod, cumsum = _method("cumprod"), _method("cumsum")
-    diagonal, dot = _method("diagonal"), _method("dot")
-    flatten, ravel = _method("ravel"), _method("ravel")
-    max, min, mean, prod = _method("max"), _method("min"), _method("mean"), _method("prod")
-    ptp, repeat, round, squeeze = (
-        _method("ptp"),
-        _method("repeat"),
-        _method("round"),
-        _method("squeeze"),
-    )
-    std, sum, swapaxes = _method("std"), _method("sum"), _method("swapaxes")
-    take, trace, var, nonzero = (
-        _method("take"),
-        _method("trace"),
-        _method("var"),
-        _method("nonzero"),
-    )
 
     def __repr__(self) -> str:
         if type(self._v) is Var:
@@ -577,5 +403,6 @@ def tensor(value: Any, requires_grad: bool = False, dtype: npt.DTypeLike | None 
     """A Tensor with its own copy of `value`; a copy of one that varies or is staged goes on with it."""
     goes_on = isinstance(value, Tensor) and (value.row is not None or isinstance(value, Staged))
     if goes_on and not requires_grad:
-        return np.copy(value) if dtype is None else np.copy(value).astype(dtype)  # type: ignore[return-value]
+        copy = value.copy()
+        return copy if dtype is None else copy.astype(dtype)
     return Tensor(value, requires_grad, dtype)

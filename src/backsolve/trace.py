@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from .errors import DTypeError, TracedValueError, location
+from .hooks import hooks
 from .ir import Equation, Program, Type, Var, type_of
-from .primitive import LARGE, Primitive, coerce, hooks, is_shared, own, wrap
+from .ownership import LARGE, is_shared, own
+from .primitive import Primitive, coerce, wrap
 
 _level = itertools.count().__next__
 
@@ -165,6 +167,8 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     if recorder.recognise is not None:  # as they are now: a Tensor may be written into later
         now = [wrap(a._v, a.row) if isinstance(a, hooks.Tensor) else a for a in args]
         recorder.calls[var] = Call(prim, tuple(now), params, row)
+    if hooks.observe is not None:
+        hooks.observe(prim, row, var, args)
     return wrap(var, row)
 
 

@@ -3,6 +3,10 @@
 A tree is a dict, list, tuple, named tuple, dataclass or None, or of a subclass, nested at will; everything
 else is a leaf. `flatten` gives the leaves in a fixed order and a Structure that puts them back.
 
+A kind registered with `shared` (modules of networks) may hold an array, or a container of such a kind, in
+several places: inside of it that is one leaf, or one container, and is put back in all of them. Elsewhere
+every place is a leaf of its own: f(x, x) has two arguments.
+
 >>> leaves, structure = flatten({"w": [1.0, 2.0], "b": None})
 >>> leaves
 [1.0, 2.0]
@@ -29,7 +33,7 @@ class Structure:
 
     def __init__(self, kind: Any, meta: Hashable = None, children: tuple[Structure, ...] = ()):
         self.kind = kind  # a container type, or LEAF
-        self.meta = meta  # keys of a dict, field names of a dataclass
+        self.meta: Any = meta  # keys of a dict, field names of a dataclass
         self.children = children
 
     def __eq__(self, other: object) -> bool:
@@ -59,6 +63,8 @@ class Structure:
             return next(leaves)
         if kind is FIXED:
             return self.meta
+        if kind in _SHARED:
+            return self._build_shared(leaves, [], set())
         xs = [
             next(leaves) if child.kind is LEAF else child._build(leaves) for child in self.children
         ]
@@ -71,9 +77,32 @@ class Structure:
         _, rebuild = _handlers(self.kind)
         return rebuild(self.kind, self.meta, xs)
 
+    def _build_shared(self, leaves: Iterator[Any], made: list[Any], given: set[int]) -> Any:
+        """As `_build`, inside of a container that shares: `made` are leaves and such containers so far."""
+        kind = self.kind
+        if kind is AGAIN:
+            return made[self.meta]
+        if kind is type(None):
+            return None
+        if kind is LEAF:
+            new = next(leaves)
+            if id(new) in given and hasattr(new, "dtype"):
+                new = new.copy()  # what is two here must not look like one
+            given.add(id(new))
+        elif kind is FIXED:
+            new = self.meta
+        else:
+            xs = [child._build_shared(leaves, made, given) for child in self.children]
+            new = _handlers(kind)[1](kind, self.meta, xs)
+            if kind not in _SHARED:
+                return new
+        made.append(new)
+        return new
+
 
 LEAF = object()
 FIXED = object()  # a leaf that is always the same: its `meta`
+AGAIN = object()  # what stands in an earlier place: number `meta` of `made`
 _LEAF_STRUCTURE = Structure(LEAF)
 
 # kind -> (take apart into (meta, children), put together from (kind, meta, children))
@@ -121,13 +150,24 @@ _MAPPING: _Handlers = (_take_mapping_apart, _put_mapping_together)
 _SEQUENCE: _Handlers = (lambda t: (None, t), lambda kind, meta, xs: kind(xs))
 
 
+# kind -> types of the leaves that count by identity inside of it
+_SHARED: dict[Any, tuple[type, ...]] = {}
+
+
 def register(
     kind: type,
     take_apart: Callable[[Any], tuple[Hashable, Iterable[Any]]],
     put_together: Callable[[Any, list[Any]], Any],
+    shared: tuple[type, ...] = (),
 ) -> None:
-    """Make `kind` a container: `take_apart(x) -> (meta, children)`, `put_together(meta, children)`."""
+    """Make `kind` a container: `take_apart(x) -> (meta, children)`, `put_together(meta, children)`.
+
+    With `shared`, leaves of these types (and containers that share) that stand in several places stay one; then
+    `meta` has (name, is_child, …) for each attribute.
+    """
     _REGISTRY[kind] = (take_apart, lambda _kind, meta, xs: put_together(meta, xs))
+    if shared:
+        _SHARED[kind] = shared
 
 
 def _handlers(kind: type) -> Any:
@@ -169,8 +209,41 @@ def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     if handlers is None:
         leaves.append(tree)
         return _LEAF_STRUCTURE
+    if kind in _SHARED:
+        return _Sharing(_SHARED[kind], leaves).form(tree)
     meta, children = handlers[0](tree)
     return Structure(kind, meta, tuple([_flatten_into(child, leaves) for child in children]))
+
+
+class _Sharing:
+    """The way through a container in which arrays and containers may stand in several places."""
+
+    def __init__(self, kinds: tuple[type, ...], leaves: list[Any]):
+        self.kinds, self.leaves = kinds, leaves
+        self.made: list[Any] = []  # leaves and containers that share, in the order they are made in
+        self.numbers: dict[int, int] = {}  # of those that count by identity
+
+    def form(self, x: Any) -> Structure:
+        kind = type(x)
+        if x is None:
+            return Structure(kind)
+        number = self.numbers.get(id(x))
+        if number is not None:
+            return Structure(AGAIN, number)
+        handlers = _handlers(kind)
+        if handlers is None:
+            self.leaves.append(x)
+            found, counts = _LEAF_STRUCTURE, isinstance(x, self.kinds)
+        else:
+            meta, children = handlers[0](x)
+            found = Structure(kind, meta, tuple([self.form(child) for child in children]))
+            counts = kind in _SHARED
+            if not counts:
+                return found
+        if counts:
+            self.numbers[id(x)] = len(self.made)
+        self.made.append(x)
+        return found
 
 
 def without_fixed(structure: Structure, leaves: Iterable[Any]) -> tuple[list[Any], Structure]:
@@ -211,6 +284,45 @@ def map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
     for other in others:
         other_leaves, other_structure = flatten(other)
         if other_structure != structure:
-            raise StructureError(f"expected a tree of the form of {tree!r}, got {other!r}")
+            raise StructureError(
+                f"expected a tree of the form of {tree!r}, got {other!r}"
+                + sharing_note(structure, other_structure)
+            )
         columns.append(other_leaves)
     return structure.unflatten([f(*row) for row in zip(*columns, strict=True)])
+
+
+def sharing_note(here: Structure, there: Structure) -> str:
+    """For messages about two forms: what is one array in two places of one, and two in the other."""
+    ours, theirs = shared_places(here), shared_places(there)
+    for which, some, others in (("first", ours, theirs), ("second", theirs, ours)):
+        for place, first in some.items():
+            if others.get(place) != first:
+                return f"; `{first}` and `{place}` hold one array in the {which}, not in the other"
+    return ""
+
+
+def shared_places(form: Structure) -> dict[str, str]:
+    """Where arrays and containers stand that have an earlier place, by dotted names: place -> first place."""
+    found: dict[str, str] = {}
+
+    def walk(s: Structure, path: str, made: list[str]) -> None:
+        if s.kind is AGAIN:
+            found[path] = made[s.meta]
+            return
+        for name, child in zip(_names(s), s.children, strict=True):
+            walk(child, f"{path}.{name}" if path else str(name), made)
+        if s.kind in (LEAF, FIXED) or s.kind in _SHARED:
+            made.append(path)
+
+    walk(form, "", [])
+    return found
+
+
+def _names(form: Structure) -> Iterable[Any]:
+    meta: Any = form.meta
+    if form.kind in _SHARED:
+        return [name for name, is_child, _ in meta if is_child]
+    if form.kind is dict or (isinstance(form.kind, type) and dataclasses.is_dataclass(form.kind)):
+        return list(meta)
+    return range(len(form.children))

@@ -8,13 +8,25 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .errors import NotDifferentiableError
+from .declared import Point, plain_structure, points_in
+from .errors import NotDifferentiableError, StructureError
+from .hooks import hooks
 from .ir import Var
 from .kinds import same_kind
-from .primitive import P, coerce, is_shared, own, wrap
+from .ownership import is_shared, own
+from .primitive import P, coerce, wrap
 from .row import FINISHED, Row, ancestors, descendants
 from .solve.reverse import OuterRow, back_substitute
 from .tensor import Staged, Tensor, leaf_row
+
+ArgNums = int | Sequence[int]
+
+
+def numbers_of(argnums: ArgNums) -> tuple[bool, list[int]]:
+    """Whether one argument was asked for, by its number alone; and the numbers of all that were."""
+    if isinstance(argnums, int | np.integer):
+        return True, [argnums]
+    return False, list(argnums)
 
 
 class Varied:
@@ -24,10 +36,14 @@ class Varied:
     a solve that stops at fresh rows cannot confuse its own variation with an outer one.
     """
 
-    def __init__(self, what: str, args: Sequence[Any], argnums: int | Sequence[int]):
-        self.single = isinstance(argnums, _INTEGERS)
-        numbers: list[Any] = [argnums] if self.single else list(argnums)  # type: ignore[arg-type]
+    def __init__(self, what: str, args: Sequence[Any], argnums: ArgNums):
+        self.single, numbers = numbers_of(argnums)
         for k, n in enumerate(numbers):
+            if not isinstance(n, int | np.integer):
+                raise StructureError(
+                    f"argnums of `{what}` is the number of an argument, or several, got {argnums!r}; the "
+                    "first argument is 0"
+                )
             if not -len(args) <= n < len(args):
                 raise NotDifferentiableError(
                     f"`{what}` was asked for argument {n} of a call with {len(args)} arguments; "
@@ -45,9 +61,19 @@ class Varied:
         self.static = []  # leaves that are no numbers: names, functions; they stand for themselves
         self.rows: list[Row] = []
         self.from_tensors, self.from_python = False, True
+        self.points: dict[int, Point] = {}  # declared on a manifold, by the number of the leaf
+        if hooks.has_points:
+            self._find_points()
         fresh = []
         for k, x in enumerate(self.originals):
             kind = type(x)
+            if k in self.points:
+                x, row = self.points[k].vary()
+                self.from_python = False
+                self.static.append(False)
+                self.rows.append(row)
+                fresh.append(x)
+                continue
             if kind is np.ndarray:
                 x = keep(x)
             elif kind is Tensor and x.row is None and (keep is np.copy or is_shared(x._v)):
@@ -59,7 +85,7 @@ class Varied:
                 x = wrap(x, leaf_row(x))
             elif isinstance(x, _NUMBERS):
                 self.from_tensors |= isinstance(x, Tensor)
-                x = vary(what, x)
+                x = vary(what, x, all(x is not args[n] for n in numbers))
             else:
                 if not tree.is_immutable(x):
                     raise NotDifferentiableError(
@@ -78,6 +104,25 @@ class Varied:
         self.oldest = self.rows[0].index if self.rows else 0
         self.record = False  # whether the last pull had to be recorded
         self.once = what == "grad"  # pulled once: what the rows captured may go
+
+    def _find_points(self) -> None:
+        """What is declared on a manifold is given as an array; its differentials are tangents."""
+        self.points = points_in(self.structure, self.originals)
+        if self.points:
+            self.structure = plain_structure(self.structure)
+            for k, point in self.points.items():
+                self.from_tensors |= isinstance(point.x, Tensor)
+                self.originals[k] = point.tangent_like
+
+    def gradients(self, adjoints: Sequence[Any]) -> Sequence[Any]:
+        """Adjoints of the fresh rows as gradients, which are Riemannian where a metric was declared."""
+        if not self.points:
+            return adjoints
+        numbers = [k for k, static in enumerate(self.static) if not static]
+        return [
+            self.points[k].gradient(g) if g is not None and k in self.points else g
+            for k, g in zip(numbers, adjoints, strict=True)
+        ]
 
     def gather(self, outputs: Sequence[Tensor]) -> tuple[list[Row], bool]:
         """The rows between the fresh ones and `outputs`; and whether the solve must be recorded."""
@@ -158,27 +203,31 @@ def _in_the_program(seed: Any, y: Tensor) -> Any:
     return wrap(var, None)
 
 
-_INTEGERS = (int, np.integer)
 _NUMBERS = (Tensor, np.ndarray, np.generic, float, complex, int)
 
 
-def vary(what: str, x: Any) -> Tensor:
+def vary(what: str, x: Any, in_container: bool = False) -> Tensor:
     """x as a Tensor with a fresh row."""
     if isinstance(x, Tensor):
         if x.dtype.kind not in "fc":
-            raise _not_smooth(what, x.dtype)
+            raise _not_smooth(what, x.dtype, in_container)
         return P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
     if type(x) in (float, complex):
         return wrap(x, leaf_row(x))
     coerce(x)  # refuses matrices and masked arrays
     if isinstance(x, bool | int) or x.dtype.kind not in "fc":
-        raise _not_smooth(what, getattr(x, "dtype", type(x).__name__))
+        raise _not_smooth(what, getattr(x, "dtype", type(x).__name__), in_container)
     v = x[()]
     return wrap(v, leaf_row(v))
 
 
-def _not_smooth(what: str, kind: Any) -> NotDifferentiableError:
+def _not_smooth(what: str, kind: Any, in_container: bool) -> NotDifferentiableError:
+    advice = "Write 2.0 for 2, or x.astype(float), or leave the argument out of argnums"
+    if in_container:
+        advice += (
+            ". Of a container, pass what shall vary apart from the rest; of a model with state (dropout, batch "
+            "norm): bs.grad(lambda p: loss(model.replace(p)))(model.named_parameters())"
+        )
     return NotDifferentiableError(
-        f"`{what}` needs floating-point arguments, got {kind}: integers cannot vary smoothly. "
-        "Write 2.0 for 2, or x.astype(float), or leave the argument out of argnums"
+        f"`{what}` needs floating-point arguments, got {kind}: integers cannot vary smoothly. {advice}"
     )

@@ -7,7 +7,9 @@ from llvmlite import ir
 
 import backsolve as bs
 from backsolve.backends.native.heat import GUESS, LARGE, MANY, TOGETHER, VECTOR, Heat, spare_work
-from backsolve.backends.native.loops import INT, loop, loop_between
+from backsolve.backends.native.loops import INT
+from backsolve.backends.native.nests import loop
+from backsolve.backends.native.repeat import loop_between
 
 VOID = ir.VoidType()
 

@@ -20,7 +20,7 @@ from llvmlite import ir
 import backsolve as bs
 from backsolve.backends.native import build, kept
 from backsolve.backends.native.interpreter import INT, WORDS, is_null
-from backsolve.backends.native.loops import loop_between
+from backsolve.backends.native.repeat import loop_between
 
 
 def chain(w, n):

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backsolve.cli import main
+from backsolve.cli import datasets, main
 from backsolve.cli.datasets import Dataset, divided, load
-from backsolve.cli.models import shifted
+from backsolve.cli.models import _between, warped
+from backsolve.data import Images
 from backsolve.training import read_log
 
 
@@ -184,13 +185,83 @@ def test_images_in_folders(tmp_path: Path) -> None:
     assert train(tmp_path, out, "--size", "8", "--model", "linear", "--epochs", "1") == 0
 
 
-def test_shifts_move_by_at_most_a_pixel() -> None:
-    x = np.zeros((50, 2, 5, 5), np.float32)
-    x[:, :, 2, 2] = 1
-    moved, y = shifted((x, np.arange(50)), np.random.default_rng(0))
+def test_large_folders_are_read_batch_by_batch_to_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    photos = tmp_path / "photos"
+    rng = np.random.default_rng(0)
+    for name, level in (("dark", 60), ("light", 160)):
+        (photos / name).mkdir(parents=True)
+        for k in range(20):
+            pixels = (level + rng.integers(0, 90, (9, 7, 3))).astype(np.uint8)
+            image.fromarray(pixels).save(photos / name / f"{k}.png")
+    settings = ("--size", "8", "--model", "linear", "--schedule", "constant", "--warp")
+    assert train(photos, tmp_path / "whole", "--epochs", "4", *settings) == 0
+
+    most: list[int] = []
+    take = Images.take
+
+    def watched(self: Images, numbers: Any) -> Any:
+        most.append(len(numbers))
+        return take(self, numbers)
+
+    monkeypatch.setattr(Images, "take", watched)
+    monkeypatch.setattr(datasets, "MOST_BYTES", 1000)
+    out = tmp_path / "lazy"
+    assert isinstance(load(str(photos), size=8).x, datasets.Files)
+    assert most == []
+    assert train(photos, out, "--epochs", "2", *settings) == 0
+    assert train(photos, out, "--epochs", "4", *settings) == 0
+    assert max(most) == 16  # a batch
+    weights = (out / "model.safetensors").read_bytes()
+    assert weights == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    words(capsys)
+    assert main(["predict", str(out)]) == 0
+    lazy = words(capsys)
+    monkeypatch.setattr(datasets, "MOST_BYTES", 1 << 20)
+    assert main(["predict", str(out)]) == 0
+    assert words(capsys) == lazy
+
+
+def test_an_image_that_breaks_off_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    (tmp_path / "photos" / "all").mkdir(parents=True)
+    path = tmp_path / "photos" / "all" / "half.png"
+    image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8)).save(path)
+    path.write_bytes(path.read_bytes()[:2000])
+    assert train(tmp_path / "photos", tmp_path / "run") == 1
+    assert "half.png cannot be read as an image" in words(capsys)[1]
+
+
+def test_warping_moves_images_a_little() -> None:
+    x = np.zeros((50, 2, 9, 9), np.float32)
+    x[:, 0, 3:6, 3:6] = 1
+    x[:, 1] = 2 * x[:, 0]
+    moved, y = warped((x, np.arange(50)), np.random.default_rng(0))
     assert moved.shape == x.shape
-    assert np.all(moved.sum((2, 3)) == 1)
-    places: Any = {tuple(map(int, np.argwhere(m[0])[0])) for m in moved}
-    assert places == {(i, j) for i in (1, 2, 3) for j in (1, 2, 3)}
-    np.testing.assert_array_equal(moved[:, 0], moved[:, 1])
+    assert moved.dtype == x.dtype
+    np.testing.assert_allclose(moved[:, 1], 2 * moved[:, 0])  # all channels alike
     np.testing.assert_array_equal(y, np.arange(50))
+    total = moved[:, 0].sum((1, 2))
+    assert np.all((total > 6) & (total < 12))  # 9 / (stretch by at most 1.105 along each side)
+    place = np.arange(9.0)
+    centre = (moved[:, 0].sum(2) @ place) / total
+    assert np.all(np.abs(centre - 4) < 1.3)
+    assert centre.std() > 0.3
+    again, _ = warped((x, y), np.random.default_rng(0))
+    np.testing.assert_array_equal(moved, again)
+
+
+def test_warped_images_are_zero_outside_and_exact_at_whole_moves() -> None:
+    x = np.random.default_rng(1).normal(size=(1, 1, 5, 4)).astype(np.float32)
+    down, right = np.mgrid[:5, :4]
+    np.testing.assert_array_equal(_between(x, down[None], right[None]), x)
+    moved = _between(x, down[None] + 1.0, right[None] - 1.0)
+    np.testing.assert_array_equal(moved[0, 0, :4, 1:], x[0, 0, 1:, :3])
+    np.testing.assert_array_equal(moved[0, 0, 4], 0)
+    np.testing.assert_array_equal(moved[0, 0, :, 0], 0)
+    half = _between(x, down[None] + 0.5, right[None] + 0.0)
+    np.testing.assert_allclose(half[0, 0, :4], (x[0, 0, :4] + x[0, 0, 1:]) / 2, rtol=1e-5)

@@ -6,8 +6,8 @@ import pytest
 import backsolve as bs
 from backsolve import errors
 from backsolve.frontend.scope import Staging
+from backsolve.hooks import hooks
 from backsolve.ir import Type
-from backsolve.primitive import hooks
 from backsolve.regions import Callee
 from backsolve.trace import stage
 

@@ -9,6 +9,7 @@ import pytest
 
 import backsolve as bs
 from backsolve.nn import functional as F  # noqa: N812
+from backsolve.nn.functional import _one_pass, ctc_paths
 from backsolve.testing import check_grads
 
 rng = np.random.default_rng(0)
@@ -265,3 +266,46 @@ def test_ctc_ignores_probabilities_behind_the_end() -> None:
         for g in (bs.grad(f)(p), bs.jit(bs.grad(f))(p)):
             assert np.isfinite(g).all()
             np.testing.assert_array_equal(g[3, 1], 0)
+
+
+def test_ctc_ignores_probabilities_that_no_label_reads() -> None:
+    p = np.full((4, 2, 5), 1 / 5)
+    p[:, :, 3:] = 0
+    f = lambda p: F.ctc_loss(np.log(p), np.array([[1, 2]] * 2), np.array([4, 3]), np.array([2, 2]))
+    with np.errstate(divide="ignore"):
+        for g in (bs.grad(f)(p), bs.jit(bs.grad(f))(p)):
+            np.testing.assert_array_equal(g[..., 3:], 0)
+
+
+def test_ctc_of_one_example_that_is_not_a_number() -> None:
+    x = rng.normal(size=(6, 3, 5))
+    x[2, 1] = np.nan
+    labels, given, lengths = rng.integers(1, 5, (3, 2)), np.array([6, 4, 2]), np.array([2, 1, 2])
+    terms = lambda x: F.ctc_loss(x, labels, given, lengths, reduction="none")
+    with np.errstate(invalid="ignore"):  # np.logaddexp warns of a NaN
+        np.testing.assert_array_equal(np.isnan(terms(x)), [False, True, False])
+        g = bs.grad(lambda x: np.sum(terms(x)))(x)
+        t = bs.jvp(terms, (x,), (np.ones_like(x),))[1]
+    assert np.isfinite(g[:, [0, 2]]).all()
+    assert np.isfinite(t[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ctc_by_compiled_steps(dtype, monkeypatch) -> None:
+    x = np.log(rng.uniform(0.0, 1, (9, 4, 6))).astype(dtype)
+    x[3, 1, 2] = -np.inf
+    t = rng.normal(size=x.shape).astype(dtype)
+    labels = rng.integers(1, 6, (4, 3))
+    given, lengths = np.array([9, 7, 0, 4]), np.array([3, 2, 0, 3])
+    f = lambda x: F.ctc_loss(x, labels, given, lengths, reduction="sum", zero_infinity=True)
+    run = lambda: (f(x), bs.grad(f)(x), bs.jvp(f, (x,), (t,))[1])
+    monkeypatch.setattr(_one_pass, "ENOUGH", 1 << 60)
+    for step in (ctc_paths._entering, ctc_paths._pulled, ctc_paths._pushed):
+        monkeypatch.setattr(step, "loops", {})
+    expected = run()
+    monkeypatch.setattr(_one_pass, "ENOUGH", 1)
+    for found, known in zip(run(), expected, strict=True):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, known, rtol=64 * np.finfo(dtype).eps, atol=1e-6)
+    assert ctc_paths._pulled.loops
+    assert ctc_paths._pushed.loops

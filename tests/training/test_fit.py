@@ -169,6 +169,8 @@ def test_the_best_epoch_is_returned() -> None:
     assert 0 < first < 8
     np.testing.assert_array_equal(done.model.weight, seen[first].weight)
     assert done.history.best("val_loss")["epoch"] == first + 1
+    assert done.best_epoch == first + 1
+    assert f"model of epoch {first + 1}" in repr(done)
 
 
 def test_early_stopping_and_plateaus() -> None:

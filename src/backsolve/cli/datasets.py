@@ -13,11 +13,12 @@ from ..data.sources import columns_of
 
 BUNDLED = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 _MOST_CLASSES = 20  # distinct whole numbers in a target that are taken as classes
+MOST_BYTES = 256 << 20  # of images that are held in memory; more are read batch by batch
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Inputs (N, features) or (N, C, H, W), targets (None if unknown), and what they mean."""
+    """Inputs (N, features) or (N, C, H, W), in memory or in Files; targets, if known; their meaning."""
 
     name: str
     x: Any
@@ -29,6 +30,35 @@ class Dataset:
     @property
     def is_image(self) -> bool:
         return bool(self.x.ndim == 4)
+
+
+class Files:
+    """Images in files that look like an array of them: rows are read when they are asked for."""
+
+    def __init__(self, source: Images, channels: int):
+        assert source.size is not None
+        self.source, self.shape = source, (len(source), channels, *source.size)
+        self.ndim = 4
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, numbers: Any) -> Any:
+        return self.source.take(np.arange(len(self))[numbers])[0]
+
+
+class Pairs:
+    """(inputs, targets) as a source, whether inputs are in memory or in files."""
+
+    def __init__(self, data: Dataset):
+        self.x, self.y = data.x, data.y
+        self.reads_files = isinstance(data.x, Files)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, numbers: Any) -> Any:
+        return self.x[numbers], self.y[numbers]
 
 
 def load(
@@ -75,7 +105,10 @@ def _images(folder: Path, size: int, like: dict[str, Any] | None) -> Dataset:
     if like is not None:
         size = like["shape"][-1]
     source = Images(folder, size=(size, size))
-    x, y = source.take(range(len(source)))
+    x: Any = Files(source, channels=3)
+    if np.prod(x.shape) * 4 <= MOST_BYTES:
+        x = x[:]
+    y: Any = [label for _, label in source.files]
     classes = tuple(source.classes)
     if like is not None and set(classes) <= set(like["classes"]):
         y = np.array([like["classes"].index(classes[k]) for k in y])

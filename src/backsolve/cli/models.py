@@ -12,7 +12,10 @@ from ..training.scaling import Rescale, Standardise
 
 
 def build(kind: str, x: Any, y: Any, outputs: int, hidden: tuple[int, ...], dropout: float) -> Any:
-    """A model for inputs and targets like these; `outputs` is the number of classes, 0 for a number."""
+    """A model for inputs and targets like these; `outputs` is the number of classes, 0 for a number.
+
+    Of images only the shape counts, of tables the scale, too.
+    """
     end: list[Any] = [] if outputs else [Rescale(y)]
     width = outputs or 1
     if kind == "cnn":
@@ -61,13 +64,34 @@ def optimiser(name: str, lr: float, schedule: str, steps: int) -> optim.Optimize
     return {"adam": optim.Adam, "adamw": optim.AdamW, "lion": optim.Lion}[name](rate)
 
 
-def shifted(batch: Any, rng: np.random.Generator) -> Any:
-    """Images moved by up to one pixel up or down and left or right, at random."""
+def warped(batch: Any, rng: np.random.Generator) -> Any:
+    """Images turned by up to 0.2, stretched by up to a tenth and moved by up to one pixel, at random."""
     x, y = batch
+    n, _, height, width = x.shape
+    angle = rng.uniform(-0.2, 0.2, (n, 1, 1))
+    stretch = np.exp(rng.uniform(-0.1, 0.1, (2, n, 1, 1)))
+    move = rng.uniform(-1, 1, (2, n, 1, 1))
+    down, right = np.arange(height)[:, None], np.arange(width)
+    middle = (height - 1) / 2, (width - 1) / 2
+    v, u = down - middle[0], right - middle[1]
+    rows = middle[0] + move[0] + stretch[0] * (np.cos(angle) * v - np.sin(angle) * u)
+    columns = middle[1] + move[1] + stretch[1] * (np.sin(angle) * v + np.cos(angle) * u)
+    return _between(x, rows, columns), y
+
+
+def _between(x: Any, rows: Any, columns: Any) -> Any:
+    """Images (N, C, H, W) at places (N, H, W) between their pixels, 0 outside."""
     n, channels, height, width = x.shape
-    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    down, right = rng.integers(0, 3, (2, n, 1))
-    rows = (down + np.arange(height))[:, None, :, None]
-    columns = (right + np.arange(width))[:, None, None, :]
+    rows, columns = np.clip(rows, -1, height), np.clip(columns, -1, width)
+    top, left = np.floor(rows).astype(np.intp), np.floor(columns).astype(np.intp)
+    below = (rows - top).astype(x.dtype)[:, None]
+    beside = (columns - left).astype(x.dtype)[:, None]
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 2), (1, 2)))
     which = np.arange(n)[:, None, None, None], np.arange(channels)[:, None, None]
-    return padded[(*which, rows, columns)], y
+
+    def at(i: int, j: int) -> Any:
+        return padded[(*which, (top + 1 + i)[:, None], (left + 1 + j)[:, None])]
+
+    upper = at(0, 0) + beside * (at(0, 1) - at(0, 0))
+    lower = at(1, 0) + beside * (at(1, 1) - at(1, 0))
+    return upper + below * (lower - upper)

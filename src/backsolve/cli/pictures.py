@@ -9,6 +9,7 @@ import numpy as np
 
 from ..training.curves import picture
 from ..training.history import History
+from .datasets import Dataset
 
 
 def curves(history: History, folder: Path) -> Path | None:
@@ -19,19 +20,21 @@ def curves(history: History, folder: Path) -> Path | None:
 
 
 def predictions(
-    folder: Path, images: Any, found: Any, true: Any, classes: list[str], most: int = 40
+    folder: Path, data: Dataset, numbers: Any, found: Any, most: int = 40
 ) -> Path | None:
-    """Images with what was predicted, in red where it is wrong; wrong ones come first."""
+    """Images of these numbers with what was predicted, in red where it is wrong; wrong ones come first."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         return None
+    true, classes = data.y[numbers], data.classes
     order = np.argsort(found == true, kind="stable")[:most]
+    images = data.x[numbers[order]]
     rows = -(-len(order) // 10)
     figure = Figure(figsize=(10, 1.25 * rows), layout="constrained")
-    for place, k in enumerate(order, 1):
-        axes = figure.add_subplot(rows, 10, place)
-        image = np.moveaxis(images[k], 0, -1)
+    for place, k in enumerate(order):
+        axes = figure.add_subplot(rows, 10, place + 1)
+        image = np.moveaxis(images[place], 0, -1)
         axes.imshow(image[:, :, 0] if image.shape[-1] == 1 else image, cmap="gray_r")
         axes.set_axis_off()
         wrong = found[k] != true[k]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..training import predict
+from ..training.prediction import even_parts
 from .datasets import divided, load
 from .folder import read_description, read_model
 
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     numbers = np.arange(len(data.x))
     if options.data is None:
         numbers = divided(data, settings["test_share"], settings["seed"])[1]
-    output = predict(model, data.x[numbers])
+    output = predicted(model, data.x, numbers)
     classes = description["classes"]
     rows = _rows(numbers, output, classes)
     if options.out is None:
@@ -55,6 +56,12 @@ def run(options: argparse.Namespace) -> int:
     if data.y is not None:
         print(_score(output, data.y[numbers], classes), file=sys.stderr)
     return 0
+
+
+def predicted(model: Any, x: Any, numbers: Any) -> Any:
+    """What a model makes of some rows, no more of them at a time than a batch has."""
+    parts = [numbers[low:high] for low, high in even_parts(len(numbers), 256)]
+    return np.concatenate([predict(model, x[part]) for part in parts])
 
 
 def _rows(numbers: Any, output: Any, classes: list[str]) -> list[list[Any]]:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import nn
-from ..data import Arrays, Batches, Part
+from ..data import Batches, Part
 from ..data.sources import columns_of
 from ..training import EarlyStopping, fit
 from . import pictures
-from .datasets import BUNDLED, Dataset, divided, load
+from .datasets import BUNDLED, MOST_BYTES, Dataset, Pairs, divided, load
 from .folder import describe, read_description, write_description
-from .models import build, optimiser, shifted
+from .models import build, optimiser, warped
+from .predict import predicted
 
 HELP = "train a model"
 ABOUT = f"""\
@@ -28,6 +29,7 @@ Train a model and keep everything about it in a folder.
 --data is a .csv or .parquet file (words are numbered, columns are standardised), a folder with one
 folder of images for each class, or a set that comes with scikit-learn:
   {", ".join(BUNDLED)}
+Images of up to {MOST_BYTES >> 20} MB, as they are trained on, are held in memory; more are read batch by batch.
 A part of the data, the same share of every class, is set apart to test on; it does not influence the
 training (but for --patience). A target of words, or of at most 20 whole numbers, is taken as classes.
 
@@ -53,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", help="the column of a table to predict (the last one)")
     add("--task", choices=["auto", "classes", "numbers"], default="auto")
     add("--size", type=int, default=32, help="height and width of images of a folder (%(default)s)")
-    add("--shifts", action=argparse.BooleanOptionalAction, default=None,
-        help="move images by a pixel at random while training (cnn: yes)")  # fmt: skip
+    add("--warp", action=argparse.BooleanOptionalAction, default=None,
+        help="turn, stretch and move images a little at random while training (cnn: yes)")  # fmt: skip
     add("--test-share", type=float, default=0.2, help="set apart to test on (%(default)s)")
     add("--patience", type=int, help="stop after so many epochs without improvement of the test")
     add("--seed", type=int, default=0, help="of split, weights and order (%(default)s)")
@@ -92,7 +94,7 @@ def _settings(options: argparse.Namespace, data: Dataset) -> dict[str, Any]:
         "schedule": options.schedule,
         "hidden": [int(n) for n in options.hidden.split(",") if n],
         "dropout": dropout,
-        "shifts": data.is_image and (model == "cnn" if options.shifts is None else options.shifts),
+        "warp": data.is_image and (model == "cnn" if options.warp is None else options.warp),
         "test_share": options.test_share,
         "seed": options.seed,
     }
@@ -102,20 +104,20 @@ def _fit(
     options: argparse.Namespace, settings: dict[str, Any], data: Dataset, train: Any, test: Any
 ) -> Any:
     nn.init.manual_seed(settings["seed"])
-    x, y = data.x, data.y
+    shown = train[:1] if data.is_image else train
     model = build(
-        settings["model"], x[train], y[train], len(data.classes), tuple(settings["hidden"]),
+        settings["model"], data.x[shown], data.y[train], len(data.classes), tuple(settings["hidden"]),
         settings["dropout"],
     )  # fmt: skip
     size = settings["batch_size"]
-    source = Arrays((x, y))
+    source = Pairs(data)
     batches = Batches(
         Part(source, train),
         min(size, len(train)),
         shuffle=True,
         seed=settings["seed"],
         drop_last=len(train) >= 8 * size,  # a last, short batch would be compiled for itself
-        transform=shifted if settings["shifts"] else None,
+        transform=warped if settings["warp"] else None,
     )
     steps = len(batches) * settings["epochs"]
     loss = nn.functional.cross_entropy if data.classes else nn.functional.mse_loss
@@ -148,10 +150,8 @@ def _result(options: argparse.Namespace, data: Dataset, done: Any, test: Any) ->
     if path is not None:
         parts.append(f"curves: {path}")
     if data.is_image and data.classes and len(test):
-        found = np.argmax(done.predict(data.x[test]), 1)
-        shown = pictures.predictions(
-            options.out, data.x[test], found, data.y[test], list(data.classes)
-        )
+        found = np.argmax(predicted(done.model, data.x, test), 1)
+        shown = pictures.predictions(options.out, data, test, found)
         parts += [f"predictions: {shown}"] if shown is not None else []
     return "    ".join(parts)
 

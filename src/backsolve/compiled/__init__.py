@@ -15,7 +15,8 @@ import numpy as np
 from .. import tree
 from ..errors import BacksolveError, TracedValueError, location_of
 from ..frontend import rewritten
-from ..primitive import hooks, wrap
+from ..hooks import hooks
+from ..primitive import wrap
 from ..tensor import Staged, Tensor
 from .arguments import Arguments, names_of, raw
 from .derivative import run_differentiable
@@ -146,10 +147,13 @@ class Jitted:
 
     def _specialise(self, given: Arguments) -> Specialised | None:
         """The compiled form for these types; None if the function closes over something that varies."""
-        found = self._known.get(given.key, self)
-        if found is not self:
+        try:
+            found = self._known[given.key]
+        except KeyError:
+            pass
+        else:
             self._hits += 1
-            return found  # type: ignore[return-value]
+            return found
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
         donated = self._donated(given)
         f = self._rewritten()

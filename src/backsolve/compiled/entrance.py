@@ -147,6 +147,8 @@ class _Writer:
             return "None"
         if kind is tree.FIXED:
             return self.constant(form.meta)
+        if kind is tree.AGAIN:
+            raise _UnknownKindError
         parts = [self.put_together(child) for child in form.children]
         joined = "".join([f"{part}, " for part in parts])
         if kind is tuple:
@@ -154,7 +156,7 @@ class _Writer:
         if kind is list:
             return f"[{joined}]"
         if kind is dict:
-            keys = [self.constant(key) for key in form.meta]  # type: ignore[attr-defined]
+            keys = [self.constant(key) for key in form.meta]
             pairs = [f"{key}: {part}" for key, part in zip(keys, parts, strict=True)]
             return "{" + ", ".join(pairs) + "}"
         if _is_named_tuple(kind):

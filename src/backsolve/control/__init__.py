@@ -14,14 +14,17 @@ import numpy as np
 
 from .. import tree
 from ..errors import ShapeError, StructureError
-from ..primitive import hooks
+from ..hooks import hooks
 from ..primitives.checks import Messages
 from ..primitives.control import BRANCH
 from ..regions import Branches
+from ..solve import eager_budget
 from ..tensor import Staged
 from . import batch as batch
 from . import bind as bind
+from . import implicit as implicit
 from . import stacks as stacks
+from . import within
 from .calls import Unfinished
 from .calls import call as call
 from .calls import is_in_recursion as is_in_recursion
@@ -104,6 +107,9 @@ def while_loop(goes_on: Callable[[Any], Any], body: Callable[[Any], Any], init: 
     0.25
     """
     goes_on, body = hooks.body(goes_on), hooks.body(body)
+    budget = eager_budget()
+    if budget is not None and not _is_staged(init):
+        return within.loop(budget, lambda k, s: body(s), init, None, goes_on, "while_loop")
     state = init
     while not _is_staged(state):  # yet what it closes over may be
         truth = goes_on(state)
@@ -139,6 +145,11 @@ def fori_loop(
     body, goes_on = hooks.body(body), goes_on and hooks.body(goes_on)
     known = not isinstance(start, Staged) and not isinstance(stop, Staged)
     if known and not any(isinstance(x, Staged) for x in [*Form.of(init).taken(), *reads]):
+        budget = eager_budget()
+        if budget is not None:
+            first, rounds = int(start), max(int(stop) - int(start), 0)
+            shifted = lambda k, s: body(first + k, s)
+            return within.loop(budget, shifted, init, rounds, goes_on, "fori_loop")
         state = init
         for i in range(int(start), int(stop)):
             truth = True if goes_on is None else goes_on(state)
@@ -215,6 +226,9 @@ def scan(
             return result[0], result[1]
 
         return record_loop(step, None, init, xs, count, reverse)
+    budget = eager_budget()
+    if budget is not None and count:
+        return within.scan(budget, body, init, columns, structure, count, reverse)
     state, rows = init, []
     for k in reversed(range(count)) if reverse else range(count):
         state, y = body(state, structure.unflatten([x[k] for x in columns]))
@@ -234,3 +248,6 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """
     f = hooks.body(f)
     return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
+
+
+hooks.while_loop = while_loop

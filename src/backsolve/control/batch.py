@@ -312,15 +312,16 @@ def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -
     key = ("batch", size, tuple(flags))
     found = callee.derivatives.get(key)
     if found is None:
-        assert callee.program is not None
+        program = callee.program
+        assert program is not None
         types = [batched_type(t, size) for t in callee.types]
         outs = [True] * len(types)
         own = None if callee.own is None else _no_rule
         found = Callee(callee.name, types, None, callee.is_recursive, own, where=callee.where)
         callee.derivatives[key] = found
         found.program = _in_region(
-            lambda *xs: evaluate_batched_as(callee.program, xs, flags, size, outs),  # type: ignore[arg-type]
-            callee.program.inputs,
+            lambda *xs: evaluate_batched_as(program, xs, flags, size, outs),
+            program.inputs,
             flags,
             size,
         )

@@ -2,7 +2,8 @@
 
 The rounds are done in pieces of L, as an inner loop of an outer one. Of the outer loop only what is carried is
 stored; the inner one is computed again, piece by piece, and stores what its blocks ask for. So a tape of n
-entries becomes n / L carried values and L entries.
+entries becomes n / L carried values and L entries. Where that is more than the budget, the pieces are done in
+pieces, too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
     made = loop.body.outputs[loop.carried :]
     if (
         loop.reverse
-        or loop.counted
+        or (loop.counted and loop.count is None)
         or (made and loop.count is None)
         or not each
         or loop.memory is None
@@ -47,13 +48,18 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
     carried = bytes_of(loop.body.inputs[1 : 1 + loop.carried]) or 8
     # As many rounds in a piece as half of the memory holds; more if the carried values need the other half.
     most = max(loop.memory // (2 * each), 1)
+    within = None
     least = -(-2 * total * carried // max(loop.memory, 1))
     size = int(min(max(most, 2), max(total // 2, 2)))
     if loop.count is None:
         size = int(min(max(most, 2), 1 << 16))
     elif most < least:  # the budget cannot be met: the least there is
         size = int(min(max(round((total * carried / each) ** 0.5), 2), max(total // 2, 2)))
+        pieces = loop.memory // (2 * carried)
+        if 2 <= pieces < total // 2:  # half of it for states here, and pieces of pieces in the rest
+            size, within = -(-total // pieces), loop.memory // 2
     a, f = loop.carried, loop.fixed
+    h = int(loop.counted)  # how many rounds, as a fixed input in front
     types = [type_of(o) for o in made]
 
     def step(
@@ -87,26 +93,29 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
         goes_on=None if loop.goes_on is None else stage_region(asks, inside, None),
         count=size,
         counted=True,
+        memory=within,
     )
 
     def outer_body(j: Any, *rest: Any) -> list[Any]:
         state, done, others = rest[: a + len(made)], rest[a + len(made)], rest[a + len(made) + 1 :]
-        left = size if loop.count is None else np.minimum(loop.count - done, size)
+        limit, others = (others[0] if h else loop.count), others[h:]
+        left = size if limit is None else np.minimum(limit - done, size)
         results = LOOP(
             left if loop.count is not None else j * 0 + size, *state, done, *others, region=inner
         )
         return [*results[:-1], done + results[-1]]
 
     def goes_on(j: Any, *rest: Any) -> list[Any]:
-        state, done, others = rest[:a], rest[a + len(made)], rest[a + len(made) + 1 :]
+        state, done, others = rest[:a], rest[a + len(made)], rest[a + len(made) + 1 + h :]
         assert loop.goes_on is not None
         return evaluate(loop.goes_on, [done, *state, *others[:f]])
 
-    around = [INDEX, *carried_types, *column_types, INDEX, *fixed_types, *sequence_types]
+    head = [INDEX] * h
+    around = [INDEX, *carried_types, *column_types, INDEX, *head, *fixed_types, *sequence_types]
     outer = Loop(
         stage_region(outer_body, around, None),
         carried=a + len(made) + 1,
-        fixed=f + loop.sequences,
+        fixed=h + f + loop.sequences,
         sequences=0,
         goes_on=None if loop.goes_on is None else stage_region(goes_on, around, None),
         count=None if loop.count is None else -(-loop.count // size),
@@ -115,11 +124,12 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
 
     def run(*args: Any) -> list[Any]:
         _, starts, fixed, xs = loop.split(args)
+        given = args[:h]
         columns = [np.zeros(t.shape, t.dtype) for t in column_types]
-        results = LOOP(*starts, *columns, 0, *fixed, *xs, region=outer)
+        results = LOOP(*starts, *columns, 0, *given, *fixed, *xs, region=outer)
         return [*results[: a + len(made)], results[a + len(made)]]
 
-    return stage(run, [*carried_types, *fixed_types, *sequence_types])[0]
+    return stage(run, [*head, *carried_types, *fixed_types, *sequence_types])[0]
 
 
 # ---- what a user asks for

@@ -48,7 +48,8 @@ def record_loop(
         return [*form.match(after, "a loop"), *made[0].taken()]
 
     def asked(k: Any, *state: Any) -> list[Any]:
-        truth = goes_on(form.filled(state))  # type: ignore[misc]
+        assert goes_on is not None
+        truth = goes_on(form.filled(state))
         if isinstance(truth, Tensor) and truth.dtype != bool:
             truth = truth != 0
         if isinstance(truth, Tensor) and truth.shape != ():
@@ -124,7 +125,8 @@ def _record_checked(
 
     def asked(state: Any) -> Any:
         before, code = state
-        truth = goes_on(before)  # type: ignore[misc]
+        assert goes_on is not None
+        truth = goes_on(before)
         truth = truth if isinstance(truth, Tensor) else bool(truth)
         now = noted()
         fine = code == 0 if not now.messages else np.logical_and(code == 0, now.code == 0)
@@ -134,8 +136,8 @@ def _record_checked(
     test = None if goes_on is None else asked
     (state, code), ys = record_loop(step, test, start, sequences, count, reverse, reads)
     Failure(code, messages).report()
-    if is_asked:  # what failed in the condition ended the loop: it fails here again
-        goes_on(state)  # type: ignore[misc]
+    if is_asked and goes_on is not None:
+        goes_on(state)  # what failed in the condition ended the loop: it fails here again
     return state, ys
 
 
@@ -163,7 +165,7 @@ def names_in(form: Form, otherwise: str) -> list[str]:
     """What to call the values of a state in a message: their keys, where it is a dict."""
     if form.structure.kind is dict:
         names = []
-        for key, child in zip(form.structure.meta, form.structure.children, strict=True):  # type: ignore[call-overload]
+        for key, child in zip(form.structure.meta, form.structure.children, strict=True):
             names += [f"`{key}`"] * child.size
         return [names[k] for k in form.values]
     return [otherwise] * len(form.values)

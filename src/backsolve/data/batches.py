@@ -20,6 +20,7 @@ class Batches:
     The order of an epoch depends on `seed` and its number alone, and `state_dict` tells how many batches of it
     were handed out: after `load_state_dict` the next is the one that would have come. `transform` is a function
     of a batch, or of a batch and a NumPy Generator, which depends on seed, epoch and number of the batch alone.
+    `prefetch` batches are made ahead, by a thread (2 if the source reads files, else 0).
 
     >>> import numpy as np
     >>> batches = Batches(np.arange(5), 2)
@@ -35,13 +36,16 @@ class Batches:
         seed: int = 0,
         drop_last: bool = False,
         transform: Callable[..., Any] | None = None,
-        prefetch: int = 0,
+        prefetch: int | None = None,
     ):
+        self.source = as_source(data)
+        if prefetch is None:
+            prefetch = 2 if getattr(self.source, "reads_files", False) else 0
         if batch_size < 1 or prefetch < 0:
             raise ValueError(
                 f"batch_size={batch_size} must be at least 1, prefetch={prefetch} at least 0"
             )
-        self.source, self.batch_size = as_source(data), batch_size
+        self.batch_size = batch_size
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.transform, self.prefetch = transform, prefetch
         self.epoch, self.done = 0, 0
@@ -61,7 +65,7 @@ class Batches:
     def __iter__(self) -> Iterator[Any]:
         order, epoch = self.order(self.epoch), self.epoch
         batches = (self._batch(order, epoch, k) for k in range(self.done, len(self)))
-        for batch in _ahead(batches, self.prefetch) if self.prefetch else batches:
+        for batch in ahead(batches, self.prefetch) if self.prefetch else batches:
             self.done += 1
             yield batch
         self.epoch, self.done = self.epoch + 1, 0
@@ -95,7 +99,7 @@ def _takes_two(f: Callable[..., Any]) -> bool:
 _END = object()
 
 
-def _ahead(batches: Iterator[Any], count: int) -> Iterator[Any]:
+def ahead(batches: Iterator[Any], count: int) -> Iterator[Any]:
     """The same, made by a thread that is up to `count` ahead; its errors are raised here."""
     waiting: queue.Queue[Any] = queue.Queue(count)
     stopped = threading.Event()

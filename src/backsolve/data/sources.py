@@ -3,13 +3,14 @@
     source.take(numbers)  ->  a container of arrays, one row per number
 
 An array, or a container of arrays of one length, is a source as it is (`as_source`). Files are read when they
-are asked for.
+are asked for; a source that does so says it by `reads_files`, and batches of it are read ahead.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +18,8 @@ import numpy as np
 
 from .. import tree
 from ..errors import ShapeError
+
+_READERS = 4  # threads that read the files of a batch
 
 
 class Source(Protocol):
@@ -66,6 +69,7 @@ class Part:
 
     def __init__(self, source: Any, numbers: Any):
         self.source, self.numbers = as_source(source), np.asarray(numbers)
+        self.reads_files = getattr(self.source, "reads_files", False)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -77,8 +81,11 @@ class Part:
 class Images(Examples):
     """Images in folders, one folder a class: (image as (C, H, W) in [0, 1], number of the class). Needs Pillow.
 
-    `size` is (height, width); `mode` is Pillow's, "RGB" or "L". `classes` are the names of the folders.
+    `size` is (height, width); `mode` is Pillow's, "RGB" or "L". `classes` are the names of the folders. The
+    files of a batch are read by several threads.
     """
+
+    reads_files = True
 
     def __init__(self, folder: Any, size: tuple[int, int] | None = None, mode: str = "RGB"):
         root = Path(folder)
@@ -95,15 +102,22 @@ class Images(Examples):
         self.size, self.mode = size, mode
         super().__init__(self._read, len(self.files))
 
+    def take(self, numbers: Any) -> Any:
+        with ThreadPoolExecutor(_READERS) as readers:
+            return stacked(readers.map(self._read, [int(k) for k in numbers]))
+
     def _read(self, k: int) -> Any:
         from PIL import Image
 
         file, label = self.files[k]
-        with Image.open(file) as image:
-            image = image.convert(self.mode)
-            if self.size is not None:
-                image = image.resize(self.size[::-1])
-            pixels = np.asarray(image, np.float32) / 255
+        try:
+            with Image.open(file) as opened:
+                image = opened.convert(self.mode)
+                if self.size is not None:
+                    image = image.resize(self.size[::-1])
+                pixels = np.asarray(image, np.float32) / 255
+        except OSError as error:  # of a file that breaks off Pillow does not tell the name
+            raise OSError(f"{file} cannot be read as an image: {error}") from error
         return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0), label
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from ..primitive import hooks
+from ..hooks import hooks
 from ..writers import is_users, writes_arrays
 from . import comprehensions as comprehensions
 from .calls import call

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import links
 from ..errors import InPlaceError, location
-from ..primitive import hooks
-from ..tensor import Staged, Tensor
-from .links import SpoiltStaged, SpoiltTensor, known, link, linked, partners, record
+from ..hooks import hooks
+from ..links import known, link, linked, partners, record, relatives
+from ..tensor import Tensor
 from .scope import at_end, check_write, count_write, in_region, made, stack
 
 
@@ -28,34 +29,28 @@ class _Doubts(threading.local):
 _doubts = _Doubts()
 
 
-def note_write(t: Tensor) -> None:
-    """Before `t` gets new numbers in place: those linked with it are spoilt."""
+def note_write(t: Tensor, key: Any = ...) -> None:
+    """Before `t` gets new numbers in place: those that share its memory are spoilt."""
     check_certain(t)
     if in_region() and t.ndim:
         check_write(t)
-    if id(t) not in known.records:
-        return
-    where = location(2)
-    for p in linked(t)[1:]:
-        spoil(p, where)
+    concerned = relatives(t, key)
+    if id(t) in known.records:
+        concerned += linked(t)[1:]
+    if concerned:
+        where = location(2)
+        for p in concerned:
+            spoil(p, where, t)
 
 
 hooks.note_write = note_write
 
 
-def spoil(t: Tensor, where: str) -> None:
-    mine = record(t)
-    if mine.kind is None:
-        mine.kind, mine.where = type(t), where
-        t.__class__ = SpoiltStaged if isinstance(t, Staged) else SpoiltTensor
+def spoil(t: Tensor, where: str, by: Tensor | None = None) -> None:
+    if record(t).kind is None:
+        links.spoil(t, where, by)
         if stack():
             stack()[-1].spoilt.append((t, where))
-
-
-def restore(t: Tensor) -> None:
-    mine = record(t)
-    if mine.kind is not None:
-        t.__class__, mine.kind = mine.kind, None
 
 
 # ---- what cannot be spoilt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -257,7 +258,7 @@ def contains(x: Any, container: Any) -> Any:
         return x in container
     result: Any = False
     for y in container:
-        result = either(result, lambda y=y: x == y, True)  # type: ignore[misc]
+        result = either(result, functools.partial(operator.eq, x, y), True)
     return result
 
 

@@ -190,17 +190,21 @@ def _listed(new: Callable[..., Any], old: Callable[..., Any]) -> Callable[..., A
     return run
 
 
+def _truth(x: Any) -> Any:
+    return x != 0 if is_traced(x) else bool(x)
+
+
 def _any(*xs: Any) -> Any:
     result: Any = False
     for x in xs:
-        result = either(result, lambda x=x: x != 0 if is_traced(x) else bool(x), True)  # type: ignore[misc]
+        result = either(result, functools.partial(_truth, x), True)
     return result
 
 
 def _all(*xs: Any) -> Any:
     result: Any = True
     for x in xs:
-        result = both(result, lambda x=x: x != 0 if is_traced(x) else bool(x), True)  # type: ignore[misc]
+        result = both(result, functools.partial(_truth, x), True)
     return result
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from .. import tree
 from ..errors import InPlaceError
+from ..links import link
 from ..primitive import wrap
 from ..tensor import Tensor
-from .links import link
 from .places import Array, is_number
 
 

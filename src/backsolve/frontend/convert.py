@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..writers import LIBRARIES, is_users
+from .expressions import definition
 from .jumps import RUNTIME, CannotRewriteError
 from .source import NoSourceError, syntax_of
 from .statements import Statements
@@ -85,9 +86,7 @@ def _compile(f: FunctionType, node: ast.FunctionDef | ast.Lambda) -> CodeType | 
     statements = Statements(_PlainCalls(f).is_plain, frozenset())
     if isinstance(node, ast.Lambda):
         result = ast.copy_location(ast.Return(node.body), node.body)
-        definition = ast.FunctionDef("_bs_lambda", node.args, [result], [])
-        definition.type_params = []  # type: ignore[attr-defined]
-        node = ast.copy_location(definition, node)
+        node = ast.copy_location(definition("_bs_lambda", node.args, [result]), node)
     _mangle(f, node)
     statements.function(node)
     if not statements.changed:
@@ -105,8 +104,7 @@ def _compile(f: FunctionType, node: ast.FunctionDef | ast.Lambda) -> CodeType | 
     outer_names = [*code.co_freevars, RUNTIME]
     own = [ast.copy_location(ast.arg(n), node) for n in outer_names]
     arguments = ast.arguments([], own, None, [], [], None, [])
-    around = ast.FunctionDef("_bs_around", arguments, [node], [])
-    around.type_params = []  # type: ignore[attr-defined]
+    around = definition("_bs_around", arguments, [node])
     module = ast.Module([ast.copy_location(around, node)], [])
     flags = code.co_flags & _FUTURES
     whole = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,13 @@ def runtime(name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
 
 def constant(value: Any, at: ast.AST) -> ast.Constant:
     return ast.copy_location(ast.Constant(value), at)
+
+
+def definition(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
+    made = ast.FunctionDef(name, arguments, body, [])
+    if sys.version_info >= (3, 12):
+        made.type_params = []
+    return made
 
 
 def thunk(body: ast.expr) -> ast.Lambda:
@@ -126,10 +134,11 @@ class Expressions(ast.NodeTransformer):
         return self._call("choose", node.test, thunk(node.body), thunk(node.orelse), at=node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        if any(binds(v) for v in node.values[1:]):
-            return self.generic_visit(node)  # type: ignore[return-value]
         purities = [pure(v) for v in node.values]
+        stays = any(binds(v) for v in node.values[1:])
         self.generic_visit(node)
+        if stays:
+            return node
         name = "both" if isinstance(node.op, ast.And) else "either"
         result = node.values[0]
         for value, is_pure in zip(node.values[1:], purities[1:], strict=True):
@@ -260,10 +269,11 @@ class Expressions(ast.NodeTransformer):
         return self.iterated(loop.iter), add
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        if not isinstance(node.ctx, ast.Load) or _is_word(node.slice) or binds(node):
-            return self.generic_visit(node)  # type: ignore[return-value]
+        stays = not isinstance(node.ctx, ast.Load) or _is_word(node.slice) or binds(node)
         fixed = _is_fixed(node.slice)
         self.generic_visit(node)
+        if stays:
+            return node
         made = runtime if fixed else self._call  # alone no reason to rewrite a function
         return made("item", node.value, key(node.slice), at=node)
 

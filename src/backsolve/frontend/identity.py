@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..links import is_spoilt, link, linked, partners
 from ..tensor import Tensor
 from .aliases import doubt, join, spoil
-from .links import is_spoilt, link, linked, partners
 from .places import Attribute, Perhaps, Variable
 from .scope import is_made_in
 from .writes import REFERENCES_IN_CELL, is_entry_shared

@@ -183,12 +183,13 @@ def range_(*bounds: Any) -> Any:
 
 
 def zip_(*parts: Any, **options: Any) -> Any:
-    found = [sequence_of(p) for p in parts]
-    known = [None if s is None or is_traced(s.length) else s.length for s in found]
+    sequences = [s for s in map(sequence_of, parts) if s is not None]
+    known = [None if is_traced(s.length) else s.length for s in sequences]
     is_even = None not in known and len(set(known)) == 1
-    if not parts or any(s is None for s in found) or (options.get("strict") and not is_even):
+    are_known = parts and len(sequences) == len(parts)
+    if not are_known or (options.get("strict") and not is_even):
         return builtins.zip(*parts, **options)  # noqa: B905  (as the user wrote it)
-    return Zip(*found)  # type: ignore[arg-type]
+    return Zip(*sequences)
 
 
 def enumerate_(part: Any, start: Any = 0) -> Any:

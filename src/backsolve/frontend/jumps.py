@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .marks import marks
+
 RUNTIME = "_bs_"
 RESULT, RETURNED = "_bs_result", "_bs_returned"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -108,7 +110,7 @@ class _Lowering:
                 guarded = self.block(rest, loop)
                 flags = self.flags(kinds, loop)
                 rest_of_block = ast.If(self.guard(flags), guarded, [])
-                rest_of_block.is_until_return = flags == [RETURNED]  # type: ignore[attr-defined]
+                marks(rest_of_block).is_until_return = flags == [RETURNED]
                 return [*out, _at(rest_of_block, rest[0])]
         return out
 
@@ -175,7 +177,7 @@ class _Lowering:
     def drop_unused(self) -> None:
         for flag, assign in self.marks:
             if flag not in self.used:
-                assign.__class__ = ast.Pass  # type: ignore[assignment]
+                assign.__class__ = ast.Pass  # type: ignore[assignment]  # in place, wherever it stands
 
 
 def none_of(flags: Sequence[str]) -> ast.expr:
@@ -250,9 +252,9 @@ def _set(name: str, value: Any) -> ast.Assign:
     return ast.Assign([_name(name, store=True)], ast.Constant(value))
 
 
-def _at(node: Any, where: ast.AST) -> Any:
+def _at(node: Any, where: ast.stmt | ast.expr) -> Any:
     """`node` and all in it that has no place yet, placed at the start of `where`."""
-    line, column = where.lineno, where.col_offset  # type: ignore[attr-defined]
+    line, column = where.lineno, where.col_offset
     for n in ast.walk(node):
         if isinstance(n, ast.expr | ast.stmt) and not hasattr(n, "lineno"):
             n.lineno, n.end_lineno = line, getattr(where, "end_lineno", line)

@@ -249,7 +249,9 @@ def _stage_for(
     decides: bool = False,
 ) -> None:
     run = _Round(region, body, at_least_once=not is_traced(found.length) and found.length > 0)
-    direct = isinstance(found, Range) and not is_traced(found.step) and found.step == 1
+    bounds = None
+    if isinstance(found, Range) and not is_traced(found.step) and found.step == 1:
+        bounds = found.start, found.stop
 
     rounds = 1
     # Where the length is traced, it may be the counter of the loop around, as in `for j in range(i)`.
@@ -262,7 +264,7 @@ def _stage_for(
         if not is_traced(found.length):
             _nest.around = length
         try:
-            return run.once(numbers, k if direct else found.at(k))
+            return run.once(numbers, found.at(k) if bounds is None else k)
         finally:
             rounds = max(1, _nest.rounds)
             _nest.rounds, _nest.around = before
@@ -271,7 +273,7 @@ def _stage_for(
         region.put(numbers, run.forms)
         return none_of(*[f.get() for f in flags])
 
-    start, stop = (found.start, found.stop) if direct else (0, found.length)  # type: ignore[attr-defined]
+    start, stop = bounds or (0, found.length)
     asked = goes_on if flags else None
     results = control.fori_loop(start, stop, once, run.start, asked, reads)
     rounds *= max(1, length)
@@ -347,7 +349,7 @@ class _Round:
                 "after one iteration",
                 "give it the later type before the loop, or use another name inside",
             )
-            error.region = region  # type: ignore[attr-defined]
+            error.region = region
             raise error
         if again:
             raise Again(region)

@@ -10,7 +10,10 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from .marks import marks
+
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -50,7 +53,7 @@ class _Uses(ast.NodeVisitor):
             return
         seen = getattr(node, "seen", None)  # each statement is looked through once
         if seen is None:
-            seen = node.seen = _Uses()  # type: ignore[attr-defined]
+            seen = marks(node).seen = _Uses()
             ast.NodeVisitor.visit(seen, node)
         self.use.merge(seen.use)
         self.augmented |= seen.augmented
@@ -135,15 +138,12 @@ class _Uses(ast.NodeVisitor):
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _visit_function
 
-    def _visit_comprehension(self, node: ast.expr) -> None:
+    def _visit_comprehension(self, node: Comprehension) -> None:
         inner = _Uses()
-        first = node.generators[0].iter  # type: ignore[attr-defined]
+        first = node.generators[0].iter
         inner.generic_visit(node)
         targets = {
-            n.id
-            for g in node.generators  # type: ignore[attr-defined]
-            for n in ast.walk(g.target)
-            if isinstance(n, ast.Name)
+            n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)
         }
         inner.use.reads -= targets
         inner.use.bound -= targets
@@ -223,7 +223,7 @@ class Liveness:
 
     def statement(self, s: ast.stmt, after: set[str]) -> set[str]:
         if isinstance(s, ast.If):
-            s.after = after  # type: ignore[attr-defined]
+            marks(s).after = after
             return uses(s.test).reads | self.block(s.body, after) | self.block(s.orelse, after)
         if isinstance(s, ast.While | ast.For | ast.AsyncFor):
             return self.loop(s, after)
@@ -259,5 +259,5 @@ class Liveness:
             if known == head:
                 break
             head = known
-        s.after, s.head = after, head  # type: ignore[union-attr]
+        marks(s).after, marks(s).head = after, head
         return head if isinstance(s, ast.While) else head | uses(s.iter).reads

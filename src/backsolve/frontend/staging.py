@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import ControlFlowError, InPlaceError, location
+from ..links import restore
 from ..tensor import Tensor
-from .aliases import restore, spoil
+from .aliases import spoil
 from .containers import Container
 from .identity import has_others
 from .places import (

@@ -18,8 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .assigned import Assigned
-from .expressions import Expressions, binds, constant, key, runtime, thunk
+from .expressions import Expressions, binds, constant, definition, key, runtime, thunk
 from .jumps import lower_jumps
+from .marks import marks
 from .names import Liveness, Names, forget_uses, names_of, parameters, uses
 
 _IN_PLACE = {
@@ -39,8 +40,8 @@ _IN_PLACE = {
 }
 
 
-def is_generator(node: ast.AST) -> bool:
-    body = [node.body] if isinstance(node, ast.Lambda) else node.body  # type: ignore[attr-defined]
+def is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
     waiting: list[ast.AST] = list(body)
     while waiting:
         n = waiting.pop()
@@ -156,9 +157,9 @@ class Statements:
 
     def on_Assert(self, s: ast.Assert) -> list[ast.stmt]:
         test = self.expressions.visit(s.test)
-        message = s.msg is not None and not binds(s.msg)
+        stays = s.msg is None or binds(s.msg)
         s.msg = s.msg and self.expressions.visit(s.msg)
-        later = thunk(copy.deepcopy(s.msg)) if message else constant(None, s)  # type: ignore[arg-type]
+        later = constant(None, s) if s.msg is None or stays else thunk(copy.deepcopy(s.msg))
         s.test = runtime("holds", test, later, at=s.test)
         self.changed = True
         return [s]
@@ -172,7 +173,7 @@ class Statements:
     # ---- choices and loops
 
     def on_If(self, s: ast.If) -> list[ast.stmt]:
-        shared = self.shared([*s.body, *s.orelse], s.after, s)  # type: ignore[attr-defined]
+        shared = self.shared([*s.body, *s.orelse], marks(s).after, s)
         test = self.expressions.visit(s.test)
         then = self.nested(s.body, s.body[0])
         other = self.nested(s.orelse, s.orelse[0]) if s.orelse else None
@@ -182,7 +183,7 @@ class Statements:
         return [then, *([other] if other else []), call]
 
     def on_While(self, s: ast.While) -> list[ast.stmt]:
-        live = s.after | s.head  # type: ignore[attr-defined]
+        live = marks(s).after | marks(s).head
         shared = self.shared([ast.Expr(s.test), *s.body], live, s)
         stops = getattr(s, "stops", [])
         test = self.nested([ast.copy_location(ast.Return(s.test), s.test)], s.test)
@@ -193,7 +194,7 @@ class Statements:
         return [test, body, call]
 
     def on_For(self, s: ast.For) -> list[ast.stmt]:
-        live = s.after | s.head  # type: ignore[attr-defined]
+        live = marks(s).after | marks(s).head
         whole: list[ast.stmt] = [
             ast.copy_location(
                 ast.Assign([s.target], ast.copy_location(ast.Name("_bs_item", ast.Load()), s)), s
@@ -244,9 +245,7 @@ class Statements:
         if parameter:
             arguments.args = [ast.copy_location(ast.arg(parameter), at)]
         body = [*declared, *self.block(stmts)]
-        made = ast.FunctionDef(name, arguments, body, [])
-        made.type_params = []  # type: ignore[attr-defined]
-        return ast.copy_location(made, at)
+        return ast.copy_location(definition(name, arguments, body), at)
 
     def load(self, f: ast.FunctionDef) -> ast.expr:
         return ast.copy_location(ast.Name(f.name, ast.Load()), f)

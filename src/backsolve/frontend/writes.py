@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ControlFlowError, InPlaceError, TracedValueError
+from ..links import leave_family
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
 from .aliases import check_certain
@@ -54,7 +55,13 @@ def update(
     around: Callable[[], Any] | None = None,
 ) -> Any:
     """root.a[i]… op= value"""
-    new = _updated(op, value, is_thunk, root if around is None else around(), steps)
+    if _is_traced_mask(*steps[-1]):
+        whole = root if around is None else around()
+        new = _updated_by_mask(op, value, is_thunk, whole, steps)
+        del whole  # names are counted below
+        steps = (*steps[:-1], ("[", ...))
+    else:
+        new = _updated(op, value, is_thunk, root if around is None else around(), steps)
     if around is not None:
         return _store(_in_cell(around, steps, new), steps, new, True)
     shared = stays or _is_shared(sys.getrefcount(root), root)
@@ -65,6 +72,8 @@ def _updated(op: str, value: Any, is_thunk: bool, root: Any, steps: tuple[Step, 
     owner = place = root
     for step in steps:
         owner, place = place, _get(place, step)
+    if isinstance(owner, Tensor):
+        leave_family(place)  # it is put back where it was read
     value = value() if is_thunk else value
     if isinstance(place, np.ndarray) and (in_region() or isinstance(value, Tensor)):
         op = op.removeprefix("i")  # a slice of an array would be changed here and now
@@ -74,6 +83,27 @@ def _updated(op: str, value: Any, is_thunk: bool, root: Any, steps: tuple[Step, 
             place = _get(owner, steps[-1])
             _refuse_others(place, shared)
     return getattr(operator, op)(place, value)
+
+
+def _is_traced_mask(kind: str, key: Any) -> bool:
+    return kind == "[" and isinstance(key, Staged) and key.dtype == bool and key.ndim > 0
+
+
+def _updated_by_mask(op: str, value: Any, is_thunk: bool, x: Any, steps: tuple[Step, ...]) -> Any:
+    """All of x after `x[mask] op= value`: one number for every entry, so that it need not be known which."""
+    for step in steps[:-1]:
+        x = _get(x, step)
+    mask = steps[-1][1]
+    value = value() if is_thunk else value
+    if np.ndim(value) or mask.shape != x.shape[: mask.ndim]:
+        raise TracedValueError(
+            f"an update of x[mask] by a traced mask (of shape {mask.shape}, on {x.shape}) needs one number for "
+            f"all entries, got shape {np.shape(value)}; write x = np.where(mask, …, x)"
+        )
+    new = getattr(operator, op)(
+        wrap(x.copy(), None) if isinstance(x, np.ndarray) else x.copy(), value
+    )
+    return np.where(mask.reshape(*mask.shape, *[1] * (x.ndim - mask.ndim)), new, x)
 
 
 def _in_cell(around: Callable[[], Any], steps: tuple[Step, ...], value: Any) -> Any:
@@ -115,7 +145,7 @@ def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: b
     if rest:
         copied = isinstance(x, Tensor) and kind == "["
         aliased = not copied and is_entry_shared(x, steps[0])
-        child = _get(x, steps[0])
+        child = leave_family(_get(x, steps[0])) if copied else _get(x, steps[0])
         new = _store(made(child) if copied else child, rest, value, aliased, copied)
         if new is child and not copied:
             return x  # changed in place
@@ -252,7 +282,7 @@ def _measure() -> tuple[int, int, int]:
         nonlocal x
         return _count(None, x, ("[", 0))
 
-    cell = inner.__closure__[0]  # type: ignore[index]
+    (cell,) = inner.__closure__ or ()
     return _count(None, local, ("[", 0)), inner(), _references(cell)
 
 

@@ -9,7 +9,12 @@ import numpy as np
 
 from .. import tree
 from ..compiled import jit
-from ..errors import NotDifferentiableError, TracedValueError, UnsupportedError
+from ..errors import (
+    DroppedDerivativeError,
+    NotDifferentiableError,
+    TracedValueError,
+    UnsupportedError,
+)
 from ..tensor import Tensor
 
 
@@ -100,10 +105,15 @@ def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
         native = jit(f)
         try:
             result = native(*args)
+            chosen.append(native)
         except (TracedValueError, UnsupportedError):
+            result = f(*args)
             chosen.append(f)
-            return f(*args)
-        chosen.append(native)
+        if any(isinstance(y, Tensor) and y.row is not None for y in tree.flatten(result)[0]):
+            raise DroppedDerivativeError(
+                "the function closes over a tensor that varies, and a solver of SciPy's loses its derivative. "
+                "Differentiate what the solution fulfils, or solve it in a loop of your own"
+            )
         return result
 
     return call

@@ -156,7 +156,8 @@ class Expressions:
     # ---- references
 
     def _subscript(self, e: ast.Subscript, guard: Guard) -> Spread:
-        return self.read(e.value.id, entries(e), guard)  # type: ignore[attr-defined]
+        assert isinstance(e.value, ast.Name)  # indices.py has turned others away
+        return self.read(e.value.id, entries(e), guard)
 
     def read(self, name: str, at: Sequence[ast.expr], guard: Guard) -> Spread:
         """An entry for every value of the letters: slices where they do, else one gather."""

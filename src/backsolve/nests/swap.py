@@ -124,10 +124,9 @@ def _others(s: Statement, target: ast.expr, letters: set[str]) -> tuple[ast.expr
     used = {n.id for n in ast.walk(s.term) if isinstance(n, ast.Name)}
     gone = sorted(c for c in letters & used if c not in mine)
     other = {c: ast.Name(f"{c}_") for c in gone}
-    differs: ast.expr = ast.BoolOp(
-        ast.Or(), [ast.Compare(other[c], [ast.NotEq()], [ast.Name(c)]) for c in gone]
-    )
-    conditions = [differs.values[0] if len(gone) == 1 else differs] if gone else []  # type: ignore[attr-defined]
+    conditions: list[ast.expr] = [ast.Compare(other[c], [ast.NotEq()], [ast.Name(c)]) for c in gone]
+    if len(gone) > 1:
+        conditions = [ast.BoolOp(ast.Or(), conditions)]
     if s.condition is not None:
         conditions.append(_substituted(s.condition, other))
     if not gone:
@@ -261,7 +260,8 @@ def _renamed(e: ast.expr, name: str) -> ast.expr:
 
 def _grad(e: ast.expr) -> ast.expr:
     name = e.value if isinstance(e, ast.Subscript) else e
-    return _renamed(e, f"{name.id}_grad")  # type: ignore[attr-defined]
+    assert isinstance(name, ast.Name)
+    return _renamed(e, f"{name.id}_grad")
 
 
 def _all(conditions: Sequence[ast.expr]) -> ast.expr:

@@ -120,7 +120,7 @@ class Target(Expressions):
             or self.sizes[next(iter(x.factors))] != self.shape[k]
         ]
         rest = [k for k in range(len(at)) if k not in rows]
-        behind = [next(iter(at[k].factors)) for k in rest]  # type: ignore[union-attr]
+        behind = [next(iter(x.factors)) for k, x in enumerate(at) if x is not None and k in rest]
         ahead = [c for c in kept if c not in behind]
         key = self.key(ahead, rows)
         turned = P.permute(value, axes=tuple(list(kept).index(c) for c in [*ahead, *behind]))

@@ -19,6 +19,19 @@ Scale(factor=(), power=2)
 
 State that a call changes (a running mean, where random numbers stand) is an attribute like any other:
 inside of a transformation the module is a copy, and what shall outlive it is returned.
+
+An array, or a module, that stands in several places is one: it is listed once, its gradient is the sum over
+its places, and it is one again in what transformations give back.
+
+>>> class Tied(bs.nn.Module):
+...     def __init__(self):
+...         self.encode = np.array(2.0)
+...         self.decode = self.encode
+...     def __call__(self, x):
+...         return self.decode * (self.encode * x)
+>>> gradient = bs.grad(lambda m: m(5.0))(Tied())
+>>> gradient.encode, gradient.decode is gradient.encode
+(array(20.), True)
 """
 
 from __future__ import annotations
@@ -34,6 +47,7 @@ from ..errors import StructureError
 from ..tensor import Tensor
 
 _ARRAYS = (np.ndarray, np.generic, Tensor)
+_COUNTED = (np.ndarray, np.number, Tensor)  # of NumPy's True there is only one anyway
 
 
 class Module:
@@ -43,6 +57,7 @@ class Module:
     training: bool
     frozen: bool
     _init_of_fields: ClassVar[bool]  # not written by hand
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -50,7 +65,7 @@ class Module:
         generate = written is object or written.__dict__.get("_init_of_fields", False)
         cls._init_of_fields = generate
         dataclasses.dataclass(init=generate, eq=False, repr=False)(cls)
-        tree.register(cls, _take_apart, lambda meta, xs: _put_together(cls, meta, xs))
+        tree.register(cls, _take_apart, lambda meta, xs: _put_together(cls, meta, xs), _COUNTED)
 
     # ---- looking inside
 
@@ -90,16 +105,16 @@ class Module:
         self.__dict__.update(vars(self.replace(new)))
 
     def replace(self, arrays: Mapping[str, Any]) -> Any:
-        """A copy with other arrays under these names; an array that stands in several places changes in all."""
+        """A copy with other arrays under these names; what stands in several places changes in all."""
         own = self.state_dict()
         unknown = [name for name in arrays if name not in own]
         if unknown:
             raise StructureError(f"{type(self).__name__} has no arrays named {', '.join(unknown)}")
-        return _swapped(self, {id(own[name]): new for name, new in arrays.items()})
+        return _swapped(self, {id(own[name]): new for name, new in arrays.items()}, {})
 
     def modules(self) -> Iterator[tuple[str, Module]]:
-        """This module and all inside of it, by dotted names."""
-        return _modules(self, "")
+        """This module and all inside of it, by dotted names; one that stands twice, once."""
+        return _modules(self, "", set())
 
     def __repr__(self) -> str:
         parts = []
@@ -171,18 +186,20 @@ def _is_entry(value: Any) -> bool:
     )
 
 
-def _swapped(value: Any, new: dict[int, Any]) -> Any:
+def _swapped(value: Any, new: dict[int, Any], copies: dict[int, Any]) -> Any:
     """A copy, with arrays (known by identity) in the place of others."""
     if isinstance(value, _ARRAYS):
         return new.get(id(value), value)
     if isinstance(value, Module):
-        copy = object.__new__(type(value))
-        copy.__dict__.update({k: _swapped(v, new) for k, v in vars(value).items()})
-        return copy
+        if id(value) not in copies:
+            copy = copies[id(value)] = object.__new__(type(value))
+            copy.__dict__.update({k: _swapped(v, new, copies) for k, v in vars(value).items()})
+        return copies[id(value)]
     if not _is_entry(value):
         return value
     meta, parts = tree._handlers(type(value))[0](value)
-    return tree._handlers(type(value))[1](type(value), meta, [_swapped(v, new) for v in parts])
+    swapped = [_swapped(v, new, copies) for v in parts]
+    return tree._handlers(type(value))[1](type(value), meta, swapped)
 
 
 # ---- by name
@@ -195,6 +212,11 @@ def _arrays(module: Module) -> Iterator[tuple[str, Any, str]]:
         if id(value) not in seen:
             seen.add(id(value))
             yield ".".join(path), value, kind
+
+
+def places(container: Any, array: Any) -> list[str]:
+    """The dotted names of all places where an array stands."""
+    return [".".join(path) for path, value, _ in _walk(container, (), "") if value is array]
 
 
 def _walk(
@@ -223,11 +245,14 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from vars(value).items()
 
 
-def _modules(value: Any, name: str) -> Iterator[tuple[str, Module]]:
+def _modules(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
     if isinstance(value, Module):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
         yield name, value
         parts: Any = vars(value).items()
     else:
         parts = _parts(value)
     for part, inside in parts:
-        yield from _modules(inside, f"{name}.{part}" if name else part)
+        yield from _modules(inside, f"{name}.{part}" if name else part, seen)

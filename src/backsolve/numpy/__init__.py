@@ -104,7 +104,10 @@ def __getattr__(name: str) -> Any:
     if table is _FUNCTIONS:
         plain = hasattr(_np, name) or name.startswith("__") or name in _INTERNAL
         if plain or name not in _FUNCTIONS:
-            return getattr(_np, name)
+            found = getattr(_np, name)
+            if callable(found):
+                globals()[name] = found
+            return found
     globals()[name] = found = _by_name(table, name)  # from now on it is at hand
     return found
 

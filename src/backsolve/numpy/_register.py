@@ -7,7 +7,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -19,12 +19,14 @@ from ..tensor import Staged, Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+Order = Literal["C", "F"]
 
 _AS_THEY_ARE = frozenset([Tensor, float, int, bool, complex])
 _INTEGERS = (int, np.integer)
 _ALL_AXES = tuple(tuple(range(n)) for n in range(65))  # by rank; NumPy's arrays have at most 64
 
-OWN: dict[str, Callable[..., Any]] = {}  # what `backsolve.numpy` has instead of NumPy's
+OWN: dict[str, Any] = {}  # what `backsolve.numpy` has instead of NumPy's
 
 
 def own(f: F) -> F:

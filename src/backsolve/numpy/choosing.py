@@ -11,6 +11,7 @@ from ..errors import AxisError, DTypeError, ShapeError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Staged, Tensor
 from ._register import (
+    Order,
     all_axes,
     array,
     dtype_of,
@@ -213,11 +214,11 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 
 
 @function
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Order = "C") -> Any:
     index, dims = [array(i) for i in multi_index], integers(dims)
     if not any(isinstance(i, Staged) for i in index):
         values = tuple(known("ravel_multi_index", i) for i in index)
-        return Tensor(np.ravel_multi_index(values, dims, mode=mode, order=order))  # type: ignore[call-overload]
+        return Tensor(np.ravel_multi_index(values, dims, mode=mode, order=order))
     if len(index) != len(dims) or any(dtype_of(i).kind not in "iu" for i in index):
         raise ShapeError(f"`ravel_multi_index` needs {len(dims)} arrays of whole numbers")
     modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
@@ -237,10 +238,10 @@ def sorted_by(order: str, axes: Any) -> list[Any]:
 
 
 @function
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+def unravel_index(indices: Any, shape: Any, order: Order = "C") -> tuple[Any, ...]:
     indices, dims = array(indices), tuple(integers(shape))
     if not isinstance(indices, Staged):
-        found = np.unravel_index(known("unravel_index", indices), dims, order=order)  # type: ignore[call-overload]
+        found = np.unravel_index(known("unravel_index", indices), dims, order=order)
         return tuple(Tensor(i) for i in found)
     if dtype_of(indices).kind not in "iu":
         raise DTypeError(f"`unravel_index` needs whole numbers, got {dtype_of(indices)}")

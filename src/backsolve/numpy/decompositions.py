@@ -11,7 +11,8 @@ from ..primitive import FUNCTIONS, P
 from ..tensor import Staged, Tensor
 from ._register import OWN, array, dtype_of, named, ndim_of, shape_of
 from .elementwise import astype
-from .indexing import FULL, getitem
+from .indexing import getitem
+from .keys import FULL
 from .products import matmul
 from .systems import floating
 

@@ -114,6 +114,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, **_:
     dtype = np.dtype(dtype)
     if dtype.kind not in "biufc":
         raise DTypeError(f"`astype` gives numbers, got dtype={dtype}")
+    if not copy and isinstance(x, Tensor) and x.dtype == dtype:
+        return x
     prim = P.cast if dtype.kind in "fc" else P.cast_discrete
     return prim(array(x), dtype=dtype)
 

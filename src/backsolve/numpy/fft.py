@@ -13,7 +13,10 @@ from ._register import by_name as _by_name
 
 def __getattr__(name: str) -> Any:
     full = f"fft.{name}"
-    return _by_name(_OWN, full) if full in _OWN else getattr(_np.fft, name)
+    found = _by_name(_OWN, full) if full in _OWN else getattr(_np.fft, name)
+    if callable(found):
+        globals()[name] = found  # from now on it is at hand
+    return found
 
 
 def __dir__() -> list[str]:

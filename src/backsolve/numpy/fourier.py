@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import FUNCTIONS, P
+from ..hooks import hooks
+from ..primitive import FUNCTIONS, P, wrap
+from ..tensor import Tensor
 from ._register import OWN, array, dtype_of, ndim_of, one_axis, shape_of
 from .elementwise import astype
 from .indexing import getitem
@@ -20,6 +22,8 @@ _NORMS = ("backward", "ortho", "forward")
 
 def _factor(name: str, norm: Any, n: int, inverse: bool) -> float:
     """What the sum over n entries is multiplied with."""
+    if norm is None and n > 0:
+        return 1.0 / n if inverse else 1.0
     norm = "backward" if norm is None else norm
     if norm not in _NORMS:
         raise ValueError(f"`{name}` takes norm 'backward', 'ortho' or 'forward', got {norm!r}")
@@ -60,6 +64,8 @@ def _axes(name: str, a: Any, s: Any, axes: Any) -> tuple[tuple[int, ...], list[i
 
 
 def _inexact(a: Any) -> Any:
+    if a.__class__ is Tensor and a.dtype.kind in "fc":
+        return a
     a = array(a)
     if not hasattr(a, "shape"):
         a = np.asarray(a)
@@ -85,6 +91,14 @@ def _transformed(name: str, a: Any, s: Any, axes: Any, norm: Any, inverse: bool)
     return _scaled(y, factor)
 
 
+def _fft(name: str, a: Any, n: Any, axis: int, norm: Any, inverse: bool) -> Any:
+    a = _inexact(a)
+    axis = one_axis(axis, ndim_of(a))
+    a = a if n is None else _fit(a, axis, operator.index(n))
+    factor = _factor(name, norm, shape_of(a)[axis], inverse)
+    return _scaled(P.fft(a, axes=(axis,), inverse=inverse), factor)
+
+
 def _real_of(name: str, a: Any) -> Any:
     a = _inexact(a)
     if dtype_of(a).kind == "c":
@@ -107,64 +121,75 @@ def _irfft(name: str, a: Any, n: Any, axis: int, norm: Any, inverse: bool = True
     return _scaled(P.irfft(_fit(a, axis, n // 2 + 1), n=n, axis=axis), factor)
 
 
+def _of_constant(name: str, a: Any, *args: Any) -> Any:
+    """NumPy's own function where nothing varies, nothing may be computed anew and nobody looks; else None."""
+    if a.__class__ is not Tensor or a.row is not None or hooks.has_leaves or hooks.observe:
+        return None
+    try:
+        return wrap(getattr(np.fft, name)(a._v, *args), None)  # numpy.fft comes when it is used
+    except (TypeError, ValueError):  # the other way says what is wrong
+        return None
+
+
 def _define(name: str, f: Any) -> None:
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"`numpy.fft.{name}`."
     FUNCTIONS[f"fft.{name}"] = f
 
 
-def _one(name: str, inverse: bool) -> None:
+def _one(name: str, run: Any) -> None:
     def call(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
-        return _transformed(name, a, None if n is None else (n,), (axis,), norm, inverse)
+        y = _of_constant(name, a, n, axis, norm)
+        return run(name, a, n, axis, norm) if y is None else y
 
     _define(name, call)
 
 
 def _many(name: str, inverse: bool, usual: Any) -> None:
     def call(a: Any, s: Any = None, axes: Any = usual, norm: Any = None, out: Any = None) -> Any:
-        return _transformed(name, a, s, axes, norm, inverse)
+        y = _of_constant(name, a, None, axes, norm) if s is None else None
+        return _transformed(name, a, s, axes, norm, inverse) if y is None else y
 
     _define(name, call)
 
 
-_one("fft", False)
-_one("ifft", True)
+_one("fft", lambda name, a, n, axis, norm: _fft(name, a, n, axis, norm, False))
+_one("ifft", lambda name, a, n, axis, norm: _fft(name, a, n, axis, norm, True))
 _many("fft2", False, (-2, -1))
 _many("ifft2", True, (-2, -1))
 _many("fftn", False, None)
 _many("ifftn", True, None)
 
 
-def _real(name: str, run: Any) -> None:
-    def call(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
-        return run(name, a, n, axis, norm)
-
-    _define(name, call)
-
-
 def _swapped(norm: Any) -> Any:
     return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
 
 
-_real("rfft", _rfft)
-_real("irfft", _irfft)
-_real(
+_one("rfft", _rfft)
+_one("irfft", _irfft)
+_one(
     "hfft",
     lambda name, a, n, axis, norm: _irfft(name, P.conjugate(_inexact(a)), n, axis, _swapped(norm)),
 )
-_real("ihfft", lambda name, a, n, axis, norm: P.conjugate(_rfft(name, a, n, axis, _swapped(norm))))
+_one("ihfft", lambda name, a, n, axis, norm: P.conjugate(_rfft(name, a, n, axis, _swapped(norm))))
 
 
 def _real_many(name: str, usual: Any) -> None:
     """The real transform along the last axis, complex ones along the others."""
 
     def call(a: Any, s: Any = None, axes: Any = usual, norm: Any = None, out: Any = None) -> Any:
+        known = _of_constant(name, a, None, axes, norm) if s is None else None
+        if known is not None:
+            return known
         a = _real_of(name, a)
         found, lengths = _axes(name, a, s, axes)
         y = _rfft(name, a, lengths[-1], found[-1], norm)
         return _transformed(name, y, lengths[:-1], found[:-1], norm, False) if found[:-1] else y
 
     def back(a: Any, s: Any = None, axes: Any = usual, norm: Any = None, out: Any = None) -> Any:
+        known = _of_constant(f"i{name}", a, None, axes, norm) if s is None else None
+        if known is not None:
+            return known
         a = _inexact(a)
         found, lengths = _axes(f"i{name}", a, s, axes)
         if found[:-1]:
@@ -181,6 +206,9 @@ _real_many("rfftn", None)
 
 def _shift(name: str, sign: int) -> None:
     def call(x: Any, axes: Any = None) -> Any:
+        known = _of_constant(name, x, axes)
+        if known is not None:
+            return known
         x = array(x)
         rank = ndim_of(x)
         wanted = range(rank) if axes is None else np.atleast_1d(axes).tolist()

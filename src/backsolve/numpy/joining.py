@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..primitive import FUNCTIONS, P
+from ..hooks import hooks
+from ..primitive import FUNCTIONS, P, wrap
+from ..row import NOTHING, Row
 from ..tensor import Staged, Tensor
 from ._register import array, function, integers, known, ndim_of, one_axis, shape_of, size_of
 from .elementwise import astype
@@ -22,35 +24,72 @@ def concatenate(
 ) -> Any:
     if type(arrays) is not list and not isinstance(arrays, list | tuple):
         arrays = list(array(arrays))
+    if dtype is None and axis.__class__ is int:
+        joined = _joined_at_once(arrays, axis)
+        if joined is not None:
+            return joined
     if not arrays:
         raise ShapeError("`concatenate` needs at least one array")
     if axis is None:
-        arrays, axis = [ravel(a) for a in arrays], 0
-    parts: list[Any] = []
-    starts = [0]
-    first: Any = None
-    for a in arrays:
-        if type(a) is not Tensor:
-            a = array(a)
-        parts.append(a)
-        shape = shape_of(a)
-        if first is None:
-            first = shape
-            if not first:
-                raise ShapeError("`concatenate` cannot join arrays of rank 0; use np.stack")
-            axis = axis if type(axis) is int and axis == 0 else one_axis(axis, len(first))
-        elif shape != first and (
-            shape[:axis] != first[:axis]
-            or shape[axis + 1 :] != first[axis + 1 :]
-            or len(shape) <= axis
-        ):
-            shapes = [shape_of(array(a)) for a in arrays]
-            raise ShapeError(
-                f"`concatenate` along axis {axis} needs equal shapes elsewhere, got {shapes}"
-            )
-        starts.append(starts[-1] + shape[axis])
-    joined = P.concatenate(*parts, axis=axis, starts=tuple(starts))
+        flat = [a if ndim_of(a) == 1 else ravel(a) for a in arrays]
+        return concatenate(flat, 0, dtype=dtype)
+    parts = [array(a) for a in arrays]
+    shapes = [shape_of(a) for a in parts]
+    first = shapes[0]
+    if not first:
+        raise ShapeError("`concatenate` cannot join arrays of rank 0; use np.stack")
+    axis = one_axis(axis, len(first))
+    if any(
+        len(s) <= axis or s[:axis] != first[:axis] or s[axis + 1 :] != first[axis + 1 :]
+        for s in shapes
+    ):
+        raise ShapeError(
+            f"`concatenate` along axis {axis} needs equal shapes elsewhere, got {shapes}"
+        )
+    joined = P.concatenate(*parts, axis=axis, starts=_starts(shapes, axis))
     return joined if dtype is None else astype(joined, dtype)
+
+
+def _starts(shapes: Any, axis: int) -> tuple[int, ...]:
+    """Where each part begins, and the end."""
+    starts = [end := 0]
+    for s in shapes:
+        starts.append(end := end + s[axis])
+    return tuple(starts)
+
+
+def _joined_at_once(arrays: Any, axis: int) -> Any:
+    """The same for Tensors and arrays outside of staging, unrolled; None if there is more to it."""
+    if hooks.observe is not None:
+        return None
+    values, rows = [], []
+    boxed = varies = False
+    for a in arrays:
+        if a.__class__ is Tensor:
+            row = a.row
+            values.append(a._v)
+            boxed = True
+            if row is not None:
+                if row.owner is not None:
+                    return None
+                varies = True
+        elif a.__class__ is np.ndarray and a.dtype.kind in "biufc":
+            row = None
+            values.append(a)
+        else:
+            return None
+        rows.append(row)
+    if not varies and hooks.has_leaves:
+        return None
+    try:
+        y = np.concatenate(values, axis)
+    except ValueError:  # the other way says what is wrong
+        return None
+    if not varies:
+        return wrap(y, None) if boxed else y
+    axis %= y.ndim
+    params = {"axis": axis, "starts": _starts([v.shape for v in values], axis)}
+    return wrap(y, Row(P.concatenate, tuple(rows), NOTHING, params, y.shape, y.dtype, None))
 
 
 FUNCTIONS["concat"] = concatenate
@@ -60,7 +99,10 @@ FUNCTIONS["concat"] = concatenate
 def stack(
     arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
-    parts = [array(a) for a in arrays]
+    plain = _of_constants(np.stack, arrays, axis) if dtype is None else None
+    if plain is not None:
+        return plain
+    parts = [a if a.__class__ is Tensor else array(a) for a in arrays]
     if not parts:
         raise ShapeError("`stack` needs at least one array")
     shapes = {shape_of(a) for a in parts}
@@ -68,29 +110,61 @@ def stack(
         raise ShapeError(f"`stack` needs equal shapes, got {sorted(shapes)}")
     (shape,) = shapes
     axis = one_axis(axis, len(shape) + 1)
+    if axis < len(shape) and not any([isinstance(a, Staged) for a in parts]):
+        # One axis of all entries, cut into two: a row less for each part (compiled, shapes cost nothing).
+        cut = (*shape[:axis], len(parts), *shape[axis:])
+        return P.reshape(concatenate(parts, axis, dtype=dtype), shape=cut)
     shape = (*shape[:axis], 1, *shape[axis:])
     return concatenate([P.reshape(a, shape=shape) for a in parts], axis, dtype=dtype)
 
 
+def _of_constants(plain: Any, arrays: Any, *args: Any) -> Any:
+    """NumPy's own function where nothing varies, nothing may be computed anew and nobody looks; else None."""
+    if hooks.has_leaves or hooks.observe is not None or arrays.__class__ not in (list, tuple):
+        return None
+    values = []
+    for a in arrays:
+        if a.__class__ is not Tensor or a.row is not None:
+            return None
+        values.append(a._v)
+    try:
+        return wrap(plain(values, *args), None)
+    except (TypeError, ValueError):  # the other way says what is wrong
+        return None
+
+
 @function
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype)
+    plain = _of_constants(np.vstack, tup) if dtype is None else None
+    if plain is not None:
+        return plain
+    parts = [array(a) for a in tup]
+    if all([ndim_of(a) == 1 for a in parts]):
+        return stack(parts, 0, dtype=dtype)
+    return concatenate([a if ndim_of(a) > 1 else atleast_2d(a) for a in parts], 0, dtype=dtype)
 
 
 @function
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    parts = [atleast_1d(a) for a in tup]
+    parts = [a if ndim_of(a) else atleast_1d(a) for a in tup]
     return concatenate(parts, 0 if parts and ndim_of(parts[0]) == 1 else 1, dtype=dtype)
 
 
 @function
 def dstack(tup: Any) -> Any:
-    return concatenate([atleast_3d(a) for a in tup], 2)
+    plain = _of_constants(np.dstack, tup)
+    return concatenate([atleast_3d(a) for a in tup], 2) if plain is None else plain
 
 
 @function
 def column_stack(tup: Any) -> Any:
-    return concatenate([reshape(a, (-1, 1)) if ndim_of(a) < 2 else a for a in tup], 1)
+    plain = _of_constants(np.column_stack, tup)
+    if plain is not None:
+        return plain
+    parts = [array(a) for a in tup]
+    if all([ndim_of(a) == 1 for a in parts]):
+        return stack(parts, 1)
+    return concatenate([reshape(a, (-1, 1)) if ndim_of(a) < 2 else a for a in parts], 1)
 
 
 @function

@@ -28,10 +28,11 @@ _SCIPYS = {
 
 def __getattr__(name: str) -> Any:
     full = f"linalg.{name}"
-    for table in (_OWN, _SCIPYS):
-        if full in table:
-            return _by_name(table, full)
-    return getattr(_np.linalg, name)
+    tables = [table for table in (_OWN, _SCIPYS) if full in table]
+    found = _by_name(tables[0], full) if tables else getattr(_np.linalg, name)
+    if callable(found):
+        globals()[name] = found  # from now on it is at hand
+    return found
 
 
 def __dir__() -> list[str]:

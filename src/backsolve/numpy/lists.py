@@ -26,7 +26,7 @@ def _joining(name: str) -> None:
         return plain(*args, **options)
 
     del call.__wrapped__  # it is not NumPy's: what asks for the function underneath must stay here
-    call.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+    vars(call)["__signature__"] = inspect.signature(plain)
     OWN[name] = call
 
 
@@ -63,4 +63,4 @@ class _Pieces:
         return FUNCTIONS["reshape"](p, (-1, 1)) if self._columns and ndim_of(p) == 1 else p
 
 
-OWN["r_"], OWN["c_"] = _Pieces(np.r_, columns=False), _Pieces(np.c_, columns=True)  # type: ignore[assignment]
+OWN["r_"], OWN["c_"] = _Pieces(np.r_, columns=False), _Pieces(np.c_, columns=True)

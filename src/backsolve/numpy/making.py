@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import shared, wrap
+from ..ownership import shared
+from ..primitive import wrap
 from ..tensor import Tensor
 from . import creation
 from ._register import OWN, function, own
@@ -105,7 +106,7 @@ def _making(name: str) -> None:
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`numpy.{name}`, as a Tensor."
-    call.__signature__ = inspect.signature(make)  # type: ignore[attr-defined]
+    vars(call)["__signature__"] = inspect.signature(make)
     OWN[name] = call
 
 

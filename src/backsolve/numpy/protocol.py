@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import DTypeError, UnsupportedError
+from ..links import VIEWS, views
 from ..primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS
 from ..primitives.special import load_if_imported
 from ..tensor import Staged, Tensor
@@ -148,7 +149,7 @@ def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         if impl is None:
             name = f"numpy.{prefix}{func.__name__}"
             return _fallback(name, lambda a, k: func(*a, **k), (list(args), kwargs))
-        ARRAY_FUNCTIONS[func] = impl
+        impl = ARRAY_FUNCTIONS[func] = views(impl) if func.__name__ in VIEWS else impl
     out = kwargs.get("out")
     if out is None:
         return impl(*args, **kwargs)

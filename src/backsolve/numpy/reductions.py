@@ -172,11 +172,13 @@ def mean(
     where: Any = None,
 ) -> Any:
     plain = axis is dtype is out is where is None and not keepdims and isinstance(a, Tensor)
-    if plain and a.dtype.kind in "fc":
+    if plain and a.dtype.char in "fdFD":
         total = P.sum(a, axis=tuple(range(a.ndim)), keepdims=False)
         return P.divide(total, a.size)
     reject("mean", out=out)
     a, axes = _prepared(a, axis, dtype)
+    if dtype is None and dtype_of(a) == np.float16:  # whose sum may overflow: by float32, as NumPy
+        return astype(mean(astype(a, np.float32), axis, keepdims=keepdims, where=where), np.float16)
     if dtype_of(a).kind not in "fc":
         a = astype(a, float)
     if given(where):

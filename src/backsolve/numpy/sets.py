@@ -10,8 +10,9 @@ from ..primitive import wrap
 from ..row import NOTHING, Row
 from ._register import array, dtype_of, function, known, rests_on_leaf
 from .elementwise import astype
-from .indexing import BY_MASK, getitem, take
+from .indexing import getitem, take
 from .joining import concatenate
+from .keys import BY_MASK
 from .shapes import ravel
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, P
 from ._register import (
+    Casting,
     all_axes,
     array,
     dtype_of,
@@ -230,10 +231,10 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 @function
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
         raise DTypeError(f"`can_cast` does not know casting={casting!r}")
-    return np.can_cast(_dtype_or(from_), to, casting)  # type: ignore[arg-type]
+    return np.can_cast(_dtype_or(from_), to, casting)
 
 
 def _dtype_or(x: Any) -> Any:

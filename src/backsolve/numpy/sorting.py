@@ -115,7 +115,10 @@ def median(
     if n:
         found = ranked(found, tuple(sorted({(n - 1) // 2, n // 2, n - 1})))
         middle = getitem(found, (Ellipsis, slice(2 - n % 2)))
+    is_half = dtype_of(a) == np.float16  # whose sum may overflow: by float32, as NumPy
+    middle = astype(middle, np.float32) if is_half else middle
     y = P.divide(P.sum(middle, axis=(ndim_of(middle) - 1,), keepdims=False), 2 - n % 2)
+    y = astype(y, np.float16) if is_half else y
     if n:
         last = getitem(found, (Ellipsis, -1))  # where a NaN is, if there is one
         y = P.where(P.isnan(last), last, y)

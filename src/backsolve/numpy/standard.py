@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import shared
+from ..ownership import shared
 from ..tensor import Tensor
 from ._register import OWN, dtype_of, named
 from .making import on_cpu

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import DTypeError, InPlaceError, ShapeError, UnsupportedError
 from ..primitive import FUNCTIONS, UFUNCS, P
 from ..tensor import Tensor
-from ._register import array, dtype_of, function, named, shape_of, size_of
+from ._register import Casting, array, dtype_of, function, named, shape_of, size_of
 from .elementwise import astype
 from .indexing import _cast, _key_along, check_mode, getitem, places, setitem
 from .joining import resize
@@ -26,9 +26,9 @@ def check_target(x: Any, what: str) -> None:
 
 
 @function
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
     check_target(dst, "copyto")
-    if not np.can_cast(dtype_of(array(src)), dst.dtype, casting):  # type: ignore[arg-type]
+    if not np.can_cast(dtype_of(array(src)), dst.dtype, casting):
         raise DTypeError(f"`copyto` cannot cast {dtype_of(src)} to {dst.dtype} ({casting!r})")
     new = broadcast_to(_cast(array(src), dst.dtype), dst.shape)
     dst._become(new if where is True else P.where(array(where), new, dst), "copyto")

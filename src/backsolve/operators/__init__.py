@@ -4,6 +4,7 @@ from .base import Cost as Cost
 from .base import Operator as Operator
 from .base import as_operator as as_operator
 from .block import Block as Block
+from .block_recurrence import BlockRecurrence as BlockRecurrence
 from .broadcast import Broadcast as Broadcast
 from .broadcast import Spread as Spread
 from .broadcast import SumAxes as SumAxes

@@ -177,6 +177,28 @@ class Operator:
         return np.concatenate([np.reshape(x, -1) for x in parts(image)])
 
 
+class From(Operator):
+    """Abstract: one that holds the type of what it takes, or anything that has a shape and a dtype."""
+
+    __slots__ = ("_in",)
+    _in: Any
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self._in.shape, self._in.dtype)
+
+
+class Into(Operator):
+    """Abstract: one that holds the type of what it gives."""
+
+    __slots__ = ("_out",)
+    _out: Any
+
+    @property
+    def out_type(self) -> Type:
+        return Type(self._out.shape, self._out.dtype)
+
+
 def _same(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
     """Up to rounding, also of what is of another dtype in between."""
     eps = max(float(np.finfo(d).eps) for d in (a.dtype, dtype))
@@ -202,7 +224,7 @@ def fitted(A: Operator, in_type: Type, out_type: Type | None) -> Operator:
 def promoted(in_type: Type, captured: Any) -> Type:
     """The type of t · captured for a t of `in_type`: a bare Python number is weak."""
     weak = type(captured) in (int, float, complex)
-    other = captured if weak else getattr(captured, "dtype", np.asarray(captured).dtype)
+    other = captured if weak else getattr(captured, "dtype", None) or np.asarray(captured).dtype
     return Type(in_type.shape, np.result_type(in_type.dtype, other))
 
 

@@ -76,7 +76,7 @@ class Block(Operator):
         for (i, j), a in self.entries.items():
             if t[j] is not None:
                 image = a.apply(t[j])
-                out[i] = image if out[i] is None else out[i] + image
+                out[i] = image if out[i] is None else _plus(out[i], image)
         return tuple(
             x if x is not None else np.zeros(t.shape, t.dtype) if t is not None else 0.0
             for x, t in zip(out, self.out_type, strict=True)
@@ -141,14 +141,15 @@ class Block(Operator):
         return all(j >= i for i, j in self.entries)
 
     def solve(self, rhs: Sequence[Any]) -> tuple[Any, ...]:
-        """Forward substitution if lower triangular, back substitution if upper."""
+        """By substitution: each row after those that it reads, from the top if lower triangular."""
         if self.height != self.width or len(rhs) != self.height:
             raise ShapeError(f"{self!r} cannot be solved for {len(rhs)} parts: it must be square")
-        if not (self.is_lower or self.is_upper):
+        order = self.order()
+        if order is None:
             raise ShapeError(
-                f"{self!r} is not triangular: order the rows so that each reads earlier ones only"
+                f"{self!r} is cyclic: its rows read each other, so that substitution cannot begin. Solve it by "
+                "iteration, bs.backslash(A, b, method='gmres'), or as a matrix, method='direct'"
             )
-        order = range(self.height) if self.is_lower else range(self.height - 1, -1, -1)
         rows: list[list[tuple[int, Operator]]] = [[] for _ in range(self.height)]
         for (i, j), a in self.entries.items():
             if i != j:
@@ -156,9 +157,24 @@ class Block(Operator):
         x: list[Any] = list(rhs)
         for i in order:
             for j, a in rows[i]:
-                x[i] = x[i] - a.apply(x[j])
+                x[i] = _minus(x[i], a.apply(x[j]))
             x[i] = _solve_entry(self[i, i], x[i])
         return tuple(x)
+
+    def order(self) -> list[int] | None:
+        """The rows in an order in which each reads, off the diagonal, earlier ones; None if there is none."""
+        if self.is_lower or self.is_upper:
+            return list(range(self.height)) if self.is_lower else list(range(self.height))[::-1]
+        reads = {i: {j for k, j in self.entries if k == i != j} for i in range(self.height)}
+        order: list[int] = []
+        while reads:
+            ready = [i for i, needed in reads.items() if not needed & reads.keys()]
+            if not ready:
+                return None
+            order += ready
+            for i in ready:
+                del reads[i]
+        return order
 
     @property
     def structure(self) -> frozenset[str]:
@@ -194,10 +210,26 @@ class Block(Operator):
         return "Block[" + "\n      ".join(line.rstrip() for line in lines) + "]"
 
 
+def _plus(a: Any, b: Any) -> Any:
+    """Of parts that may be tuples: what an entry that is a Block takes and gives."""
+    if isinstance(a, tuple):
+        return tuple(_plus(x, y) for x, y in zip(a, b, strict=True))
+    return a + b
+
+
+def _minus(a: Any, b: Any) -> Any:
+    if isinstance(a, tuple):
+        return tuple(_minus(x, y) for x, y in zip(a, b, strict=True))
+    return a - b
+
+
 def _dense_entry(a: Operator, size: int) -> Any:
     if a.in_type is not None:
         return a.dense()
-    return np.eye(size) * (1.0 if isinstance(a, Identity) else a.factor)  # type: ignore[attr-defined]
+    if isinstance(a, Identity):
+        return np.eye(size)
+    assert isinstance(a, Scale)
+    return np.eye(size) * a.factor
 
 
 def _solve_entry(a: Operator, b: Any) -> Any:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..ir import Shape, Type
-from .base import Cost, Operator
+from .base import Cost, From, Into, Operator
 from .structure import facts
+
+_sum: Any = np.add.reduce
 
 
 def spread_to(t: Any, shape: Shape) -> Any:
@@ -39,10 +41,10 @@ def any_to(mask: Any, shape: Shape, target: Shape) -> Any:
     return np.not_equal(sum_to(np.broadcast_to(mask, shape), target), 0)
 
 
-class Broadcast(Operator):
+class Broadcast(From):
     """From `in_type` to `shape`, by NumPy's rules."""
 
-    __slots__ = ("_in", "target")
+    __slots__ = ("target",)
     moves_entries = True
 
     def __init__(self, in_type: Any, target: Shape):
@@ -60,10 +62,6 @@ class Broadcast(Operator):
         return SumTo(Type(self.target, self._in.dtype), self._in.shape)
 
     @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
-
-    @property
     def out_type(self) -> Type:
         return Type(self.target, self._in.dtype)
 
@@ -79,10 +77,10 @@ class Broadcast(Operator):
         return f"Broadcast({self._in.shape} → {self.target})"
 
 
-class SumTo(Operator):
+class SumTo(From):
     """Adjoint of Broadcast."""
 
-    __slots__ = ("_in", "target")
+    __slots__ = ("target",)
     moves_entries = True
     facts = facts("sparse")
 
@@ -101,10 +99,6 @@ class SumTo(Operator):
         return Broadcast(Type(self.target, self._in.dtype), self._in.shape)
 
     @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
-
-    @property
     def out_type(self) -> Type:
         return Type(self.target, self._in.dtype)
 
@@ -117,10 +111,10 @@ class SumTo(Operator):
         return f"SumTo({self._in.shape} → {self.target})"
 
 
-class SumAxes(Operator):
+class SumAxes(From):
     """The sum over `axes` (kept as length 1 or dropped)."""
 
-    __slots__ = ("_in", "axes", "keepdims")
+    __slots__ = ("axes", "keepdims")
     moves_entries = True
     facts = facts("sparse")
 
@@ -130,7 +124,7 @@ class SumAxes(Operator):
         self.keepdims = keepdims
 
     def apply(self, t: Any) -> Any:
-        return np.add.reduce(t, axis=self.axes, keepdims=self.keepdims)  # type: ignore[call-overload]
+        return _sum(t, axis=self.axes, keepdims=self.keepdims)
 
     def support(self, mask: Any) -> Any:
         """A sum is zero by structure where all that it adds is."""
@@ -149,10 +143,6 @@ class SumAxes(Operator):
         return Spread(self._in, self.axes, self.keepdims)
 
     @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
-
-    @property
     def out_type(self) -> Type:
         return Type(reduced_shape(self._in.shape, self.axes, self.keepdims), self._in.dtype)
 
@@ -165,10 +155,10 @@ class SumAxes(Operator):
         return f"SumAxes({self._in.shape}, {self.axes})"
 
 
-class Spread(Operator):
+class Spread(Into):
     """Adjoint of SumAxes: put the summed axes back and copy along them."""
 
-    __slots__ = ("_out", "axes", "keepdims")
+    __slots__ = ("axes", "keepdims")
     moves_entries = True
     facts = facts("selection")
 
@@ -192,10 +182,6 @@ class Spread(Operator):
     @property
     def in_type(self) -> Type:
         return Type(reduced_shape(self._out.shape, self.axes, self.keepdims), self._out.dtype)
-
-    @property
-    def out_type(self) -> Type:
-        return Type(self._out.shape, self._out.dtype)
 
     def __repr__(self) -> str:
         return f"Spread({self._out.shape}, {self.axes})"

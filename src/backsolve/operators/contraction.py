@@ -21,7 +21,7 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator, fitted, show
+from .base import Cost, From, Operator, fitted, show
 from .nests import plan_of, run_nest, split_subscripts
 from .structure import facts
 
@@ -60,8 +60,8 @@ def swap(subscripts: str, hole: int) -> tuple[str, tuple[tuple[str, int], ...]]:
     return f"{','.join(inputs)}->{mine}", absent
 
 
-class Contraction(Operator):
-    __slots__ = ("_in", "hole", "name", "operands", "sizes", "subscripts")
+class Contraction(From):
+    __slots__ = ("hole", "name", "operands", "sizes", "subscripts")
 
     def __init__(
         self,
@@ -117,10 +117,6 @@ class Contraction(Operator):
         for labels, a in zip(inputs, self.operands, strict=True):
             sizes.update(zip(labels, self._in.shape if a is None else a.shape, strict=True))
         return sizes
-
-    @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
 
     @property
     def out_type(self) -> Type:

@@ -15,12 +15,12 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator, whole
+from .base import Cost, From, Into, Operator, whole
 from .structure import facts
 
 
-class Gather(Operator):
-    __slots__ = ("_in", "indices")
+class Gather(From):
+    __slots__ = ("indices",)
     moves_entries = True
     facts = facts("selection")
     adjoint_masks = True
@@ -40,10 +40,6 @@ class Gather(Operator):
         return ScatterAdd(self._in, self.indices)
 
     @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
-
-    @property
     def out_type(self) -> Type:
         return Type(gathered_shape(self._in.shape, self.indices), self._in.dtype)
 
@@ -55,8 +51,8 @@ class Gather(Operator):
         return f"Gather({self._in.shape} → {self.out_type.shape})"
 
 
-class ScatterAdd(Operator):
-    __slots__ = ("_out", "indices")
+class ScatterAdd(Into):
+    __slots__ = ("indices",)
     moves_entries = True
     facts = facts("sparse")
     masks = True
@@ -83,10 +79,6 @@ class ScatterAdd(Operator):
     @property
     def in_type(self) -> Type:
         return Type(gathered_shape(self._out.shape, self.indices), self._out.dtype)
-
-    @property
-    def out_type(self) -> Type:
-        return Type(self._out.shape, self._out.dtype)
 
     @property
     def cost(self) -> Cost:

@@ -66,3 +66,11 @@ class Inverse(Operator):
 
     def __repr__(self) -> str:
         return f"Inverse({self.A!r})"
+
+
+def is_solved_by_structure(A: Operator) -> bool:
+    """Whether `Inverse(A)` needs no matrix formed and no iteration."""
+    if isinstance(A, Block):
+        return A.height == A.width and A.order() is not None
+    known = isinstance(A, Identity | Scale | Diagonal | Matrix | Inverse)
+    return known or "orthogonal" in A.structure

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..hooks import hooks
 from ..ir import Type
-from ..primitive import hooks
 from .base import Cost, Operator, fitted
 from .structure import facts
 

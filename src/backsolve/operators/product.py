@@ -45,11 +45,11 @@ class Product(Operator):
         return mask
 
     @property
-    def masks(self) -> bool:  # type: ignore[override]
+    def masks(self) -> bool:  # type: ignore[override]  # elsewhere the class knows
         return any(a.masks for a in self.factors)
 
     @property
-    def adjoint_masks(self) -> bool:  # type: ignore[override]
+    def adjoint_masks(self) -> bool:  # type: ignore[override]  # likewise
         return any(a.adjoint_masks for a in self.factors)
 
     def pull(self, t: Any) -> Any:

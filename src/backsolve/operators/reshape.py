@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..ir import Shape, Type
-from .base import Cost, Operator, whole
+from .base import Cost, From, Operator, whole
 from .structure import facts
 
 
-class Reshape(Operator):
-    __slots__ = ("_in", "target")
+class Reshape(From):
+    __slots__ = ("target",)
     moves_entries = True
     facts = facts("permutation")
 
@@ -31,10 +31,6 @@ class Reshape(Operator):
         return Reshape(self.out_type, self._in.shape)
 
     @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
-
-    @property
     def out_type(self) -> Type:
         return Type(self.target, self._in.dtype)
 
@@ -46,10 +42,10 @@ class Reshape(Operator):
         return f"Reshape({self._in.shape} → {self.target})"
 
 
-class Transpose(Operator):
+class Transpose(From):
     """A permutation of the axes."""
 
-    __slots__ = ("_in", "axes")
+    __slots__ = ("axes",)
     moves_entries = True
     facts = facts("permutation")
 
@@ -67,10 +63,6 @@ class Transpose(Operator):
     def T(self) -> Operator:
         back = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
         return Transpose(self.out_type, back)
-
-    @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
 
     @property
     def out_type(self) -> Type:

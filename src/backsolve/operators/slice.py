@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator, whole
+from .base import Cost, From, Into, Operator, whole
 from .structure import facts
 
 Spec = tuple[Any, ...]
@@ -26,8 +26,8 @@ def key_of(spec: Spec) -> tuple[Any, ...]:
     return tuple([slice(*e) if type(e) is tuple else e for e in spec])
 
 
-class Slice(Operator):
-    __slots__ = ("_in", "spec")
+class Slice(From):
+    __slots__ = ("spec",)
     moves_entries = True
     facts = facts("selection")
     adjoint_masks = True
@@ -47,10 +47,6 @@ class Slice(Operator):
         return Unslice(self._in, self.spec)
 
     @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
-
-    @property
     def out_type(self) -> Type:
         return Type(sliced_shape(self._in.shape, self.spec), self._in.dtype)
 
@@ -62,10 +58,10 @@ class Slice(Operator):
         return f"Slice[{show_spec(self.spec)}]"
 
 
-class Unslice(Operator):
+class Unslice(Into):
     """Adjoint of Slice; zero-padding."""
 
-    __slots__ = ("_out", "spec")
+    __slots__ = ("spec",)
     moves_entries = True
     facts = facts("sparse")
     masks = True
@@ -92,10 +88,6 @@ class Unslice(Operator):
     @property
     def in_type(self) -> Type:
         return Type(sliced_shape(self._out.shape, self.spec), self._out.dtype)
-
-    @property
-    def out_type(self) -> Type:
-        return Type(self._out.shape, self._out.dtype)
 
     def __repr__(self) -> str:
         return f"Unslice[{show_spec(self.spec)}]"

@@ -87,8 +87,10 @@ def total(terms: Sequence[Operator]) -> Operator:
 
 def _join(a: Operator, b: Operator) -> Operator | None:
     """One operator for the sum of two of a kind."""
-    if isinstance(a, Block) or isinstance(b, Block):
-        return a.plus(b) if isinstance(a, Block) else b.plus(a)  # type: ignore[attr-defined]
+    if isinstance(a, Block):
+        return a.plus(b)
+    if isinstance(b, Block):
+        return b.plus(a)
     type_ = a.in_type or b.in_type
     x, y = _as_diagonal(a), _as_diagonal(b)
     if x is not None and y is not None:

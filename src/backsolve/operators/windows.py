@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir import Shape, Type
 from ..primitive import P
-from .base import Cost, Operator, whole
+from .base import Cost, From, Into, Operator, whole
 from .structure import facts
 
 
@@ -64,8 +64,8 @@ class Cut(NamedTuple):
         return tuple(key)
 
 
-class Windows(Operator):
-    __slots__ = ("_in", "cut")
+class Windows(From):
+    __slots__ = ("cut",)
     facts = facts("selection")
     adjoint_masks = True
 
@@ -84,10 +84,6 @@ class Windows(Operator):
         return Fold(self._in, self.cut)
 
     @property
-    def in_type(self) -> Type:
-        return Type(self._in.shape, self._in.dtype)
-
-    @property
     def out_type(self) -> Type:
         return Type(self.cut.shape(self._in.shape), self._in.dtype)
 
@@ -99,10 +95,10 @@ class Windows(Operator):
         return f"Windows({self._in.shape} → {self.out_type.shape})"
 
 
-class Fold(Operator):
+class Fold(Into):
     """Adjoint of Windows; where windows overlap, entries add up."""
 
-    __slots__ = ("_out", "cut")
+    __slots__ = ("cut",)
     facts = facts("sparse")
     masks = True
 
@@ -127,10 +123,6 @@ class Fold(Operator):
     @property
     def in_type(self) -> Type:
         return Type(self.cut.shape(self._out.shape), self._out.dtype)
-
-    @property
-    def out_type(self) -> Type:
-        return Type(self._out.shape, self._out.dtype)
 
     @property
     def cost(self) -> Cost:

@@ -1,5 +1,12 @@
 """Optimisers: settings with `init` and `update`, pure functions over containers of arrays."""
 
+from ..manifolds import Euclidean as Euclidean
+from ..manifolds import Manifold as Manifold
+from ..manifolds import Oblique as Oblique
+from ..manifolds import PositiveDefinite as PositiveDefinite
+from ..manifolds import SpecialOrthogonal as SpecialOrthogonal
+from ..manifolds import Sphere as Sphere
+from ..manifolds import Stiefel as Stiefel
 from . import schedules as schedules
 from .adaptive import Adadelta as Adadelta
 from .adaptive import Adagrad as Adagrad
@@ -18,13 +25,6 @@ from .large import Adafactor as Adafactor
 from .least_squares import GaussNewton as GaussNewton
 from .least_squares import LevenbergMarquardt as LevenbergMarquardt
 from .linear import conjugate_gradients as conjugate_gradients
-from .manifolds import Euclidean as Euclidean
-from .manifolds import Manifold as Manifold
-from .manifolds import Oblique as Oblique
-from .manifolds import PositiveDefinite as PositiveDefinite
-from .manifolds import SpecialOrthogonal as SpecialOrthogonal
-from .manifolds import Sphere as Sphere
-from .manifolds import Stiefel as Stiefel
 from .matrices import Muon as Muon
 from .matrices import Shampoo as Shampoo
 from .natural import NaturalGradient as NaturalGradient

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..declared import plain_structure, points_in
 from ..errors import ShapeError, StructureError
+from ..hooks import hooks
 
 Schedule = Callable[[Any], Any]  # from the number of steps done before to the rate of the next
 Rate = float | Schedule
 Slots = dict[str, Any]
+_DIRECTIONS = ("momentum_buffer", "exp_avg")  # slots that are sums of gradients
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,16 @@ class Optimizer:
         """Parameters and state after one more step."""
         leaves, structure = tree.flatten(parameters)
         slopes, form = tree.flatten(gradients)
-        if form != structure or len(leaves) != len(state.slots):
+        points = points_in(structure, leaves) if hooks.has_points else {}
+        if points:
+            form, plain = plain_structure(form), plain_structure(structure)
+        else:
+            plain = structure
+        if form != plain or len(leaves) != len(state.slots):
             raise StructureError(
                 "parameters, gradients and state must have one form: "
                 f"got {structure}, {form} and {len(state.slots)} slots"
+                + tree.sharing_note(structure, form)
             )
         for p, g in zip(leaves, slopes, strict=True):
             if np.shape(p) != np.shape(g):
@@ -62,14 +71,32 @@ class Optimizer:
         rate = self.rate(count)
         done = [
             self.rule(p, g, s, as_number(rate, p), count)
-            for p, g, s in zip(leaves, slopes, state.slots, strict=True)
+            if k not in points
+            else self._along(points[k].manifold, p, g, s, as_number(rate, p), count)
+            for k, (p, g, s) in enumerate(zip(leaves, slopes, state.slots, strict=True))
         ]
         new = structure.unflatten([p for p, _ in done])
         return new, State(count, tuple([s for _, s in done]))
 
+    def _along(
+        self, manifold: Any, p: Any, g: Any, s: Slots, rate: Any, count: Any
+    ) -> tuple[Any, Slots]:
+        """For a parameter that bs.on declared: the step along a tangent, memories carried along."""
+        if hasattr(self, "manifold"):
+            raise StructureError(
+                f"{type(self).__name__} has a manifold of its own: give it plain arrays and gradients, or use "
+                "the plain rule (SGD, Adam, …) for parameters that bs.on declared"
+            )
+        moved, kept = self.rule(p, g, s, rate, count)
+        new = manifold.retract(p, manifold.project(p, moved - p))
+        return new, {
+            name: manifold.transport(p, new, manifold.project(p, m)) if name in _DIRECTIONS else m
+            for name, m in kept.items()
+        }
+
     def rate(self, count: Any) -> Any:
         """The learning rate of step number `count`, counted from 1."""
-        lr: Rate = self.lr  # type: ignore[attr-defined]
+        lr: Rate = self.lr  # type: ignore[attr-defined]  # a field of rules that have a rate
         return lr(count - 1) if callable(lr) else lr
 
     def slots(self, p: Any) -> Slots:

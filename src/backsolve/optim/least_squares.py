@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..api import jacobian, jvp, vjp
+from ..hooks import hooks
 from .linear import conjugate_gradients, is_dense
 from .solver import Solver
 from .vectors import as_vector
@@ -63,9 +64,7 @@ class LevenbergMarquardt(Solver):
         self, f: Callable[[Any], Any], parameters: Any, state: LeastSquaresState
     ) -> tuple[Any, LeastSquaresState]:
         x, back = as_vector(parameters)
-        step = self._dense if is_dense(self.method, x.shape[0]) else self._by_operators
-        delta, slope, error, scales = step(lambda v: _residuals(f, back, v), x, state)
-        value = _half_square(_residuals(f, back, x + delta))
+        (delta, slope, error, scales), value = self._step(f, back, x, state)
         # what the model of least squares foretells: ½ δᵀ (λ D² δ − Jᵀ r)
         foretold = 0.5 * np.sum(delta * (state.damping * scales * scales * delta - slope))
         gain = (state.value - value) / np.where(foretold > 0, foretold, 1)
@@ -84,6 +83,18 @@ class LevenbergMarquardt(Solver):
             pick(2.0, 2 * state.growth),
             scales,
         )
+
+    def _step(
+        self,
+        f: Callable[[Any], Any],
+        back: Callable[[Any], Any],
+        x: Any,
+        state: LeastSquaresState,
+    ) -> tuple[tuple[Any, ...], Any]:
+        """(step, slope, error, scales), and half the sum of squares behind the step."""
+        by = self._dense if is_dense(self.method, x.shape[0]) else self._by_operators
+        made = by(lambda v: _residuals(f, back, v), x, state)
+        return made, _half_square(_residuals(f, back, x + made[0]))
 
     def _dense(self, r: Callable[[Any], Any], x: Any, state: LeastSquaresState) -> tuple[Any, ...]:
         """By orthogonal triangles of J above √λ D: the condition of J, not its square."""
@@ -124,16 +135,14 @@ class GaussNewton(LevenbergMarquardt):
         self, f: Callable[[Any], Any], parameters: Any, state: LeastSquaresState
     ) -> tuple[Any, LeastSquaresState]:
         x, back = as_vector(parameters)
-        step = self._dense if is_dense(self.method, x.shape[0]) else self._by_operators
-        delta, _, error, scales = step(lambda v: _residuals(f, back, v), x, state)
-        value = _half_square(_residuals(f, back, x + delta))
+        (delta, _, error, scales), value = self._step(f, back, x, state)
         kept = (state.damping, state.growth, scales)
         no = np.zeros((), bool)
         return back(x + delta), LeastSquaresState(state.count + 1, value, error, no, *kept)
 
 
 def _residuals(f: Callable[[Any], Any], back: Callable[[Any], Any], x: Any) -> Any:
-    leaves, _ = tree.flatten(f(back(x)))
+    leaves, _ = tree.flatten(hooks.users(f)(back(x)))
     parts = [np.reshape(leaf, (-1,)) for leaf in leaves]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..api import grad, jvp, vjp, vmap
+from ..hooks import hooks
 from .linear import conjugate_gradients, is_dense
 from .solver import Solver
 from .vectors import as_vector
@@ -50,14 +51,14 @@ class NaturalGradient(Solver):
     def init(self, f: Callable[[Any], Any], parameters: Any) -> NaturalState:
         x, back = as_vector(parameters)
         one = np.ones((), x.dtype)
-        value, no = self.loss(f(back(x))) * one, np.zeros((), bool)
+        value, no = self.loss(hooks.users(f)(back(x))) * one, np.zeros((), bool)
         return NaturalState(np.zeros((), np.int64), value, np.inf * one, no)
 
     def update(
         self, f: Callable[[Any], Any], parameters: Any, state: NaturalState
     ) -> tuple[Any, NaturalState]:
         x, back = as_vector(parameters)
-        outputs = lambda v: f(back(v))
+        outputs = lambda v: hooks.users(f)(back(v))
         z, pull = vjp(outputs, x)
         value, slope_of_outputs = self.loss(z), grad(self.loss)(z)
         slope = pull(slope_of_outputs)[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..api import value_and_grad
+from ..hooks import hooks
 from .line_search import Point, strong_wolfe
 from .solver import Solver
 from .vectors import as_vector
@@ -110,7 +111,7 @@ class LBFGS(Solver):
 
 
 def _evaluated(f: Callable[[Any], Any], back: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-    value, g = value_and_grad(lambda v: f(back(v)))(x)
+    value, g = value_and_grad(lambda v: hooks.users(f)(back(v)))(x)
     return value * np.ones((), x.dtype), g
 
 

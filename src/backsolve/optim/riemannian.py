@@ -11,8 +11,9 @@ import numpy as np
 from .. import tree
 from ..api import value_and_grad
 from ..control import while_loop
+from ..hooks import hooks
+from ..manifolds import Manifold
 from .base import Optimizer, Rate, Slots, as_number, powers
-from .manifolds import Manifold
 from .solver import Solver
 
 
@@ -57,7 +58,7 @@ class RiemannianAdam(Optimizer):
     eps: float = 1e-8
 
     def slots(self, p: Any) -> Slots:
-        rank = self.manifold.rank
+        rank = self.manifold.axes
         sizes = (*p.shape[: len(p.shape) - rank], *[1] * rank) if rank else (1,) * len(p.shape)
         return {"exp_avg": np.zeros_like(p), "exp_avg_sq": np.zeros(sizes, p.dtype)}
 
@@ -159,7 +160,7 @@ class RiemannianCG(Solver):
         return value * np.ones((), self._dtype(x)), u
 
     def _value(self, f: Callable[[Any], Any], x: Any) -> Any:
-        return f(x) * np.ones((), self._dtype(x))
+        return hooks.users(f)(x) * np.ones((), self._dtype(x))
 
     def _moved(self, x: Any, t: Any, d: Any) -> Any:
         return tree.map(lambda p, v: self.manifold.retract(p, t.astype(v.dtype) * v), x, d)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..declared import no_points
 from .base import _real
 
 
@@ -18,6 +19,7 @@ def as_vector(parameters: Any) -> tuple[Any, Callable[[Any], Any]]:
     >>> v, back(2 * v)["b"]
     (array([1., 1., 1., 1., 0.]), array([0.]))
     """
+    no_points(parameters, "this rule")
     leaves, structure = tree.flatten(parameters)
     leaves = [_real(p) for p in leaves]
     if any(p.dtype.kind == "c" for p in leaves):

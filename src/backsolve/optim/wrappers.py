@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..declared import no_points, without_points
 from .base import Optimizer, State
 
 
@@ -53,7 +54,7 @@ class Accumulated(Optimizer):
     every: int
 
     def init(self, parameters: Any) -> Any:
-        zeros = tree.map(np.zeros_like, parameters)
+        zeros = tree.map(np.zeros_like, without_points(parameters))
         return {
             "state": self.rule_of.init(parameters),
             "sum": zeros,
@@ -86,13 +87,15 @@ class Groups(Optimizer):
     {'a.weight': array([0.]), 'a.bias': array([1.])}
     """
 
+    rules: dict[str, Optimizer]
+
     def __init__(self, rules: Mapping[str, Optimizer]):
         object.__setattr__(self, "rules", dict(rules))
 
     def _group(self, name: str) -> str:
-        for pattern in self.rules:  # type: ignore[attr-defined]
+        for pattern in self.rules:
             if fnmatch.fnmatchcase(name, pattern):
-                return str(pattern)
+                return pattern
         raise ValueError(f"no rule fits the parameter {name!r}: add one for '*'")
 
     def _split(self, parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -102,11 +105,11 @@ class Groups(Optimizer):
         return found
 
     def init(self, parameters: Any) -> Any:
-        rules = self.rules  # type: ignore[attr-defined]
+        rules = self.rules
         return {group: rules[group].init(part) for group, part in self._split(parameters).items()}
 
     def update(self, parameters: Any, gradients: Any, state: Any) -> tuple[Any, Any]:
-        rules = self.rules  # type: ignore[attr-defined]
+        rules = self.rules
         new, states = {}, {}
         slopes = self._split(gradients)
         for group, part in self._split(parameters).items():
@@ -122,6 +125,7 @@ class Average:
     decay: float = 0.999
 
     def init(self, parameters: Any) -> Any:
+        no_points(parameters, "Average")
         return tree.map(np.array, parameters)
 
     def update(self, average: Any, parameters: Any) -> Any:

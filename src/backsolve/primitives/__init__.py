@@ -1,9 +1,11 @@
 """The tables: one row per primitive, grouped by kind. Importing this package fills the registry."""
 
+from ..array_methods import install_operators
 from ..primitive import PRIMITIVES
-from ..tensor import install_operators
+from . import adjugate as adjugate
 from . import attention as attention
 from . import bessel as bessel
+from . import chains as chains
 from . import contract as contract
 from . import convolution as convolution
 from . import discrete as discrete

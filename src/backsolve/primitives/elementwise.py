@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from ..hooks import hooks
 from ..ir import Type, type_of
 from ..lanes import Binary, Unary
 from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
-from ..primitive import LARGE, UFUNCS, Primitive, hooks, primitive
+from ..ownership import LARGE
+from ..primitive import UFUNCS, Primitive, primitive
 from .batching import elementwise as batch
 from .large import large
 from .large import where as large_where

@@ -100,7 +100,7 @@ class NoRealRootError(np.linalg.LinAlgError):
 
     message = (
         "`sqrtm`: this matrix has no real square root; in compiled code pass it as complex, "
-        "np.astype(a, complex)"
+        "a.astype(complex)"
     )
 
 

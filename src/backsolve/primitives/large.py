@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import hooks
+from ..hooks import hooks
 
 FEW = 64  # entries below which the call itself is all there is to save
 LARGE = 1 << 15  # entries from which on the GIL is released
@@ -74,7 +74,7 @@ class Where:
     def __init__(self) -> None:
         self.__qualname__ = "where"  # as a function has one: compiled code is kept under names
         self.seen: dict[Any, int] = {}
-        self.chosen: dict[Any, Callable[..., Any]] = {}
+        self.chosen: dict[Any, Callable[..., Any] | None] = {}
 
     def __call__(self, mask: Any, a: Any, b: Any) -> Any:
         if mask.__class__ is np.ndarray and mask.size >= LARGE and _is_plain(mask, np.bool_):
@@ -91,7 +91,7 @@ class Where:
         with _lock:
             seen = self.seen[dtype] = self.seen.get(dtype, 0) + size
             if seen >= ENOUGH and hooks.kernel is not None and dtype not in self.chosen:
-                self.chosen[dtype] = hooks.kernel("where", dtype)  # type: ignore[assignment]
+                self.chosen[dtype] = hooks.kernel("where", dtype)
         return self.chosen.get(dtype)
 
 

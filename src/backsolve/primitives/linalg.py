@@ -255,7 +255,8 @@ inv = primitive(
 )
 
 
-# ---- determinants:  d log det A = tr(A⁻¹ dA);  a singular matrix has no derivative here (inv raises)
+# ---- determinants:  d det A = tr(adj(A) dA) (adjugate.py),  d log det A = tr(A⁻¹ dA), which a singular matrix
+# does not have (inv raises)
 
 
 def _run_lu_diagonal(a: Any) -> Any:
@@ -277,12 +278,9 @@ lu_diagonal = Primitive(
 )
 
 
-def _trace_with(a: Any, factor: Any = None) -> Any:
-    """dA ↦ factor · tr(A⁻¹ dA), a number per matrix."""
-    inverse = P.inv(a)
-    weights = inverse if factor is None else factor[..., None, None] * inverse
-    rank = len(a.shape)
-    lead = STACK[: rank - 2]
+def _trace_with(weights: Any, a: Any) -> Any:
+    """dA ↦ tr(W dA), a number per matrix."""
+    lead = STACK[: len(a.shape) - 2]
     return Contraction(f"{lead}XY,{lead}YX->{lead}", 0, (None, weights), type_of(a))
 
 
@@ -298,8 +296,17 @@ def real_dtype(dtype: Any) -> Any:
     return np.empty(0, dtype).real.dtype
 
 
+def _d_det(y: Any, a: Any) -> Any:
+    if type(a) is np.ndarray:
+        try:
+            return _trace_with(y[..., None, None] * P.inv(a), a)
+        except np.linalg.LinAlgError:  # one of them is singular
+            pass
+    return _trace_with(P.adjugate(a), a)
+
+
 def _d_log_abs_det(a: Any) -> Any:
-    traced = _trace_with(a)
+    traced = _trace_with(P.inv(a), a)
     return Product([RealPart(traced.out_type), traced]) if a.dtype.kind == "c" else traced
 
 
@@ -309,13 +316,13 @@ def _d_det_sign(y: Any, a: Any) -> Any:
     if t.dtype.kind != "c":
         return Zero(type_of(a), t)
     real = RealPart(t)
-    return Product([Diagonal(1j * y, t), real.T, real, Scale(-1j, t), _trace_with(a)])
+    return Product([Diagonal(1j * y, t), real.T, real, Scale(-1j, t), _trace_with(P.inv(a), a)])
 
 
 det = primitive(
     "det",
     _checked("det", np.linalg.det),
-    blocks=(lambda y, a: _trace_with(a, y),),
+    blocks=(lambda y, a: _d_det(y, a),),
     type=of_square("det", lambda s: s[:-2]),
     batch=batch_one,
     adjoint=adjoints.det,

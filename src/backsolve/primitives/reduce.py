@@ -17,6 +17,8 @@ from ..primitive import primitive
 from .batching import over_axes
 from .elementwise import is_complex, ratio, share
 
+_sum: Any = np.add.reduce
+
 
 def _reduction(name: str, run: Any, block: Any, **row: Any) -> Any:
     """A row whose output has the reduced shape and the dtype NumPy gives."""
@@ -93,11 +95,13 @@ def first_place(y: Any, a: Any, axis: tuple[int, ...]) -> tuple[Any, Any]:
     A NaN is the largest of all."""
     sizes = [a.shape[k] if k in axis else 1 for k in range(a.ndim)]
     n = int(np.prod(sizes))
-    numbers = np.arange(n).reshape(sizes)
+    dtype = np.int32 if n < 2**31 else np.int64  # in vector registers as wide as the entries
+    numbers = np.arange(n, dtype=dtype).reshape(sizes)
     found = np.equal(a, kept(y, a.shape, axis))
     if a.dtype.kind in "fc":
         found = np.logical_or(found, np.isnan(a))
-    return np.min(np.where(found, numbers, n), axis=axis, keepdims=True), numbers
+    numbered = np.where(found, numbers, np.asarray(n, dtype))
+    return np.min(numbered, axis=axis, keepdims=True), numbers
 
 
 def _first_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
@@ -116,7 +120,7 @@ def _run_logsumexp(a: Any, *, axis: Any, keepdims: bool) -> Any:
 def _run_norm(a: Any, *, axis: Any, keepdims: bool) -> Any:
     if a.dtype.kind == "f":
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            squared = np.add.reduce(np.square(a), axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
+            squared = _sum(np.square(a), axis=axis, keepdims=keepdims)
         if _is_well_scaled(squared):  # nothing overflowed, and nothing that matters underflowed
             return np.sqrt(squared)
     magnitude = np.abs(a)

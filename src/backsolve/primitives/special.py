@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import know_dtype
 from ..errors import NotDifferentiableError
 from ..lanes import Binary, Unary
 from ..operators import Diagonal
-from ..primitive import UFUNCS, Primitive, know_dtype
+from ..primitive import UFUNCS, Primitive
 from .elementwise import COSTLY, elementwise, exp_
 from .large import large
 

@@ -19,6 +19,7 @@ from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
 from .totals import chain_sums
+from .windows import split_windows
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
 PASSES = (
@@ -83,7 +84,7 @@ def rewrite_for_machines(program: Program) -> Program:
         program = read_first(chain_sums(read_entries(program)))
         if VERIFY:
             program.verify()
-    split = split_rows(program)
+    split = split_windows(split_rows(program))
     if VERIFY and split is not program:
         split.verify()
     return split

@@ -160,10 +160,13 @@ class AllRounds(Separable):
 
 
 def _reduced(start: Any, late: Late, column: Any) -> Any:
-    """The largest, the smallest or the product of a start and a sequence."""
+    """The largest, the smallest or the product of a start and a sequence, in this order."""
     if late.params["by"] == "comparison" and column.dtype.kind == "f":
         worst = column.dtype.type(-np.inf if late.how == "max" else np.inf)
         column = np.where(np.isnan(column), worst, column)
+    if late.how == "prod":  # its start first: the others alone may overflow
+        column = np.concatenate([np.reshape(start, (1, *column.shape[1:])), column])
+        return P.prod(column, axis=(0,), keepdims=False)
     best = getattr(P, late.how)(column, axis=(0,), keepdims=False)
     if late.params["by"] != "comparison":
         return getattr(np, late.params["by"])(start, best)

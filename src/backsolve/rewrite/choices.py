@@ -21,9 +21,9 @@ from ..ir import Equation, Program, Type, Var, type_of
 from ..primitive import P
 from ..primitives.control import BRANCH
 from ..regions import Branches, Loop
+from .affine import affine
 from .clean import drop_unused, merge_repeated
 from .engine import raw
-from .separable import affine
 
 FEWEST = 64  # rounds
 SMALL = 16  # entries

@@ -11,31 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Program, Var
+from ..ir import Equation, Var
 from ..operators.nests import split_subscripts
 from ..primitives.linalg import cholesky_adjoint
-from .engine import raw
+from .recognise import Formula
 
 
-def join_cholesky_adjoints(program: Program) -> Program:
-    if not any(e.primitive.name == "cholesky" for e in program.equations):
-        return program
-    look = _Look(program)
-    equations = [
-        e
-        if (found := look.adjoint(e)) is None
-        else Equation(e.outputs, cholesky_adjoint, found, {}, e.where)
-        for e in program.equations
-    ]
-    return Program(program.inputs, program.constants, tuple(equations), program.outputs)
+class _Adjoint(Formula):
+    row, holds = cholesky_adjoint, "cholesky"
 
-
-class _Look:
-    def __init__(self, program: Program):
-        self.made = {v: e for e in program.equations for v in e.outputs}
-        self.constants = {v: raw(c) for v, c in program.constants}
-
-    def adjoint(self, e: Equation) -> tuple[Any, Any] | None:
+    def inputs(self, e: Equation) -> tuple[Any, Any] | None:
         """L and L̄, if `e` is the last equation of the formula above."""
         total = self.made.get(self.halved(e))
         if total is None or total.primitive.name != "add":
@@ -62,11 +47,8 @@ class _Look:
         return None
 
     def is_half(self, a: Any) -> bool:
-        e = self.made.get(a)
-        while e is not None and e.primitive.name == "broadcast_to":
-            a = e.inputs[0]
-            e = self.made.get(a)
-        weights = self.constants.get(a)
+        a = self.before_broadcast(a)
+        weights = self.constants.get(a) if type(a) is Var else None
         if not isinstance(weights, np.ndarray) or weights.ndim < 2:
             return False
         n = weights.shape[-1]
@@ -116,3 +98,6 @@ class _Look:
             ):
                 return e.inputs[1 - k]
         return None
+
+
+join_cholesky_adjoints = _Adjoint.join

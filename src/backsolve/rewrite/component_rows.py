@@ -106,18 +106,18 @@ class Rows:
         self.wholes.add(a)
         parts = list(self.parts[a].flat)
         if len(parts) == 1:
-            self._define(a, laying(parts[0]), parts[0], shape=a.shape)
+            self.define(a, laying(parts[0]), parts[0], shape=a.shape)
             return
         pieces = [self.emit(laying(c), c, shape=(*self.lead, 1)) for c in parts]
         axis, starts = len(self.lead), tuple(range(len(pieces) + 1))
         joined = (*self.lead, len(pieces))
         if joined == a.shape:
-            self._define(a, P.concatenate, *pieces, axis=axis, starts=starts)
+            self.define(a, P.concatenate, *pieces, axis=axis, starts=starts)
         else:
             side_by_side = self.emit(P.concatenate, *pieces, axis=axis, starts=starts)
-            self._define(a, P.reshape, side_by_side, shape=a.shape)
+            self.define(a, P.reshape, side_by_side, shape=a.shape)
 
-    def _define(self, a: Var, primitive: Primitive, *inputs: Any, **params: Any) -> None:
+    def define(self, a: Var, primitive: Primitive, *inputs: Any, **params: Any) -> None:
         self.equations.append(Equation((a,), primitive, inputs, params, self.where))
 
     # ---- equations
@@ -141,7 +141,7 @@ class Rows:
         if key not in self.known:
             (t,) = primitive.infer([type_of(a) for a in inputs], params)
             self.known[key] = Var(t)
-            self._define(self.known[key], primitive, *inputs, **params)
+            self.define(self.known[key], primitive, *inputs, **params)
         return self.known[key]
 
     def blank(self, dtype: np.dtype[Any]) -> Var:

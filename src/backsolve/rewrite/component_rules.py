@@ -18,7 +18,7 @@ from .component_rows import Rows, atoms, is_row
 MOVES = {"concatenate", "unslice", "slice_update"}  # which cost a copy as arrays
 MOST_PRODUCTS = 256  # in a contraction
 _FOLDS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-_FOLDS |= {"any": "logical_or", "all": "logical_and"}
+_FOLDS |= {"any": "logical_or", "all": "logical_and", "first_max": "maximum"}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ from ..operators.nests import split_subscripts
 from ..primitive import P
 from .engine import Rule, Walk, instead, is_real
 
+# What may be summed before it is multiplied: of float16 a sum of some dozens overflows already.
+SUMMED = "fdFD"
+
 
 def _again(e: Equation, inputs: Any, labels: Any, output: str, sizes: Any = None) -> Any:
     params = {
@@ -115,7 +118,7 @@ def _of_lonely(w: Walk, e: Equation) -> Any:
     for k, a in enumerate(e.inputs):
         others = output + "".join(x for n, x in enumerate(labels) if n != k)
         axes = tuple(n for n, c in enumerate(labels[k]) if c not in others)
-        if axes and len(set(labels[k])) == len(labels[k]) and type_of(a).dtype.kind in "fc":
+        if axes and len(set(labels[k])) == len(labels[k]) and type_of(a).dtype.char in SUMMED:
             inputs = list(e.inputs)
             inputs[k] = w.emit(e, P.sum, a, axis=axes, keepdims=False)
             labels[k] = "".join(c for c in labels[k] if c in others)

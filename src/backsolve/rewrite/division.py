@@ -96,8 +96,8 @@ def _adds_to_one(e: Equation, made: dict[Any, Equation]) -> bool:
         return False
     x, top = shifted.inputs
     source = made.get(top)
-    while source is not None and source.primitive.name in ("reshape", "broadcast_to", "where"):
-        source = made.get(source.inputs[1 if source.primitive.name == "where" else 0])
+    while source is not None and source.primitive.name in ("reshape", "broadcast_to", "clip"):
+        source = made.get(source.inputs[0])
     same = source is not None and source.primitive.name == "max" and source.inputs[0] is x
     return same and source is not None and source.params["axis"] == e.params["axis"]
 

@@ -21,7 +21,7 @@ from ..trace import stage
 from .expand_linear import LINEAR, needs_splitting
 from .expand_order import PLACES, is_place
 from .half import in_singles, is_computed_in_halves
-from .reuse import repeated_exponentials, share_of_total
+from .reuse import finite_top, repeated_exponentials, share_of_total
 
 
 def expand(program: Program) -> Program:
@@ -94,8 +94,7 @@ def _dropped(y: Any, a: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 def _logsumexp(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     if not a.size:
         return np.full(reduced_shape(a.shape, axis, keepdims), -np.inf, a.dtype)
-    top = np.max(np.real(a), axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
+    top = finite_top(np.real(a), axis)
     y = np.log(np.sum(np.exp(a - top), axis=axis, keepdims=True)) + top
     return _dropped(y, a, axis, keepdims)
 
@@ -103,7 +102,7 @@ def _logsumexp(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 def _softmax(a: Any, *, axis: tuple[int, ...]) -> Any:
     if not a.size:
         return a
-    e = np.exp(a - np.max(a, axis=axis, keepdims=True))
+    e = np.exp(a - finite_top(a, axis))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
@@ -213,7 +212,7 @@ EXPANSIONS: dict[str, Callable[..., Any]] = {
 
 
 ANY_KIND = {"detach", "fmax", "fmin", "float_power", "logsumexp", "norm", "xlogy", "xlog1py"}
-ANY_KIND |= {"convolve", "det", "det_sign", "log_abs_det", "pinv", "expm", "expm_along"}
+ANY_KIND |= {"adjugate", "convolve", "det", "det_sign", "log_abs_det", "pinv", "expm", "expm_along"}
 
 
 def _erfc(x: Any) -> Any:

@@ -12,6 +12,7 @@ from ..ir import Equation
 from ..operators.nests import split_subscripts
 from ..operators.solve import adjoint
 from ..primitive import P
+from ..primitives.adjugate import inv_of_pivots
 from ..primitives.convolution import by_windows
 from ..primitives.exponential import expm, frechet
 from ..primitives.linalg import lu_diagonal
@@ -81,12 +82,31 @@ def _pinv(a: Any, *, rcond: float) -> Any:
     return np.matmul(V * inverse[..., None, :], adjoint(U))
 
 
+def _adjugate(a: Any) -> Any:
+    """det(A) A⁻¹, with tiny pivots in place of zeros: what is divided by them is multiplied with them, too.
+
+    So what has no other factor than the quotient is right, and all else is below rounding.
+    """
+    if not a.size:
+        return a
+    d = lu_diagonal(a)
+    is_zero = np.equal(d, 0)
+    size = np.max(np.abs(d), axis=-1, keepdims=True)
+    tiny = np.where(np.equal(size, 0), 1, size) * float(np.finfo(a.dtype).eps) ** 2
+    y = (
+        inv_of_pivots(a, tiny[..., None])
+        * np.prod(np.where(is_zero, tiny, 1), axis=-1)[..., None, None]
+    )
+    return y * np.prod(np.where(is_zero, 1, d), axis=-1)[..., None, None]
+
+
 LINEAR: dict[str, Callable[..., Any]] = {
     "contract": _contract,
     "convolve": _convolve,
     "pinv": _pinv,
     "expm": expm,
     "expm_along": frechet,
+    "adjugate": _adjugate,
     "det": lambda a: np.prod(lu_diagonal(a), axis=-1),
     "log_abs_det": lambda a: np.sum(np.log(np.abs(lu_diagonal(a))), axis=-1),
     "det_sign": lambda a: np.prod(np.sign(lu_diagonal(a)), axis=-1),

@@ -11,31 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Program, Var
+from ..ir import Equation, Var
 from ..operators.slice import key_of
 from ..primitives.exponential import expm_along
-from .engine import raw
+from .recognise import Formula
 
 
-def join_frechets(program: Program) -> Program:
-    if not any(e.primitive.name == "expm" for e in program.equations):
-        return program
-    look = _Look(program)
-    equations = [
-        e
-        if (found := look.derivative(e)) is None
-        else Equation(e.outputs, expm_along, found, {}, e.where)
-        for e in program.equations
-    ]
-    return Program(program.inputs, program.constants, tuple(equations), program.outputs)
+class _Derivative(Formula):
+    row, holds = expm_along, "expm"
 
-
-class _Look:
-    def __init__(self, program: Program):
-        self.made = {v: e for e in program.equations for v in e.outputs}
-        self.constants = {v: raw(c) for v, c in program.constants}
-
-    def derivative(self, e: Equation) -> tuple[Any, Any] | None:
+    def inputs(self, e: Equation) -> tuple[Any, Any] | None:
         """A and E, if `e` takes the block above out of the exponential."""
         block = self.input_of(e, "slice")
         whole = self.input_of(self.made.get(block), "expm")
@@ -65,12 +50,12 @@ class _Look:
         return e.inputs[0], e.inputs[1]
 
     def is_zero(self, a: Any) -> bool:
-        e = self.made.get(a) if type(a) is Var else None
-        while e is not None and e.primitive.name == "broadcast_to":
-            a = e.inputs[0]
-            e = self.made.get(a) if type(a) is Var else None
+        a = self.before_broadcast(a)
         value = self.constants.get(a) if type(a) is Var else a
         return value is not None and not np.any(value)
+
+
+join_frechets = _Derivative.join
 
 
 def _is_upper_right(spec: Any, whole: tuple[int, ...], part: tuple[int, ...]) -> bool:

@@ -54,10 +54,14 @@ def _behind(made: dict[Any, Equation], a: Any) -> Equation | None:
     return e
 
 
+def finite_top(x: Any, axis: tuple[int, ...]) -> Any:
+    """The largest entry, but a finite number: beside an infinite entry finite ones have the share 0."""
+    most = float(np.finfo(x.dtype).max)
+    return np.clip(np.max(x, axis=axis, keepdims=True), -most, most)
+
+
 def share_of_total(x: Any, axis: tuple[int, ...]) -> Any:
     """eˣ / Σ eˣ; 0 where all of x is −∞. Written as logsumexp is, so that both share their exponentials."""
-    top = np.max(x, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
-    powers = np.exp(x - top)
+    powers = np.exp(x - finite_top(x, axis))
     total = np.sum(powers, axis=axis, keepdims=True)
     return powers / np.where(np.equal(total, 0), 1, total)

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ..ir import Equation, Type, Var, type_of
 from ..primitive import P
 from ..regions import Loop
+from .affine import affine, whole_number
 
 MOST = 1 << 23  # entries of a value that may stand for all rounds at once
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -51,7 +50,8 @@ class Separable:
 
     def __init__(self, loop: Loop, is_derived: bool):
         self.is_derived = is_derived
-        self.loop, self.count = loop, int(loop.count)  # type: ignore[arg-type]
+        assert loop.count is not None
+        self.loop, self.count = loop, int(loop.count)
         self.body = loop.body
         self.k, *rest = self.body.inputs
         a, b = loop.carried, loop.carried + loop.fixed
@@ -232,6 +232,8 @@ class Separable:
             return None  # of several writes the order would change
         if kinds & {"max", "min"} and not self.is_derived:
             return None
+        if "prod" in kinds and len(found) > 1:
+            return None  # a b a b … may stay small where a a … overflows
         if "set" in kinds and not self._are_apart(found):
             return None
         return found
@@ -260,7 +262,7 @@ class Separable:
             return False
         constants = dict(self.body.constants)
         rest = [
-            tuple(_whole_number(constants.get(i, i)) for k, i in enumerate(at) if k not in same)
+            tuple(whole_number(constants.get(i, i)) for k, i in enumerate(at) if k not in same)
             for at in places
         ]
         return all(i >= 0 for at in rest for i in at) and len(set(rest)) == len(rest)
@@ -389,36 +391,3 @@ class Separable:
         if not out.shape or all(names):
             return Late("contract", list(e.inputs), params, late.where)
         return late
-
-
-def affine(a: Any, k: Var, makers: dict[Var, Equation]) -> tuple[int, int] | None:
-    """(offset, sign) of an index that is k + offset or offset − k."""
-    if type(a) is not Var:
-        return None
-    if a is k:
-        return 0, 1
-    e = makers.get(a)
-    if e is None:
-        return None
-    name = e.primitive.name
-    if name in ("cast_discrete", "alias") or (name == "reshape" and e.outputs[0].shape == ()):
-        return affine(e.inputs[0], k, makers)
-    if name not in ("add", "subtract"):
-        return None
-    x, y = e.inputs
-    if type(y) is int:
-        inner = affine(x, k, makers)
-        if inner is not None:
-            return inner[0] + (y if name == "add" else -y), inner[1]
-    elif type(x) is int:
-        inner = affine(y, k, makers)
-        if inner is not None:
-            return (x + inner[0], inner[1]) if name == "add" else (x - inner[0], -inner[1])
-    return None
-
-
-def _whole_number(a: Any) -> int:
-    """A known index; −1 for one that is not."""
-    value = getattr(a, "_v", a)
-    known = type(value) is int or isinstance(value, np.ndarray | np.integer)
-    return int(value) if known and np.ndim(value) == 0 else -1

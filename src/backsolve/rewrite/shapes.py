@@ -188,8 +188,8 @@ def _sum_of_products(w: Walk, e: Equation) -> Any:
 def _sum_of_contraction(w: Walk, e: Equation) -> Any:
     """Σ_n a[n,k] b[k,j] is (Σ_n a[n,k]) b[k,j]: what only one operand counts is summed before the product."""
     product = w.sole(e.inputs[0], "contract")
-    if product is None or product.params["sizes"] or e.outputs[0].dtype.kind != "f":
-        return None
+    if product is None or product.params["sizes"] or e.outputs[0].dtype.char not in "fd":
+        return None  # of float16 such a sum may overflow where no product does
     labels, output = split_subscripts(product.params["subscripts"])
     gone = {output[k] for k in e.params["axis"]}
     owners = [[k for k, x in enumerate(labels) if c in x] for c in gone]

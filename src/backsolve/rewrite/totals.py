@@ -98,8 +98,9 @@ class _Sums:
         if type(a) is not Var:
             return a is not None and a == 0
         e = self.makers.get(a)
-        spread = e is not None and e.primitive.name == "broadcast_to"
-        return a in self.zeros or (spread and self._is_nothing(e.inputs[0]))  # type: ignore[union-attr]
+        if e is None or e.primitive.name != "broadcast_to":
+            return a in self.zeros
+        return a in self.zeros or self._is_nothing(e.inputs[0])
 
     def _chain(self, e: Equation, leaves: list[Any]) -> None:
         first = [a for a in leaves if not self._kind(a)] or leaves[:1]

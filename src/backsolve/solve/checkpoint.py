@@ -9,28 +9,109 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import RecomputeError
+from ..errors import BudgetError, RecomputeError
+from ..hooks import hooks
 from ..joint import record_joint
 from ..operators import Custom
-from ..primitive import FUNCTIONS, P, hooks, wrap
+from ..primitive import FUNCTIONS, P, wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import stage_call
+from .budget import Budget, Report
 from .forward import forward_substitute
+from .reversal import closed_over
 from .reverse import back_substitute
+from .revolve import bytes_in
+from .within import run_functions, run_within
 
 
-def checkpoint(f: Callable[..., Any], memory: int | None = None) -> Callable[..., Any]:
+def checkpoint(
+    f: Callable[..., Any] | Sequence[Callable[..., Any]],
+    memory: int | str | None = None,
+    slots: int | None = None,
+) -> Callable[..., Any]:
     """A function with the values and derivatives of `f` that stores only its inputs.
 
-    Tensors that `f` closes over are differentiated too. With `memory`, inside `bs.jit`, `f` itself is not
-    computed again; but each of its loops stores at most about so many bytes for its derivative, as far as that
-    can be, and computes its rounds again piece by piece.
+    Tensors that `f` closes over are differentiated too. With `memory` (bytes, or "200MB") not all is computed
+    again, but as little as the budget allows: of a sequence of functions, each of which is given what the one
+    before returns, of the rounds of `bs.scan`, `bs.fori_loop` and `bs.while_loop`, and else of the operations
+    of `f`. What is counted are arrays that are kept for the derivative. `slots` is a budget for chains of equal
+    steps, as the number of states to keep. `.report` says what the last call kept and ran again.
+
+    Inside `bs.jit`, each loop stores at most about `memory` bytes, as far as that can be, and computes its
+    rounds again piece by piece.
 
     >>> import numpy as np, backsolve as bs
     >>> bs.grad(lambda x: bs.checkpoint(lambda t: np.sin(np.sin(t)))(x))(1.0)
     0.36003948908962097
     """
+    limit = None if memory is None else bytes_in(memory)
+    if slots is not None and (memory is not None or int(slots) < 1):
+        raise BudgetError(f"give either `memory` or a number of `slots` above 0, got {slots!r}")
+    if not callable(f):
+        if not isinstance(f, list | tuple) or not f or not all(callable(g) for g in f):
+            raise TypeError("checkpoint takes a function or a sequence of functions, one at least")
+        if memory is None and slots is None:
+            raise BudgetError('a sequence of functions needs a budget: memory="200MB" or slots=10')
+        return _InBudget(f[0], tuple(f), limit, slots)
+    if memory is not None or slots is not None:
+        return _InBudget(f, None, limit, slots)
+    return _recomputed(f)
+
+
+class _InBudget:
+    """A function, or several one after the other, with a budget."""
+
+    def __init__(self, f: Any, functions: Any, memory: int | None, slots: int | None):
+        functools.update_wrapper(self, f)
+        self._f, self._functions, self._memory, self._slots = f, functions, memory, slots
+        self._plans: dict[
+            Any, Any
+        ] = {}  # what steps were measured to store, by the types of the inputs
+        self.report = Report()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, _ = tree.flatten((args, kwargs))
+        if any(isinstance(x, Staged) for x in leaves):
+            return self._staged(*args, **kwargs)
+        self.report = Report()
+        budget = Budget(self._memory, self._slots, self.report)
+        if self._functions is not None:
+            functions = [hooks.users(f) for f in self._functions]
+            return run_functions(functions, budget, self._plans, args, kwargs)
+        return run_within(hooks.users(self._f), budget, self._plans, args, kwargs)
+
+    def _staged(self, *args: Any, **kwargs: Any) -> Any:
+        staged: Any = FUNCTIONS.get("checkpoint_staged")
+        is_written_out = staged is None or hooks.stage is not stage_call
+        if self._functions is None:
+            users = hooks.users(self._f)
+            if is_written_out or self._memory is None:
+                return users(*args, **kwargs)
+            return staged(users, self._memory, args, kwargs)
+        # Compiled: stretches of about √n functions, each computed again as a whole.
+        functions = [hooks.users(f) for f in self._functions]
+        size = max(round(len(functions) ** 0.5), 1)
+        given, named = args, kwargs
+        for n in range(0, len(functions), size):
+            part = functools.partial(_one_after_another, functions[n : n + size])
+            result = part(*given, **named) if is_written_out else staged(part, None, given, named)
+            given, named = (result,), {}
+        return result
+
+
+def _one_after_another(functions: Sequence[Callable[..., Any]], *args: Any, **kwargs: Any) -> Any:
+    result = functions[0](*args, **kwargs)
+    for f in functions[1:]:
+        result = f(result)
+    return result
+
+
+def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """What keeps only the inputs of `f`, and runs it again."""
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -40,7 +121,7 @@ def checkpoint(f: Callable[..., Any], memory: int | None = None) -> Callable[...
             users = hooks.users(f)
             if staged is None or hooks.stage is not stage_call:  # bs.source writes it out
                 return users(*args, **kwargs)
-            return staged(users, memory, args, kwargs)
+            return staged(users, None, args, kwargs)
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
 
         def call(values: Sequence[Any], record: bool) -> tuple[list[Row], int, Any]:
@@ -52,13 +133,13 @@ def checkpoint(f: Callable[..., Any], memory: int | None = None) -> Callable[...
                 inner[k] = P.alias(v) if record and isinstance(v, Tensor) else wrap(v, leaf_row(v))
                 fresh.append(inner[k].row)
             a, k = structure.unflatten(inner)
-            return fresh, start, f(*a, **k)
+            return fresh, start, hooks.users(f)(*a, **k)
 
         raw = [leaves[k]._v for k in places]
         _, start, result = call(raw, record=False)
         outputs, out_structure = tree.flatten(result)
         varying = [k for k, y in enumerate(outputs) if isinstance(y, Tensor) and y.row is not None]
-        free = _closed_over([outputs[k].row for k in varying], start)
+        free = closed_over([outputs[k].row for k in varying], start)
         if not varying:
             return result
         types = [(outputs[k].shape, outputs[k].dtype) for k in varying]
@@ -69,7 +150,7 @@ def checkpoint(f: Callable[..., Any], memory: int | None = None) -> Callable[...
             results = [tree.flatten(again)[0][k] for k in varying]
             outs = [y.row for y in results]
             rows, _ = ancestors([r for r in outs if r is not None], begin)
-            read = _closed_over([r for r in outs if r is not None], begin, fresh)
+            read = closed_over([r for r in outs if r is not None], begin, fresh)
             same_rows = set(read) <= set(free)
             if not same_rows or not all(map(_agrees, prints, results)):
                 raise RecomputeError(
@@ -118,14 +199,3 @@ def _agrees(before: tuple[complex, float], y: Tensor) -> bool:
     return (abs(total - before[0]) <= scale and abs(size - before[1]) <= scale) or not np.isfinite(
         scale
     )
-
-
-def _closed_over(outputs: list[Row], start: int, inputs: Sequence[Row] = ()) -> list[Row]:
-    """Rows older than the call that its results rest on, other than through its inputs."""
-    rows, _ = ancestors(outputs, start)
-    found = dict.fromkeys(r for r in outputs if r.index < start)
-    for row in (r for r in rows if r not in set(inputs)):
-        found.update(
-            dict.fromkeys(p for p in row.parents if p.__class__ is Row and p.index < start)
-        )
-    return list(found)

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..primitive import hooks, row_values
+from ..hooks import hooks
+from ..joint import component_of, operator_of
+from ..primitive import row_values
 from ..row import Row
 from . import masked
 from .fit import fit_ahead
@@ -36,8 +38,8 @@ def forward_substitute(
             saved = row_values(row) if record else row.saved
             if primitive.is_component:
                 parts = tangents.get(row.parents[0])
-                if parts is not None and parts[row.params["k"]] is not None:  # type: ignore[index]
-                    tangents[row] = fit_ahead(parts[row.params["k"]], row)  # type: ignore[index]
+                if parts is not None and parts[component_of(row)] is not None:
+                    tangents[row] = fit_ahead(parts[component_of(row)], row)
                 continue
             if primitive.is_joint:
                 ins = tuple(
@@ -45,7 +47,7 @@ def forward_substitute(
                     for p in row.parents
                 )
                 if any(t is not None for t in ins):
-                    tangents[row] = row.params["operator_of"](saved[1:], record).apply(ins)  # type: ignore[index]
+                    tangents[row] = operator_of(row, saved, record).apply(ins)
                 continue
             total = None
             for i, parent in enumerate(row.parents):

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..batch import evaluate_batched
+from ..hooks import hooks
 from ..ir import Type
+from ..operators import Operator
 from ..row import Row
+from ..system import System
 from ..tensor import Tensor
 from ..trace import stage
 from .forward import forward_substitute
@@ -58,31 +61,87 @@ def forward_jacobian(
     return _over_basis(push, input_, rows, unit)
 
 
+def forward_images(system: System, seeds: Sequence[Any]) -> list[Any]:
+    """The differentials of all outputs for many of all parameters: stacks, as the seeds are; None is zero."""
+
+    def push(*tangents: Any) -> list[Any]:
+        pairs = list(zip(system.parameters, tangents, strict=True))
+        found = forward_substitute(system.rows, pairs, system.outputs, record=system.record)
+        return [
+            np.zeros(y.shape, y.dtype) if t is None else t
+            for t, y in zip(found, system.out_types, strict=True)
+        ]
+
+    return _stacked(push, seeds, system.parameters, system.rows)
+
+
+def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
+    """The adjoints of all parameters for many of the outputs that depend on them."""
+    outputs = [y for y in system.outputs if y is not None]
+    oldest = min(p.index for p in system.parameters)
+
+    def pull(*adjoints: Any) -> list[Any]:
+        pairs = list(zip(outputs, adjoints, strict=True))
+        found = back_substitute(pairs, system.parameters, oldest=oldest, record=system.record)
+        return [
+            np.zeros(p.shape, p.dtype) if g is None else g
+            for g, p in zip(found, system.parameters, strict=True)
+        ]
+
+    return _stacked(pull, seeds, outputs, system.rows)
+
+
+def images_of_basis(a: Operator) -> Any:
+    """The columns of an operator's matrix, one after the other; its captured values may be traced."""
+    t = Type(a.in_type.shape, a.in_type.dtype)
+    program, _ = stage(lambda x: [a.apply(x)], [t])
+    basis = np.eye(t.size, dtype=t.dtype).reshape(t.size, *t.shape)
+    return evaluate_batched(program, [basis], [True], t.size)[0]
+
+
+hooks.images_of_basis = images_of_basis
+
+
 def _over_basis(
     solve: Callable[[Any], list[Any]], at: Row, rows: Sequence[Row], unit: complex = 1
 ) -> list[Any]:
     n = at.size
     basis = (np.eye(n) * unit).astype(at.dtype).reshape(n, *at.shape)
+    return _stacked(solve, [basis], [at], rows)
+
+
+def _stacked(
+    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], rows: Sequence[Row]
+) -> list[Any]:
+    """The solve for stacks of seeds of some rows, as many at once as are worth holding."""
     widest = max((row.size for row in rows), default=1)
     step = max(1, _BUDGET // max(widest, 1))
-    stacks = [_solve_stack(solve, basis[k : k + step], at) for k in range(0, max(n, 1), step)]
+    stacks = [
+        _solve_stack(solve, [s[k : k + step] for s in seeds], at)
+        for k in range(0, max(len(seeds[0]), 1), step)
+    ]
     return [
         np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*stacks, strict=True)
     ]
 
 
-def _solve_stack(solve: Callable[[Any], list[Any]], seeds: Any, at: Row) -> list[Any]:
-    t = Type(at.shape, at.dtype)
-    program, _ = stage(solve, [t])
+def _solve_stack(
+    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row]
+) -> list[Any]:
+    types = [Type(r.shape, r.dtype) for r in at]
+    program, _ = stage(solve, types)
+    count = len(seeds[0])
     with np.errstate(all="ignore"):
-        result = evaluate_batched(program, [seeds], [True], len(seeds))
+        result = evaluate_batched(program, list(seeds), [True] * len(at), count)
         if not any(_has_nan(y) for y in result):
             return result
-        # An infinite block met a zero of the basis. Those zeros are structural: say so, solve again.
+        # An infinite block met a zero of the seeds. Those zeros are structural: say so, solve again.
+        masks = [Type(t.shape, np.dtype(bool)) for t in types]
         masked_program, _ = stage(
-            lambda seed, mask: solve(Masked(seed, mask)), [t, Type(at.shape, np.dtype(bool))]
+            lambda *both: solve(*map(Masked, both[: len(at)], both[len(at) :])), [*types, *masks]
         )
-        return evaluate_batched(masked_program, [seeds, seeds != 0], [True, True], len(seeds))
+        zeros = [s != 0 for s in seeds]
+        return evaluate_batched(masked_program, [*seeds, *zeros], [True] * len(at) * 2, count)
 
 
 def _has_nan(y: Any) -> bool:

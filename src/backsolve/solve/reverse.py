@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks import ASKS_MORE
 from ..errors import FreedGraphError
+from ..hooks import hooks
 from ..ir import Var
+from ..joint import component_of, operator_of
 from ..operators import Identity, Mask, OperatorSum, Product, Scale, ScatterAdd, Unslice
 from ..operators.broadcast import sum_to
-from ..primitive import ASKS_MORE, hooks, row_values
+from ..primitive import row_values
 from ..row import FREED, Row
 from . import masked, spare
 from .fit import fit_back
@@ -206,7 +209,7 @@ def _joint_images(seed: Any, row: Row, record: bool) -> list[tuple[Any, Any]]:
     if row.saved is FREED:
         raise FreedGraphError("the rows of this result were freed; keep retain_graph=True")
     saved = row_values(row) if record else row.saved
-    operator = row.params["operator_of"](saved[1:], record)  # type: ignore[index]
+    operator = operator_of(row, saved, record)
     return [
         (p, g)
         for p, g in zip(row.parents, operator.T.apply(tuple(seed)), strict=True)
@@ -221,8 +224,9 @@ def _direct_images(
     saved, primitive = row.saved, row.primitive
     if saved is FREED:
         raise FreedGraphError("the rows of this result were freed; keep retain_graph=True")
-    if not record and _are_bare((masked.plain(seed), *saved)):
-        images = primitive.adjoint(masked.plain(seed), saved, row.params or {}, wanted)  # type: ignore[misc]
+    adjoint = primitive.adjoint
+    if adjoint is not None and not record and _are_bare((masked.plain(seed), *saved)):
+        images = adjoint(masked.plain(seed), saved, row.params or {}, wanted)
         if images is not None:
             return [(p, g) for p, g, w in zip(row.parents, images, wanted, strict=True) if w]
     saved = row_values(row) if record else saved
@@ -245,7 +249,10 @@ def _apply_masked(block: Any, seed: Any, parent: Row, record: bool) -> Any:
 
     Nor does a row with an adjoint of its own, which looks for zeros itself.
     """
-    if parent.is_leaf and block.__class__ in (Unslice, ScatterAdd):
+    exact = (
+        seed.__class__ is not Masked and block.__class__ is not Product
+    )  # zeros of its own alone
+    if parent.is_leaf and (exact or block.moves_entries):
         return block.apply(masked.plain(seed))
     if (
         parent.primitive.adjoint is not None
@@ -291,7 +298,7 @@ def _add_into(
 
 def _deposit(adjoints: dict[Row, Any], row: Row, seed: Any) -> bool:
     """One component's adjoint into the tuple of its joint row; True if it is the first."""
-    base, k = row.parents[0], row.params["k"]  # type: ignore[index]
+    base, k = row.parents[0], component_of(row)
     parts = adjoints.get(base)
     first = parts is None
     if parts is None:

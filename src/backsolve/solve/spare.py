@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..operators import Diagonal, Product, Scale
-from ..primitive import LARGE, shared
+from ..ownership import LARGE, shared
 from ..row import Row
 
 _box = [object()]

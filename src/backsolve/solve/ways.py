@@ -9,10 +9,15 @@ import numpy as np
 
 from ..errors import UnsupportedError
 from ..operators import Operator
+from ..operators.entries import entries_of
 from ..row import Row
 from ..system import System, way
+from .auto import choice, plain_is_forward
+from .eliminate import Graph, eliminate
 from .forward import forward_substitute
 from .many import forward_jacobian, reverse_jacobian
+from .orders import planned, search
+from .prices import cost as of_operators
 from .reverse import back_substitute
 
 
@@ -51,14 +56,30 @@ def adjoints(system: System, output: Row) -> dict[Row, Any]:
     return found
 
 
+METHODS = ("auto", "forward", "reverse", "eliminate")
+
+
+def check_method(method: str, order: Any) -> None:
+    if method not in METHODS:
+        names = ", ".join(f'"{m}"' for m in METHODS)
+        raise ValueError(f"method must be one of {names}; got {method!r}")
+    if order is not None and method != "eliminate":
+        raise ValueError(f'an order is for method="eliminate"; got method={method!r}')
+
+
 @way("jacobian")
-def jacobian(system: System, method: str) -> list[list[Any]]:
+def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
     """[output][parameter] -> dense array of shape output.shape + parameter.shape."""
-    if method not in ("auto", "forward", "reverse"):
-        raise ValueError(f'method must be "auto", "forward" or "reverse", got {method!r}')
+    check_method(method, order)
+    if method == "auto" and (best := choice(system)) is not None:
+        method, order = best.way, best.order
+    if method == "eliminate":
+        return eliminated(system, "markowitz" if order is None else order)
     n_in = sum(p.size for p in system.parameters)
     live = [y for y in system.outputs if y is not None]
-    if method == "forward" or (method == "auto" and n_in <= sum(y.size for y in live)):
+    if method == "forward" or (
+        method == "auto" and plain_is_forward(n_in, sum(y.size for y in live))
+    ):
         columns = [forward_jacobian(system.rows, live, p, system.record) for p in system.parameters]
         by_output = [
             [
@@ -79,16 +100,57 @@ def jacobian(system: System, method: str) -> list[list[Any]]:
             )
     rest = iter(by_output)
     return [
-        [np.zeros((*np.shape(v), *p.shape)) for p in system.parameters]
-        if row is None
-        else next(rest)
+        _zeros(system, v) if row is None else next(rest)
         for row, v in zip(system.outputs, system._raw_outputs, strict=True)
     ]
 
 
+def _zeros(system: System, v: Any) -> list[Any]:
+    return [np.zeros((*np.shape(v), *p.shape), p.dtype) for p in system.parameters]
+
+
+def eliminated(system: System, order: Any) -> list[list[Any]]:
+    """The same by elimination."""
+    found = []
+    for v, blocks in zip(system._raw_outputs, eliminate(system, order), strict=True):
+        zeros = _zeros(system, v)
+        with np.errstate(all="ignore"):
+            found.append(
+                [
+                    z if block is None else np.reshape(entries_of(block).dense(), z.shape)
+                    for block, z in zip(blocks, zeros, strict=True)
+                ]
+            )
+    return found
+
+
+@way("order")
+def order_of(system: System, name: str, **bounds: Any) -> list[int]:
+    """The rows' numbers, from 1, in the order that a name stands for."""
+    graph = Graph(system)
+    rows = search(graph, **bounds) if name == "search" and bounds else planned(graph, name)
+    return [k + 1 for k in rows]
+
+
 @way("cost")
-def cost(system: System, order: str) -> int:
-    """Multiplications for the whole Jacobian, one solve per output (parameter) entry.
+def cost(system: System, order: Any, rule: str | None = None) -> int:
+    """Multiplications for the whole Jacobian, by one of three rules (see `System.cost`)."""
+    if rule is None:
+        rule = "solves" if isinstance(order, str) and order in _SOLVES else "operators"
+    if rule == "solves":
+        return _of_solves(system, order)
+    if rule not in ("operators", "pairs"):
+        raise ValueError(f'rule must be "solves", "operators" or "pairs", got {rule!r}')
+    graph = Graph(system)
+    rows = planned(graph, order)
+    return graph.skeleton().cost(rows, "pairs") if rule == "pairs" else of_operators(graph, rows)
+
+
+_SOLVES = ("forward", "reverse")
+
+
+def _of_solves(system: System, order: str) -> int:
+    """One solve per output (parameter) entry.
 
     Identities and signs cost nothing, nor does the first factor of a path: it multiplies the seed, 1.
     """
@@ -100,7 +162,7 @@ def cost(system: System, order: str) -> int:
         return sum(y.size * _reverse_pass(system, y) for y in system.outputs if y is not None)
     if order == "forward":
         return sum(_forward_pass(system, p, k) for p in system.parameters for k in range(p.size))
-    raise ValueError(f'order must be "forward" or "reverse", got {order!r}')
+    raise ValueError(f'by solves, order must be "forward" or "reverse", got {order!r}')
 
 
 def _price(block: Operator, source: Row, seeded: Row) -> int:

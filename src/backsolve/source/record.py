@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ..hooks import hooks
 from ..ir import Type, Var
+from ..joint import component_of, operator_of
 from ..operators import Erase, EraseAt, Mask, ScatterAdd, Unslice, Zero
-from ..primitive import P, Primitive, coerce, hooks, wrap
+from ..primitive import P, Primitive, coerce, wrap
 from ..row import Row, descendants
 from ..solve import masked
 from ..solve.fit import fit_back
@@ -235,7 +237,7 @@ def pull_back(tracer: Tracer, y: Tensor, seed: Any, varied: Varied) -> list[Step
                 continue
             if row.primitive.is_joint:
                 given = tuple(joints[row])
-                operator = row.params["operator_of"](_values(row)[1:], True)  # type: ignore[index]
+                operator = operator_of(row, _values(row), True)
                 for parent, g in zip(row.parents, operator.T.apply(given), strict=True):
                     if parent in reached and g is not None:
                         give(parent, fit_back(g, parent))
@@ -243,7 +245,7 @@ def pull_back(tracer: Tracer, y: Tensor, seed: Any, varied: Varied) -> list[Step
             steps.append(row)
             g = adjoints[row]
             if row.primitive.is_component:
-                base, k = row.parents[0], row.params["k"]  # type: ignore[index]
+                base, k = row.parents[0], component_of(row)
                 parts = joints.setdefault(base, [None] * base.params["outputs"])
                 parts[k] = masked.plain(g)
                 continue

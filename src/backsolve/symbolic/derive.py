@@ -76,8 +76,8 @@ def _derivative(expr: Expr, label: str) -> Expr:
             tangents[id(node)] = Tangent(Number(1.0))
         total: Tangent | None = None
         for i, a in enumerate(node.args):
-            if id(a) in tangents:
-                total = _plus(total, _image(node, i, tangents[id(a)]))  # type: ignore[arg-type]
+            if id(a) in tangents and isinstance(node, Call):
+                total = _plus(total, _image(node, i, tangents[id(a)]))
         if total is not None:
             tangents[id(node)] = total
     return tangents[id(expr)].value if id(expr) in tangents else Number(0.0)

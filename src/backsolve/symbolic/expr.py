@@ -156,8 +156,8 @@ class Expr:
     __le__, _ = _binary("less_equal")
     __gt__, _ = _binary("greater")
     __ge__, _ = _binary("greater_equal")
-    __eq__, _ = _binary("equal")  # type: ignore[assignment]
-    __ne__, _ = _binary("not_equal")  # type: ignore[assignment]
+    __eq__: Any = _binary("equal")[0]
+    __ne__: Any = _binary("not_equal")[0]
     __hash__ = object.__hash__
     __neg__ = _unary("negative")
     __abs__ = _unary("absolute")
@@ -246,8 +246,9 @@ def call(primitive: Primitive, *args: Any, **params: Any) -> Expr:
     """
     operands = tuple(as_expr(a) for a in args)
     (type_,) = primitive.infer([a.type for a in operands], params)
-    if all(isinstance(a, Number) for a in operands):
-        folded = _fold(primitive, [a.value for a in operands], params)  # type: ignore[attr-defined]
+    numbers = [a.value for a in operands if isinstance(a, Number)]
+    if len(numbers) == len(operands):
+        folded = _fold(primitive, numbers, params)
         if folded is not None:
             return folded
     rule = SIMPLER.get(primitive.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -26,13 +26,13 @@ def simpler(name: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def is_real(e: Expr) -> bool:
+def is_real(e: Expr) -> TypeGuard[Number]:
     return isinstance(e, Number) and type(e.value) in (int, float)
 
 
 def equals(e: Expr, value: float) -> bool:
     """Is `e` this very number? (True is not 1.)"""
-    return is_real(e) and e.value == value  # type: ignore[attr-defined]
+    return is_real(e) and e.value == value
 
 
 def is_call(e: Expr, name: str) -> bool:
@@ -41,12 +41,12 @@ def is_call(e: Expr, name: str) -> bool:
 
 def below_zero(e: Expr) -> bool:
     """−c or −a: a term that would rather be subtracted."""
-    return is_call(e, "negative") or (is_real(e) and e.value < 0)  # type: ignore[attr-defined]
+    return is_call(e, "negative") or (is_real(e) and e.value < 0)
 
 
-def exact_product(a: Expr, b: Expr) -> Number | None:
+def exact_product(a: Number, b: Number) -> Number | None:
     """The number a · b if floating point computes it without rounding."""
-    x, y = a.value, b.value  # type: ignore[attr-defined]
+    x, y = a.value, b.value
     if not (np.isfinite(x) and np.isfinite(y)):
         return None
     product = x * y
@@ -94,9 +94,9 @@ def _multiply(a: Expr, b: Expr) -> Expr | None:
         return -((-a) * b)
     if is_call(b, "negative"):
         return -(a * b.args[0])
-    if is_call(b, "multiply") and is_real(b.args[0]):
+    if is_call(b, "multiply"):
         c, rest = b.args
-        product = exact_product(a, c) if is_real(a) else None
+        product = exact_product(a, c) if is_real(a) and is_real(c) else None
         if product is not None:
             return product * rest
     # t · (1/b) and (1/b) · t round twice where t/b rounds once.

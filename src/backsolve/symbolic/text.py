@@ -243,7 +243,8 @@ _GREEK = set(
 
 
 def _latex_symbol(s: Symbol) -> str:
-    name, digits = re.fullmatch(r"(.*?)_?(\d*)", s.name).groups()  # type: ignore[union-attr]
+    parts = re.fullmatch(r"(.*?)_?(\d*)", s.name)
+    name, digits = parts.groups() if parts else ("", "")
     if not name:
         name, digits = s.name, ""
     subscript = ", ".join([*([digits] if digits else []), *map(str, s.index)])

@@ -49,9 +49,8 @@ def check_function(
     rng = np.random.default_rng(seed + 1)
     with np.errstate(all="ignore"):
         plain = [np.asarray(y) for y in f(*args)]
-        places = [k for k, x in enumerate(args) if x.dtype.kind in "fc"]
-        seeds = [_seed(rng, y) for y in plain if y.dtype.kind in "fc"]
-        both = _value_and_pull(f, places, [y.dtype.kind in "fc" for y in plain])
+        places = _places(args)
+        both, seeds = _with_seeds(f, places, plain, rng)
         expected = [np.asarray(y) for y in both(*args, *seeds)]
         kinds = ["value"] * len(plain) + ["gradient"] * (len(expected) - len(plain))
         _compare(expected[: len(plain)], plain, kinds[: len(plain)], "eager on Tensors", unit)
@@ -66,6 +65,23 @@ def check_function(
             _check_forward(f, args, places, seeds, expected[len(plain) :], rng, unit)
         if seed % 10 == 0:
             _check_batched(f, args, plain, unit)
+
+
+def pulled(f: Any, args: Sequence[Any], rng: np.random.Generator) -> tuple[Any, list[Any]]:
+    """A function of arguments and seeds to values and gradients, and such seeds."""
+    with np.errstate(all="ignore"):
+        plain = [np.asarray(y) for y in f(*args)]
+    return _with_seeds(f, _places(args), plain, rng)
+
+
+def _places(args: Sequence[Any]) -> list[int]:
+    return [k for k, x in enumerate(args) if x.dtype.kind in "fc"]
+
+
+def _with_seeds(f: Any, places: Any, plain: Any, rng: Any) -> tuple[Any, list[Any]]:
+    smooth = [y.dtype.kind in "fc" for y in plain]
+    seeds = [_seed(rng, y) for y, s in zip(plain, smooth, strict=True) if s]
+    return _value_and_pull(f, places, smooth), seeds
 
 
 def _seed(rng: np.random.Generator, y: Any) -> Any:
@@ -201,19 +217,24 @@ def explain(seed: int, longest: int = 6) -> str | None:
     return f"# seed {seed}: {failure(small)}\n{small}"
 
 
-def main(count: int, first: int = 0) -> int:
+def search(explain: Callable[[int], str | None], count: int, first: int, what: str) -> int:
+    """The exit status: 1 at the first of `count` seeds that fails."""
     os.environ["BACKSOLVE_CACHE_DIR"] = ""  # nobody will run these programs again
     started = time.perf_counter()
     for k in range(count):
-        found = explain(first + k, longest=12)
+        found = explain(first + k)
         if found is not None:
             print(f"\n{found}")
             return 1
-        if (k + 1) % 100 == 0:
+        if (k + 1) % 10 == 0:
             rate = (k + 1) / (time.perf_counter() - started)
-            print(f"\r{k + 1} of {count} programs, {rate:.0f} a second", end="", flush=True)
+            print(f"\r{k + 1} of {count} {what}, {rate:.1f} a second", end="", flush=True)
     print()
     return 0
+
+
+def main(count: int, first: int = 0) -> int:
+    return search(lambda seed: explain(seed, longest=12), count, first, "programs")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ expressions from fuzz_control_values.py. `python -m backsolve.testing.fuzz_contr
 from __future__ import annotations
 
 import functools
-import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +23,8 @@ from ..errors import (
     RecursionDepthError,
     UndefinedNameError,
 )
-from ..primitive import hooks
+from ..hooks import hooks
+from .fuzz import search
 from .fuzz_control_shrink import shrink
 from .fuzz_control_source import Written, differences, interpreted, runs, slope, written
 from .grads import CheckError
@@ -243,20 +242,7 @@ def explain(seed: int, size: int = 6, is_native: bool = True) -> str | None:
 
 
 def main(count: int, first: int = 0) -> int:
-    os.environ["BACKSOLVE_CACHE_DIR"] = ""  # nobody will run these programs again
-    started = time.perf_counter()
-    for k in range(count):
-        found = explain(first + k, size=12)
-        if found is not None:
-            print(f"\n{found}")
-            return 1
-        if (k + 1) % 10 == 0:
-            rate = (k + 1) / (time.perf_counter() - started)
-            print(
-                f"\r{k + 1} of {count} structured programs, {rate:.1f} a second", end="", flush=True
-            )
-    print()
-    return 0
+    return search(lambda seed: explain(seed, size=12), count, first, "structured programs")
 
 
 if __name__ == "__main__":

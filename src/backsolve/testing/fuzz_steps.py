@@ -15,7 +15,9 @@ import numpy as np
 
 from ..primitive import PRIMITIVES, P
 from ..primitives.special import NAMES as SCIPYS
-from .samples import ANY, DOMAINS, PARAMS, REAL, arity_of
+from .domains import DOMAINS, PARAMS, REAL
+from .draws import ANY
+from .samples import arity_of
 
 GAP = 1e-3
 Made = tuple[str, tuple[int, ...]] | None  # code with {0}, {1} … for values, and which values

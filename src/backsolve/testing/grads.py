@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import tree
 from ..api import jvp, vjp
-from ..primitive import hooks
+from ..hooks import hooks
 from ..tensor import Tensor
 
 Leaves = list[Any]

@@ -101,6 +101,15 @@ def _recurrence(a: Any, t: Any, axis: int, reverse: bool) -> Any:
     return np.moveaxis(out, 0, axis)
 
 
+def _block_recurrence(a: Any, t: Any, reverse: bool) -> Any:
+    out = np.moveaxis(np.array(t, np.result_type(a, t)), -2, 0)
+    a = np.moveaxis(a, -3, 0)
+    n = len(out)
+    for j in range(n - 2, -1, -1) if reverse else range(1, n):
+        out[j] = out[j] + (a[j] @ out[j + 1 if reverse else j - 1][..., None])[..., 0]
+    return np.moveaxis(out, 0, -2)
+
+
 def _logsumexp(a: Any, axis: Any, keepdims: bool) -> Any:
     with np.errstate(divide="ignore"):
         return np.log(np.sum(np.exp(a), axis=axis, keepdims=keepdims))
@@ -122,6 +131,16 @@ def _determinant(a: Any) -> Any:
     for k in range(a.shape[-1]):
         minor = np.delete(a[..., 1:, :], k, axis=-1)
         y = y + a.dtype.type((-1) ** k) * a[..., 0, k] * _determinant(minor)
+    return y
+
+
+def _adjugate(a: Any) -> Any:
+    """Minor by minor."""
+    a = np.asarray(a)
+    y = np.empty_like(a)
+    for i, j in np.ndindex(a.shape[-2:]):
+        minor = np.delete(np.delete(a, j, axis=-2), i, axis=-1)
+        y[..., i, j] = (-1) ** (i + j) * _determinant(minor)
     return y
 
 
@@ -281,6 +300,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "cast_discrete": lambda a, dtype: np.array(a, dtype),
     "argmax": np.argmax,
     "cholesky": np.linalg.cholesky,
+    "adjugate": _adjugate,
     "det": _determinant,
     "det_sign": _sign,
     "fft": _fourier,
@@ -315,6 +335,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "logsumexp": _logsumexp,
     "norm": lambda a, axis, keepdims: np.sqrt(np.sum(np.abs(a) ** 2, axis=axis, keepdims=keepdims)),
     "permute": np.transpose,
+    "block_recurrence": _block_recurrence,
     "recurrence": _recurrence,
     "reshape": lambda a, shape: np.array(a).reshape(shape),
     "scatter_add": _add,

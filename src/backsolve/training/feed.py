@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .. import tree
 from ..data import Batches, as_source
+from ..data.batches import ahead
 from ..errors import StructureError
 from .prediction import even_parts
 
@@ -71,8 +72,18 @@ def tests(data: Any, batch_size: int) -> Iterable[Any]:
         return Batches(data.source, data.batch_size, transform=data.transform)
     if _is_stream(data):
         return data
-    source = as_source(data)
-    return [source.take(np.arange(low, high)) for low, high in even_parts(len(source), batch_size)]
+    return Tests(as_source(data), batch_size)
+
+
+class Tests:
+    """A source in order, in batches of nearly one size, made anew each time one goes through them."""
+
+    def __init__(self, source: Any, batch_size: int):
+        self.source, self.ranges = source, even_parts(len(source), batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = (self.source.take(np.arange(low, high)) for low, high in self.ranges)
+        return ahead(batches, 2) if getattr(self.source, "reads_files", False) else batches
 
 
 def _is_stream(data: Any) -> bool:

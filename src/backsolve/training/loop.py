@@ -222,8 +222,9 @@ def _begin(run: Run, checkpoints: Checkpoints, resume: bool, shows: Quiet) -> No
         return
     path = checkpoints.load(run)
     if path is not None:
-        done = "is done" if run.stopped or run.epoch >= run.epochs else "goes on"
-        shows.say(f"the run {done} from {path}: epoch {run.epoch}, step {run.step}")
+        done = run.stopped or run.epoch >= run.epochs
+        what = "the run was done already, see" if done else "the run goes on from"
+        shows.say(f"{what} {path}: epoch {run.epoch}, step {run.step}")
 
 
 def _settings(given: Any, kind: type) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import NotScalarError, ShapeError, StructureError
+from ..hooks import hooks
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,12 @@ class Objective:
 
         def call(f: Callable[..., Any]) -> Any:
             if takes_model(f):
-                return f(model, batch)
+                return hooks.users(f)(model, batch)
             x, target = pair(batch, f)
             if not outputs:
-                outputs.append(model(x))
+                outputs.append(hooks.users(model)(x))
             _refuse_outer(outputs[0], target)
-            return f(outputs[0], target)
+            return hooks.users(f)(outputs[0], target)
 
         found = call(self.loss)
         loss, more = found if isinstance(found, tuple) and len(found) == 2 else (found, {})

@@ -1,13 +1,15 @@
-"""What one sees of a run: a bar in terminals and notebooks, lines elsewhere if asked for."""
+"""What one sees of a run: a bar in terminals and notebooks, lines elsewhere if asked for.
+
+A notebook's bar is an output of its own that is replaced: plain HTML through IPython's display, no widgets.
+"""
 
 from __future__ import annotations
 
+import html
 import time
 from typing import Any
 
 from .run import Run
-
-_REFRESH = 0.1  # seconds
 
 
 class Quiet:
@@ -43,20 +45,10 @@ class Lines(Quiet):
 class Bar(Lines):
     """One line that moves: epoch, share, loss, metrics, examples a second, time left (in the end: taken)."""
 
-    def start(self, run: Run) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
+    refresh = 0.1  # seconds
 
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24 if self.console.width >= 130 else 10),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[numbers]}"),
-            console=self.console,
-            auto_refresh=False,
-        )
-        self.progress.start()
-        self.task = self.progress.add_task(self._title(run), total=None, numbers="compiling …")
-        self.progress.refresh()
+    def start(self, run: Run) -> None:
+        self.open(self._title(run))
         self.drawn = self.began = time.perf_counter()
         self.first_step = run.step
         self.rate, self.examples_before = 0.0, run.examples
@@ -65,7 +57,7 @@ class Bar(Lines):
         now = time.perf_counter()
         if run.step == self.first_step + 1:  # compiling does not count
             self.began, self.drawn, self.examples_before = now, now, run.examples
-        if now - self.drawn >= _REFRESH:
+        if now - self.drawn >= self.refresh:
             self._draw(run, now, f"{clock(self._left(run, now))} left")
 
     def epoch(self, run: Run) -> None:
@@ -73,13 +65,6 @@ class Bar(Lines):
         if run.epoch < run.epochs and not run.stopped:
             return
         self._draw(run, time.perf_counter(), clock(run.seconds), ended=True)
-
-    def say(self, text: str) -> None:
-        console = self.progress.console if hasattr(self, "progress") else self.console
-        console.print(text, soft_wrap=True, markup=False)
-
-    def end(self, run: Run) -> None:
-        self.progress.stop()
 
     def _draw(self, run: Run, now: float, when: str, ended: bool = False) -> None:
         seconds = max(now - self.drawn, 1e-9)
@@ -90,17 +75,47 @@ class Bar(Lines):
         self.drawn, self.examples_before = now, run.examples
         values = run.history.last if ended or not run.sums else {**run.history.last, **run.means()}
         speed = f"{self.rate:,.0f} examples/s" if self.rate else ""
-        if self.console.width < 130:
+        if self.is_narrow:
             values, speed = few(values), speed.replace(" examples", "")
-        total = len(run.batches) or None
+        total = len(run.batches)
+        share = 1.0 if ended else run.batches_done / total if total else None
+        parts = [part for part in (shown(values), speed, when) if part]
+        self.show(self._title(run), share, "  ".join(parts))
+
+    # ---- how it is drawn, in a terminal
+
+    @property
+    def is_narrow(self) -> bool:
+        return self.console.width < 130
+
+    def open(self, title: str) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=10 if self.is_narrow else 24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            console=self.console,
+            auto_refresh=False,
+        )
+        self.progress.start()
+        self.task = self.progress.add_task(title, total=None, numbers="compiling …")
+        self.progress.refresh()
+
+    def show(self, title: str, share: float | None, numbers: str) -> None:
+        total = None if share is None else 1.0
         self.progress.update(
-            self.task,
-            description=self._title(run),
-            total=1 if ended else total,
-            completed=1 if ended else run.batches_done,
-            numbers="  ".join([shown(values), speed, when]),
+            self.task, description=title, total=total, completed=share or 0.0, numbers=numbers
         )
         self.progress.refresh()
+
+    def say(self, text: str) -> None:
+        console = self.progress.console if hasattr(self, "progress") else self.console
+        console.print(text, soft_wrap=True, markup=False)
+
+    def end(self, run: Run) -> None:
+        self.progress.stop()
 
     def _title(self, run: Run) -> str:
         return f"epoch {min(run.epoch + 1, run.epochs) if run.sums else max(run.epoch, 1)}/{run.epochs}"
@@ -113,6 +128,51 @@ class Bar(Lines):
         return (now - self.began) / steps * left
 
 
+class Cell(Bar):
+    """The same in the output of a notebook's cell."""
+
+    refresh = 0.25  # each drawing is a message to the browser
+    is_narrow = False
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+
+    def open(self, title: str) -> None:
+        self.show(title, None, "compiling …")
+
+    def show(self, title: str, share: float | None, numbers: str) -> None:
+        from IPython.display import display
+
+        bundle = {"text/plain": f"{title}  {numbers}", "text/html": as_html(title, share, numbers)}
+        if self.handle is None:
+            self.handle = display(bundle, raw=True, display_id=True)
+        else:
+            self.handle.update(bundle, raw=True)
+        self.last = title, share, numbers
+
+    def say(self, text: str) -> None:
+        print(text)
+
+    def end(self, run: Run) -> None:
+        title, share, numbers = self.last
+        if share is None:  # no bar stays in motion after an error
+            self.show(title, 0.0, numbers.replace("compiling …", "stopped"))
+
+
+def as_html(title: str, share: float | None, numbers: str) -> str:
+    """
+    >>> print(as_html("epoch 1/2", 0.5, "loss 0.3"))
+    <div>epoch 1/2 <progress max="1" value="0.500" style="width:8em;vertical-align:middle"></progress>
+    <code style="background:none;white-space:pre-wrap">loss 0.3</code></div>
+    """
+    value = "" if share is None else f' value="{share:.3f}"'
+    return (
+        f'<div>{html.escape(title)} <progress max="1"{value} style="width:8em;vertical-align:middle">'
+        "</progress>\n"
+        f'<code style="background:none;white-space:pre-wrap">{html.escape(numbers)}</code></div>'
+    )
+
+
 def display(progress: Any) -> Quiet:
     """True: a bar where somebody watches; "lines": a line an epoch, wherever; False: nothing."""
     if progress not in (True, False, "lines"):
@@ -122,8 +182,9 @@ def display(progress: Any) -> Quiet:
     from rich.console import Console
 
     console = Console()
-    watched = console.is_terminal or console.is_jupyter
-    return Bar() if watched else Lines() if progress == "lines" else Quiet()
+    if console.is_jupyter:
+        return Cell()
+    return Bar() if console.is_terminal else Lines() if progress == "lines" else Quiet()
 
 
 def shown(values: dict[str, Any]) -> str:

@@ -120,6 +120,7 @@ class Fitted:
     step: int
     seconds: float
     stopped: str | None = None  # why, if before the last epoch
+    best_epoch: int | None = None  # with best=…: the one that the model is of
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -134,16 +135,20 @@ class Fitted:
     def __repr__(self) -> str:
         shown = _shown(self.metrics.items())
         end = f", stopped by {self.stopped}" if self.stopped else ""
-        return (
-            f"<Fitted: {self.epoch} epochs, {self.step} steps{', ' if shown else ''}{shown}{end}>"
-        )
+        best = f", model of epoch {self.best_epoch}" if self.best_epoch is not None else ""
+        more = f", {shown}" if shown else ""
+        return f"<Fitted: {self.epoch} epochs, {self.step} steps{more}{best}{end}>"
 
 
 def fitted(run: Run) -> Fitted:
     model = run.steps.model_of(run.state)
+    best = None
     if run.best_arrays is not None:
         model = model.replace(run.best_arrays)
-    return Fitted(unheld(model.eval()), run.history, run.epoch, run.step, run.seconds, run.stopped)
+        values = {row["epoch"]: row.get(run.monitored or "") for row in run.history.rows}
+        best = next((epoch for epoch, value in values.items() if value == run.best_value), None)
+    counts = run.epoch, run.step, run.seconds
+    return Fitted(unheld(model.eval()), run.history, *counts, run.stopped, best)
 
 
 def _shown(items: Iterable[tuple[str, Any]]) -> str:

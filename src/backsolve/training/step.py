@@ -20,7 +20,7 @@ from ..api import value_and_grad
 from ..compiled import jit
 from ..debug import debug_nans
 from ..errors import NaNError, StructureError
-from ..nn.module import Module
+from ..nn.module import Module, places
 from ..optim import Accumulated, Average, Clipped, Groups, Optimizer
 from .objective import Objective, described
 
@@ -50,6 +50,7 @@ class Steps:
         if accumulate < 1:
             raise ValueError(f"accumulate={accumulate} must be at least 1")
         self.template: Module = model if isinstance(model, Module) else Held(model)
+        _refuse_unclear(model)
         self.objective = objective
         rule = optimizer if clip is None else Clipped(optimizer, clip)
         self.rule = rule if accumulate == 1 else Accumulated(rule, accumulate)
@@ -153,6 +154,45 @@ def unheld(model: Any) -> Any:
     return model.inside if isinstance(model, Held) else model
 
 
+def _refuse_unclear(model: Any) -> None:
+    """Memory that several parameters share is one in NumPy and would be several in a step: an error.
+
+    Not so an array that stands in several places of a module: that is one parameter.
+    """
+    found = [a for a in tree.flatten(model)[0] if isinstance(a, np.ndarray)]
+    arrays = sorted([a for a in found if a.size and a.dtype.kind in "fc"], key=_first_byte)
+    a: Any = arrays[0] if arrays else None  # the one that reaches furthest so far
+    for b in arrays[1:]:
+        if a is b:
+            where = " and ".join(places(model, a)[:2])
+            raise StructureError(
+                f"{where} of the container to train are one array: copy it if these are two parameters, or put "
+                "both into one nn.Module if they are one"
+            )
+        if np.may_share_memory(a, b) and _shares(a, b):
+            where = " and ".join([places(model, a)[0], places(model, b)[0]])
+            raise StructureError(
+                f"{where} are views of the same memory, but would be trained as two parameters: copy one, or "
+                "hold one array and take the view where it is used (x @ self.embedding.weight.T)"
+            )
+        a = max(a, b, key=_last_byte)
+
+
+def _first_byte(a: Any) -> int:
+    return np.lib.array_utils.byte_bounds(a)[0]
+
+
+def _last_byte(a: Any) -> int:
+    return np.lib.array_utils.byte_bounds(a)[1]
+
+
+def _shares(a: Any, b: Any) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return False
+
+
 def in_precision_of(parameters: Any, batch: Any) -> Any:
     """float64 in a batch as float32 where all parameters are: data seldom know what they should be."""
     if any(p.dtype != np.float32 for p in tree.flatten(parameters)[0]):
@@ -167,7 +207,7 @@ def _is_double(a: Any) -> bool:
 def scaled(rule: Any, factor: Any) -> Any:
     """The same rule at `factor` times its learning rate."""
     if isinstance(rule, Groups):
-        return Groups({k: scaled(v, factor) for k, v in rule.rules.items()})  # type: ignore[attr-defined]
+        return Groups({k: scaled(v, factor) for k, v in rule.rules.items()})
     if isinstance(rule, Clipped | Accumulated):
         return dataclasses.replace(rule, rule_of=scaled(rule.rule_of, factor))
     lr = getattr(rule, "lr", None)

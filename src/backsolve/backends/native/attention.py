@@ -21,7 +21,8 @@ from .blas import CINT, INT, by_address, fortran, layout
 from .contraction import has_unit_stride, same_dtype
 from .cutting import Put, slice_view
 from .elementwise import combine, start_of
-from .loops import INTERLEAVE, loop, nest, offset
+from .loops import INTERLEAVE
+from .nests import loop, nest, offset
 from .numbers.registers import memory_type, number
 from .repeat import loop_with
 from .steps import FUNCTION_FLOPS, POINTER, Site, Step, Zero

@@ -24,7 +24,7 @@ from . import threads
 from .cutting import Put, slice_view
 from .failure import FINE, call_step
 from .functions import keep_apart
-from .loops import nest, offset
+from .nests import nest, offset
 from .numbers.registers import memory_type, number, store
 from .pool_code import BODY, loop
 from .small_products import are_small, small_products

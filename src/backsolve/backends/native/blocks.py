@@ -14,9 +14,9 @@ import numpy as np
 from llvmlite import ir
 
 from .library import shared
-from .loops import loop_between
 from .numbers.registers import memory_type
 from .packing import kind_of_pack, pack_function
+from .repeat import loop_between
 from .tiled import kind_of_product, product_function
 from .tiles import Registers, kind_of_tile
 

@@ -29,8 +29,7 @@ from ...ir import Equation
 from . import threads
 from .blas import by_address, fortran, pointer, spread
 from .failure import CODE, FINE, call_step, fail_if
-from .lapack import (
-    INDEFINITE,
+from .matrices import (
     Stacked,
     append,
     as_stack,
@@ -168,7 +167,7 @@ def lower_cholesky(schedule: Schedule, e: Equation) -> View:
     stack = as_stack(view)
     if not stack.imaginary.size:
         return view
-    code = refuse(schedule, INDEFINITE, e)
+    code = refuse(schedule, "Matrix is not positive definite", e)
 
     def body(grid: Grid) -> None:
         if n < SHARED:

@@ -18,7 +18,7 @@ from llvmlite import ir
 from ...ir import Equation, type_of
 from ...operators.slice import key_of
 from .failure import fail_if
-from .lapack import CINT, INT, Stacked, append, refuse, swapped
+from .matrices import CINT, INT, Stacked, append, refuse, swapped
 from .views import View
 
 if TYPE_CHECKING:

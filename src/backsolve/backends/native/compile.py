@@ -25,6 +25,7 @@ from .halves import text_of
 from .heat import spare_work
 from .kernel import Kernel
 from .objects import CALLS, Table, knows_layout, make_builtin
+from .rounding import round_apart
 from .schedule import Schedule
 from .slow_entry import slow_entry
 from .sweep import Sweep, flat, rooms, with_sweeps
@@ -159,6 +160,7 @@ class _Emitted:
 def _emit_program(
     program: Program, donated: Sequence[int], fastmath: bool, unsafe: bool
 ) -> _Emitted:
+    program = round_apart(program)
     schedule = Schedule(program, unsafe=unsafe)
     donors = donate(schedule, donated)
     schedule.steps = with_sweeps(schedule.steps)

@@ -18,6 +18,8 @@ from .views import View
 if TYPE_CHECKING:
     from .schedule import Schedule
 
+ROW = 8  # windows side by side from which on their sums are made row by row
+NEAR = 8  # steps for which the copy of an operand is kept for other products
 SMALL = 1 << 12  # multiplications below which a call of BLAS costs more than the loops
 
 
@@ -55,6 +57,9 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     if len(views) != 2 or e.params["sizes"] or not set(output) <= set("".join(labels)):
         raise Unsupported("contract")
     views = [same_dtype(schedule, v, out.dtype) for v in views]
+    if _is_folded_along(schedule, out, output, labels[0]):
+        e = Equation(e.outputs, e.primitive, e.inputs[::-1], e.params, e.where)
+        labels, views = labels[::-1], views[::-1]
     for k in (0, 1):
         labels[k], views[k] = _without_repeats(labels[k], views[k])
     a, b = labels
@@ -90,6 +95,17 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
         schedule.steps.append(Product(x, y, c))
         schedule.ready[view.buffer] = len(schedule.steps) - 1
     return view.permute(tuple(order.index(c) for c in output))
+
+
+def _is_folded_along(schedule: Schedule, out: Var, output: str, labels: str) -> bool:
+    """Whether the result is only added up as windows, in rows that the operand with these labels has.
+
+    That one then stands last, so that rows of windows lie in memory as rows of the sum do."""
+    readers = schedule.readers.get(out, [])
+    if len(readers) != 1 or readers[0].primitive.name != "fold":
+        return False
+    axis = readers[0].params["cut"].axes[-1]
+    return out.shape[axis] >= ROW and output[axis] in labels
 
 
 def _size(labels: list[str], sizes: dict[str, int]) -> int:
@@ -166,9 +182,23 @@ def _matrix(
     shape = (*moved.shape[:nb], prod(moved.shape[nb : nb + nr]), prod(moved.shape[nb + nr :]))
     matrix = moved.reshape(shape)
     if matrix is None or not has_unit_stride(matrix):
-        matrix = schedule.contiguous(moved).reshape(shape)
+        matrix = _copied(schedule, moved).reshape(shape)
     assert matrix is not None
     return matrix
+
+
+def _copied(schedule: Schedule, view: View) -> View:
+    """A copy in one piece; the one that was just made for another product, if nothing was written since.
+
+    (Kept for long, it would take memory: windows of all layers from forward to backward.)"""
+    key = (view.buffer, view.offset, view.strides, view.shape)
+    found = schedule.matrices.get(key)
+    if found is not None:
+        made = schedule.ready[found.buffer]
+        if schedule.ready[view.buffer] < made and len(schedule.steps) - made <= NEAR:
+            return found
+    schedule.matrices[key] = schedule.contiguous(view)
+    return schedule.matrices[key]
 
 
 def has_unit_stride(matrix: View) -> bool:

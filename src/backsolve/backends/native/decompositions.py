@@ -10,7 +10,7 @@ from llvmlite import ir
 from ...ir import Equation, type_of
 from .blas import fortran
 from .columns import C, Columns, at_place, fail_on, lines_of, only_reads, part_of, stack_of_columns
-from .lapack import INT, counting, lowering, slot, swapped
+from .matrices import INT, counting, lowering, slot, swapped
 from .numbers.registers import Complex, convert, each, load, parts, real_dtype, store
 from .views import View
 from .workspace import ASK, sizes

@@ -13,7 +13,7 @@ from ...ir import Equation
 from .blas import fortran
 from .columns import C, Columns, at_place, fail_on, lines_of, only_reads, part_of, stack_of_columns
 from .failure import fail_if
-from .lapack import INT, counting, lowering, slot
+from .matrices import INT, counting, lowering, slot
 from .numbers.registers import Complex, convert, load, parts, real_dtype, store
 from .views import View
 from .workspace import ASK, sizes

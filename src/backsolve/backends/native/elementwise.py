@@ -18,6 +18,7 @@ from .mathematics.lanes import FORMATS, Bits, Real
 from .numbers import complex as complex_number
 from .numbers import half, integer, real
 from .numbers.registers import Complex, Register, convert, number, parts, select
+from .rounding import ROUNDED
 from .support import compute_dtype
 
 FUNCTIONS = EMITTERS
@@ -59,6 +60,8 @@ def emit(
         return special.component(b, name, args, e.params.get("k", -1))
     if name in special.NAMES and name not in _RULES[dtype.kind]:
         return special.call(b, name, args)
+    if ROUNDED in e.params:
+        return real.ROUNDED[name](b, *args)
     return _RULES[dtype.kind][name](b, *args)
 
 
@@ -126,7 +129,8 @@ _NAMES = {
 
 
 def combine(b: ir.IRBuilder, how: str, x: Register, y: Register, dtype: np.dtype[Any]) -> Register:
-    # Sums and products may be taken in any order: that lets them run in vector registers.
+    # Sums may be taken in any order: that lets them run in vector registers. Products are taken one after
+    # another: of 1e30, 1e-30, 1e30, … every second one overflows, and the others vanish.
     if how == "add" and dtype.kind in "fc":
         sums = [
             b.fadd(p, q, flags=("reassoc", "contract"))
@@ -134,7 +138,7 @@ def combine(b: ir.IRBuilder, how: str, x: Register, y: Register, dtype: np.dtype
         ]
         return Complex(*sums) if dtype.kind == "c" else sums[0]
     if how == "mul" and dtype.kind == "f":
-        return b.fmul(x, y, flags=("reassoc",))
+        return b.fmul(x, y)
     if how in ("or", "and"):
         return (b.or_ if how == "or" else b.and_)(x, y)
     return _RULES[dtype.kind][_NAMES[how]](b, x, y)

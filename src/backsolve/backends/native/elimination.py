@@ -19,7 +19,7 @@ from .blas import fortran
 from .cholesky import Blocked, Grid
 from .columns import Columns, lines_of
 from .failure import fail_if
-from .lapack import CINT, INT, append, as_stack, counting, lowering, refuse, slot
+from .matrices import CINT, INT, append, as_stack, counting, lowering, refuse, slot
 from .numbers import complex as complex_number
 from .numbers import real
 from .numbers.registers import load, parts, store

@@ -23,7 +23,7 @@ from . import objects
 from .builtin import BYTE, CINT, INT, NULL, POINTER, SIGNATURE, Builtin
 from .failure import FINE, Failures
 from .functions import keep_apart
-from .loops import loop_with
+from .repeat import loop_with
 
 ALIGNMENT = 64
 _PYTHONS = {"b": bool, "i": int, "f": float, "c": complex}

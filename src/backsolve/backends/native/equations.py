@@ -18,7 +18,7 @@ from .blas import fortran
 from .columns import C, fail_on, stack_of_columns
 from .eigenvalues import refuse_not_finite
 from .failure import fail_if, placed
-from .lapack import INT, Stacked, append, lowering, refuse, slot, swapped
+from .matrices import INT, Stacked, append, lowering, refuse, slot, swapped
 from .numbers.registers import convert, memory_type, number, real_dtype, store
 from .roots import emit_root
 from .views import View

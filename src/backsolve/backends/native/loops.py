@@ -8,7 +8,6 @@ row, it is stored, and what follows from it is computed there and then (row_ends
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,13 +19,12 @@ from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, combine, emit, start_of
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
+from .nests import LONG_LOOP, fill, loop, offset, walk
 from .numbers.integer import OUTGROWS
 from .numbers.refusals import refusal
 from .numbers.registers import (
     BOOL,
-    clear,
     convert,
-    is_zero,
     load,
     memory_type,
     number,
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 INTERLEAVE = 4
-LONG_LOOP = 64  # rounds from which on several vectors are under way
 PLAIN = {"sqrt"}  # functions that are one instruction
 # Vectors under way, for so many loads and stores.
 BY_LOADS = ((INTERLEAVE, 4), (2, 8), (1, 1 << 30))
@@ -381,31 +378,6 @@ def _dtype_of_entries(how: str, a: Any, view: View) -> np.dtype[Any]:
     return entry_dtype(how, a.dtype if type(a) is Var else None, view.dtype)
 
 
-def offset(b: ir.IRBuilder, start: int, strides: Sequence[Any], place: Sequence[Any]) -> ir.Value:
-    """start + Σ index · stride."""
-    at = INT(start)
-    for i, s in zip(place, strides, strict=True):
-        if type(s) is not int:
-            at = b.add(at, b.mul(i, s, flags=("nsw",)), flags=("nsw",))
-        elif s:
-            at = b.add(at, i if s == 1 else b.mul(i, INT(s), flags=("nsw",)), flags=("nsw",))
-    return at
-
-
-def nest(
-    b: ir.IRBuilder, shape: Shape, body: Callable[[ir.IRBuilder, list[ir.Value]], None]
-) -> None:
-    """`body` at every place of `shape`, the last axis innermost."""
-
-    def inner(b: ir.IRBuilder, place: list[ir.Value]) -> None:
-        if len(place) == len(shape):
-            body(b, place)
-        else:
-            loop(b, shape[len(place)], lambda b, i: inner(b, [*place, i]))
-
-    inner(b, [])
-
-
 def starting(kernel: Kernel) -> list[tuple[str, View]]:
     """What a kernel sums up or adds to, and how: it begins with what that starts from."""
     sums = [] if kernel.adds else [(how, view) for how, _, view in kernel.reductions]
@@ -415,56 +387,3 @@ def starting(kernel: Kernel) -> list[tuple[str, View]]:
 def from_(first: ir.Value, body: Any) -> Any:
     """The body of a loop that begins with round `first`."""
     return lambda b, i, *state: body(b, b.add(first, i, flags=("nsw",)), *state)
-
-
-def fill(b: ir.IRBuilder, pointer: ir.Value, buffer: Buffer, value: ir.Value) -> None:
-    """The same number into every entry."""
-    if buffer.size > 1 and is_zero(value):
-        clear(b, pointer, buffer.nbytes)
-        return
-    loop(b, buffer.size, lambda b, i: store(b, value, b.gep(pointer, [i]), buffer.dtype))
-
-
-def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], None]) -> None:
-    def without_state(b: ir.IRBuilder, i: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        body(b, i)
-        return []
-
-    loop_with(b, count, [], without_state)
-
-
-def walk(kernel: Kernel, views: Sequence[View]) -> tuple[Shape, list[tuple[int, ...]]]:
-    """The loops of a kernel, and how each view walks along them.
-
-    Where nothing that is read or written lies along the last axis, but all of it along another, that one is
-    innermost: so for sums over an array in Fortran's order."""
-    shape, strides = kernel.domain, [v.strides for v in views]
-    if not kernel.writes and not kernel.reads:  # of two writes to one place the last counts
-        sums = {id(v) for v in [*[v for _, _, v in kernel.reductions], *kernel.end_views()]}
-        moving = [s for v, s in zip(views, strides, strict=True) if id(v) not in sums and any(s)]
-        lying = [
-            k
-            for k, n in enumerate(shape)
-            if n >= LONG_LOOP and moving and all(abs(s[k]) == 1 or not s[k] for s in moving)
-        ]
-        if lying and not any(abs(s[-1]) <= 1 for s in moving):
-            order = [*[k for k in range(len(shape)) if k != lying[-1]], lying[-1]]
-            order = [*sorted(order[:-1], key=lambda k: -abs(moving[0][k])), order[-1]]
-            shape = tuple([shape[k] for k in order])
-            strides = [tuple([s[k] for k in order]) for s in strides]
-    return merge_axes(shape, strides)
-
-
-def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:
-    """Drop axes of length 1, and join neighbours that every view walks with even steps."""
-    keep = [k for k, n in enumerate(shape) if n != 1]
-    shape = tuple(shape[k] for k in keep)
-    columns = [tuple(s[k] for k in keep) for s in strides]
-    k = len(shape) - 2
-    while k >= 0:
-        n = shape[k + 1]
-        if all(s[k] == s[k + 1] * n for s in columns):
-            shape = (*shape[:k], shape[k] * n, *shape[k + 2 :])
-            columns = [(*s[:k], s[k + 1], *s[k + 2 :]) for s in columns]
-        k -= 1
-    return shape, columns

@@ -10,8 +10,8 @@ import numpy as np
 from llvmlite import ir
 
 from .library import shared
-from .loops import loop_between
 from .numbers.registers import memory_type
+from .repeat import loop_between
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
 LINE = 64  # bytes

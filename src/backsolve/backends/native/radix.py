@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .loops import loop
+from .nests import loop
 from .repeat import range_loop
 
 INT, CINT = ir.IntType(64), ir.IntType(32)

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from .blas import fortran
-from .lapack import CINT, INT, counting, slot
+from .matrices import CINT, INT, counting, slot
 from .numbers import complex as complex_number
 from .numbers import real as real_number
 from .numbers.integer import while_

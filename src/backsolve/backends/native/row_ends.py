@@ -15,7 +15,8 @@ import numpy as np
 from .elementwise import FUNCTIONS
 from .guard import condition_of_sums
 from .kernel import Kernel
-from .loops import LONG_LOOP, PLAIN, walk
+from .loops import PLAIN
+from .nests import LONG_LOOP, walk
 from .steps import Step
 from .views import Buffer, View
 

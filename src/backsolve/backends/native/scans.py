@@ -2,7 +2,7 @@
 
     cumsum      y_j = y_{j−1} + a_j
     cumprod     y_j = y_{j−1} · a_j
-    recurrence  y_j = t_j + a_j y_{j−1},   from the other end when reversed
+    recurrence  y_j = t_j + a_j y_{j−1},   from the other end when reversed; block_recurrence with matrices
 
 Along the last axis the running value stays in a register; along another, all lines behind it run side
 by side, which vectorises. Sums are taken in order, as NumPy's.
@@ -19,9 +19,10 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation
-from .loops import load, loop_with, merge_axes, nest, offset, store
+from .nests import merge_axes, nest, offset
 from .numbers.complex import RULES as COMPLEX
-from .numbers.registers import convert
+from .numbers.registers import convert, load, store
+from .repeat import loop_with
 from .steps import Site, Step
 from .views import Buffer, View
 
@@ -130,6 +131,78 @@ class Scan(Step):
             nest(b, outer, side_by_side)
 
 
+@dataclass(eq=False)
+class Chain(Step):
+    """block_recurrence: vectors t (…, steps, n) and matrices A (…, steps, n, n), one step after the other."""
+
+    terms: View
+    factors: View
+    out: View
+
+    def buffers(self) -> list[Buffer]:
+        return [v.buffer for v in (self.terms, self.factors, self.out)]
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.out.buffer.size * self.out.shape[-1]
+
+    def describe(self) -> str:
+        return f"block_recurrence of {list(self.out.shape)}"
+
+    def emit(self, site: Site) -> None:
+        if 0 not in self.out.shape:
+            site.in_function(self.buffers(), self._emit)
+
+    def _emit(self, b: ir.IRBuilder, pointers: dict[Buffer, Any]) -> None:
+        *lead, steps, n = self.out.shape
+        dtype = self.out.dtype
+        step = _STEPS.get(dtype.kind, _INT)["recurrence"]
+
+        def address(b: ir.IRBuilder, v: View, place: list[Any]) -> Any:
+            return b.gep(pointers[v.buffer], [offset(b, v.offset, v.strides, place)])
+
+        def read(b: ir.IRBuilder, v: View, place: list[Any]) -> Any:
+            return convert(b, load(b, address(b, v, place), v.dtype), v.dtype, dtype)
+
+        def line(b: ir.IRBuilder, place: list[Any]) -> None:
+            def first(b: ir.IRBuilder, rest: list[Any]) -> None:
+                at = [*place, INT(0), *rest]
+                store(b, read(b, self.terms, at), address(b, self.out, at), dtype)
+
+            def advance(b: ir.IRBuilder, before: Any, _: list[Any]) -> list[Any]:
+                j = b.add(before, INT(1))
+
+                def entry(b: ir.IRBuilder, rest: list[Any]) -> None:
+                    at = [*place, j, *rest]
+
+                    def add(b: ir.IRBuilder, k: Any, state: list[Any]) -> list[Any]:
+                        y = read(b, self.out, [*place, before, k])
+                        return [step(b, y, state[0], read(b, self.factors, [*at, k]))]
+
+                    (total,) = loop_with(b, n, [read(b, self.terms, at)], add)
+                    store(b, total, address(b, self.out, at), dtype)
+
+                nest(b, (n,), entry)
+                return []
+
+            nest(b, (n,), first)
+            loop_with(b, steps - 1, [], advance)
+
+        nest(b, tuple(lead), line)
+
+
+def lower_chain(schedule: Schedule, e: Equation) -> None:
+    out = e.outputs[0]
+    factors, terms = [schedule.in_memory(a) for a in e.inputs]
+    view = schedule.new_buffer(out.shape, out.dtype)
+    turned = [terms, factors, view]
+    if e.params["reverse"]:
+        turned = [v.with_(np.flip(v.imaginary, len(out.shape) - 2)) for v in turned]
+    schedule.steps.append(Chain(*turned))
+    schedule.views[out] = view
+    schedule.ready[view.buffer] = len(schedule.steps) - 1
+
+
 def lower_scan(schedule: Schedule, e: Equation) -> None:
     out = e.outputs[0]
     axis = e.params["axis"]
@@ -144,4 +217,7 @@ def lower_scan(schedule: Schedule, e: Equation) -> None:
     schedule.ready[view.buffer] = len(schedule.steps) - 1
 
 
-LOWER = dict.fromkeys(("cumsum", "cumprod", "recurrence"), lower_scan)
+LOWER = {
+    **dict.fromkeys(("cumsum", "cumprod", "recurrence"), lower_scan),
+    "block_recurrence": lower_chain,
+}

@@ -38,6 +38,7 @@ from .regions import LOWER as REGIONS
 from .scans import LOWER as SCANS
 from .shapes import LOWER as SHAPES
 from .sorting import LOWER as SORTING
+from .squaring import LOWER as SQUARING
 from .stacks import Stacks
 from .steps import Step
 from .support import DTYPES, REDUCTIONS, fits, is_native_elementwise
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 LOWER = {
     **{**SHAPES, **WINDOWS, **ATTENTION, **INDEXING, **SCANS, **SORTING, **CHECKS},
     **{**FACTORS, **LINEAR, **DECOMPOSITIONS, **EIGENVALUES, **ELIMINATION, **EQUATIONS},
-    **FOURIER,
+    **{**FOURIER, **SQUARING},
 }
 MAX_STATEMENTS = 512  # in one kernel: of more, too many live in spilled registers
 
@@ -114,6 +115,7 @@ class Schedule:
         self.overwritten: set[Buffer] = set()  # by a later value in its place
         self.makers = {v: e for e in program.equations for v in e.outputs}
         self.pieces = find_pieces(self)
+        self.matrices: dict[Any, View] = {}  # copies of operands of products, in one piece
         self.factors: dict[Any, tuple[View, View]] = {}  # of matrices, by elimination or Schur
         for t in _types(program):
             if t.dtype not in DTYPES:

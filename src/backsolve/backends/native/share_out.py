@@ -31,8 +31,9 @@ from .functions import keep_apart
 from .gathering import add_others
 from .indexing import Write
 from .kernel import Kernel
-from .loops import TOGETHER, fill, starting, walk
+from .loops import TOGETHER, starting
 from .narrowing import BLOCK, narrow_dtypes
+from .nests import fill, walk
 from .numbers.registers import clear, is_zero, memory_type
 from .sharing import BYTE, part_function
 from .steps import INT, POINTER, Site, Step
@@ -93,7 +94,9 @@ class _Rounds:
         for how, _, view in kernel.reductions:
             if self.strides[id(view)][0]:
                 touches.append(self.touch(view, True))
-            elif view.buffer in found or view.buffer.nbytes > GATHERED or view.offset:
+            elif how == "mul" or view.buffer in found or view.offset:
+                return None  # products are taken in order
+            elif view.buffer.nbytes > GATHERED:
                 return None
             else:
                 found[view.buffer] = how

@@ -22,9 +22,11 @@ from ...ir import Shape, Var, type_of
 from .failure import CODE, FINE, fail_if
 from .fastmath import builder_in
 from .functions import keep_apart
-from .loops import INT, LONG_LOOP, Emitter, walk
+from .loops import INT, Emitter
 from .narrowing import narrow_dtypes
+from .nests import LONG_LOOP, walk
 from .numbers.registers import memory_type
+from .rounding import ROUNDED
 from .steps import Site
 from .views import Buffer
 
@@ -94,7 +96,7 @@ def key_of(kernel: Kernel, numbers: dict[Var, Any]) -> tuple[str | None, tuple[i
     if any(v.buffer.kind == "ramp" for v in views):
         return None, ()
     parts = [kernel, *kernel.ends]
-    if any(e.params.keys() - {"dtype"} for part in parts for e in part.statements):
+    if any(e.params.keys() - {"dtype", ROUNDED} for part in parts for e in part.statements):
         return None, ()
     places = {x: k for k, x in enumerate(buffers)}
     starts = starts_of(kernel)
@@ -137,7 +139,8 @@ def _key_of_entries(kernel: Kernel, numbers: dict[Var, Any]) -> Any:
         return known, t.dtype.str, t.weak
 
     statements = [
-        (e.primitive.name, *map(atom, (*e.inputs, *e.outputs))) for e in kernel.statements
+        (e.primitive.name, ROUNDED in e.params, *map(atom, (*e.inputs, *e.outputs)))
+        for e in kernel.statements
     ]
     kept = [atom(a) for a, _ in kernel.stores], [atom(a) for _, a, _ in kernel.reductions]
     return len(kernel.loads), statements, kept

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from .functions import keep_apart
-from .loops import offset
+from .nests import offset
 from .numbers.registers import register_type
 from .pool_code import loop
 from .views import View

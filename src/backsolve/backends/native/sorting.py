@@ -20,7 +20,7 @@ from llvmlite import ir
 
 from ...ir import Equation, Var, type_of
 from .indexing import Axis
-from .loops import load, loop, nest, offset
+from .nests import loop, nest, offset
 from .numbers.registers import (
     BOOL,
     CINT,
@@ -28,6 +28,7 @@ from .numbers.registers import (
     Register,
     clear,
     convert,
+    load,
     real_dtype,
     register_type,
     store,

@@ -25,8 +25,9 @@ from .failure import CODE, FINE, call_step
 from .functions import keep_apart
 from .gathering import add_others, copy_first
 from .kernel import Kernel
-from .loops import fill, loop_between
+from .nests import fill
 from .numbers.registers import memory_type
+from .repeat import loop_between
 from .row_ends import with_row_ends
 from .share_out import Shared, most_workers, share_out
 from .steps import INT, POINTER, Pointers, Site, Step

@@ -8,8 +8,8 @@ import numpy as np
 from llvmlite import ir
 
 from .library import shared
-from .loops import loop_between
 from .numbers.registers import memory_type
+from .repeat import loop_between
 from .tiles import Registers, kind_of_tile
 
 INT = ir.IntType(64)

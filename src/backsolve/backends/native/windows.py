@@ -13,8 +13,9 @@ from ...ir import Equation, Shape
 from ...operators.windows import Cut
 from .cutting import Put, slice_view
 from .elementwise import combine
-from .loops import nest, offset
+from .nests import INT, nest, offset
 from .numbers.registers import load, number, store
+from .row_sums import NUMBERS, add_row
 from .steps import Site, Step
 from .views import Buffer, View
 
@@ -82,7 +83,7 @@ class Fold(Step):
         t, y = (
             put(*slice_view(v, depth, chunk), r) for v, r in ((self.t, "read"), (self.y, "write"))
         )
-        return Fold(t, y, slice_view(windows, depth, chunk)[0].imaginary, 1)
+        return Fold(t, y, slice_view(windows, depth, chunk)[0].imaginary, self.free - depth + 1)
 
     def describe(self) -> str:
         return f"fold {list(self.t.shape)} into {list(self.y.shape)}"
@@ -94,7 +95,10 @@ class Fold(Step):
     def _emit(self, b: ir.IRBuilder, pointers: dict[Buffer, Any]) -> None:
         free, rank, dtype = self.free, len(self.y.shape), self.y.dtype
         places = self.y.with_(self.places)
-        inside = self.t.shape[rank:]
+        counts, inside = self.t.shape[free:rank], self.t.shape[rank:]
+        how = "or" if dtype == np.bool_ else "add"
+        step = places.strides[rank - 1]
+        in_rows = dtype in NUMBERS and self.t.strides[rank - 1] == 1 and 1 <= step <= 2
 
         def address(b: ir.IRBuilder, view: View, place: list[Any]) -> ir.Value:
             return b.gep(pointers[view.buffer], [offset(b, view.offset, view.strides, place)])
@@ -111,12 +115,20 @@ class Fold(Step):
                     new = load(b, address(b, self.t, [*lead, *place, *k]), dtype)
                     store(b, combine(b, how, load(b, to, dtype), new, dtype), to, dtype)
 
-                nest(b, self.t.shape[free:rank], add)
+                def add_one_row(b: ir.IRBuilder, place: list[Any]) -> None:
+                    first = [*lead, *place, INT(0), *k]
+                    add_row(
+                        b, address(b, places, first), step, address(b, self.t, first), counts[-1]
+                    )
+
+                if in_rows:
+                    nest(b, counts[:-1], add_one_row)
+                else:
+                    nest(b, counts, add)
 
             nest(b, self.y.shape[free:], clear)
             nest(b, inside, add_all)
 
-        how = "or" if dtype == np.bool_ else "add"
         nest(b, self.y.shape[:free], part)
 
 

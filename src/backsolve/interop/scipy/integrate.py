@@ -23,9 +23,10 @@ from ... import tree
 from ...api import jvp, vjp, vmap
 from ...errors import DroppedDerivativeError, NotDifferentiableError, ShapeError, UnsupportedError
 from ...function import Context, Function
+from ...hooks import hooks
 from ...ir import Program, Type
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
-from ...primitive import Primitive, hooks
+from ...primitive import Primitive
 from ...tensor import Staged, Tensor
 from ...trace import evaluate, stage
 from ..flat import compiled

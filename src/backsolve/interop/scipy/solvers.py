@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...api import hessian, hvp, jacobian, value_and_grad
+from ...api import hvp, jacobian, value_and_grad
+from ...hooks import hooks
 from ..flat import Form, compiled, joined
-from ..sparse import Compressed
+from ..sparse import by_pattern, jacobian_of
 
 _WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 _WITH_HESSIAN = {"dogleg", "trust-exact"}
@@ -54,7 +55,7 @@ def problem(
     hess, hessp = hess or name in _WITH_HESSIAN, hessp or name in _WITH_PRODUCTS
 
     def flat(x: Any, *rest: Any) -> Any:
-        return f(form.inside(x), *rest)
+        return hooks.users(f)(form.inside(x), *rest)
 
     if name in _WITHOUT_GRADIENT:
         value = compiled(flat)
@@ -68,7 +69,7 @@ def problem(
 
         found = Problem(form, fun=fun, jac=True, x0=form.vector)
     if hess:
-        found["hess"] = compiled(hessian(flat))
+        found["hess"] = jacobian_of(flat, second=True, dense=name != "trust-constr")
     elif hessp:
         along = compiled(lambda x, v, *rest: _along(flat, x, v, rest))
         found["hessp"] = along
@@ -103,8 +104,9 @@ def least_squares(
 ) -> Any:
     """`scipy.optimize.least_squares` with the exact Jacobian; the result's `form` is x in the form of x0.
 
-    With `jac_sparsity`, a pattern as SciPy takes it, the Jacobian is sparse: columns that meet in no row are
-    computed together, and a pattern that leaves out an entry is refused.
+    Of many unknowns and few entries the Jacobian is sparse, and its pattern found (then SciPy solves by lsmr;
+    `tr_solver="exact"` keeps it dense). With `jac_sparsity`, a pattern as SciPy takes it, columns that meet in
+    no row are computed together, and a pattern that leaves out an entry is refused.
 
     >>> import numpy as np, backsolve as bs
     >>> bs.scipy.least_squares(lambda x: np.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]]), np.zeros(2)).x
@@ -113,9 +115,11 @@ def least_squares(
     from scipy.optimize import least_squares
 
     form = Form(x0)
-    value, jac = _residuals(f, form)
+    dense = options.get("method") == "lm" or options.get("tr_solver") == "exact"
+    value, jac = _residuals(f, form, dense)
     if jac_sparsity is not None:
-        jac = Compressed(lambda x, *rest: joined(f(form.inside(x), *rest)), jac_sparsity)
+        whole = lambda x, *rest: joined(hooks.users(f)(form.inside(x), *rest))
+        jac = by_pattern(whole, jac_sparsity)
     given = {"fun": value, "x0": form.vector, "jac": jac, "args": tuple(args)}
     return _with_form(least_squares(**{**given, **options}), form.tree)
 
@@ -127,7 +131,7 @@ def root(
     from scipy.optimize import root
 
     form = Form(x0)
-    value, jac = _residuals(f, form)
+    value, jac = _residuals(f, form, dense=True)
     given: dict[str, Any] = {"fun": value, "x0": form.vector, "args": tuple(args), "method": method}
     if method in ("hybr", "lm"):  # the others do not ask for one
         given["jac"] = jac
@@ -154,9 +158,9 @@ def solve_ivp(
     form = Form(y0)
 
     def flat(y: Any, t: Any, *rest: Any) -> Any:
-        return joined(f(t, form.inside(y), *rest))
+        return joined(hooks.users(f)(t, form.inside(y), *rest))
 
-    value, slope = compiled(flat), compiled(jacobian(flat))
+    value, slope = compiled(flat), jacobian_of(flat, dense=method == "LSODA")
     given: dict[str, Any] = {"method": method, "args": tuple(args) or None}
     if method in ("Radau", "BDF", "LSODA"):
         given["jac"] = lambda t, y, *rest: slope(y, t, *rest)
@@ -194,7 +198,7 @@ def curve_fit(
     from scipy.optimize import curve_fit
 
     def flat(p: Any, x: Any) -> Any:
-        return model(x, *[p[k] for k in range(len(p))])
+        return hooks.users(model)(x, *[p[k] for k in range(len(p))])
 
     value, slope = compiled(flat), compiled(jacobian(flat))
     return curve_fit(
@@ -207,11 +211,11 @@ def curve_fit(
     )
 
 
-def _residuals(f: Callable[..., Any], form: Form) -> tuple[Any, Any]:
+def _residuals(f: Callable[..., Any], form: Form, dense: bool) -> tuple[Any, Any]:
     def flat(x: Any, *rest: Any) -> Any:
-        return joined(f(form.inside(x), *rest))
+        return joined(hooks.users(f)(form.inside(x), *rest))
 
-    return compiled(flat), compiled(jacobian(flat))
+    return compiled(flat), jacobian_of(flat, dense=dense)
 
 
 def _with_form(result: Any, form: Callable[[Any], Any]) -> Any:

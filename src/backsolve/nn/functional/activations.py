@@ -16,6 +16,7 @@ from ...numpy._register import array, dtype_of, ndim_of, one_axis, shape_of
 from ...primitive import P
 from ...random import State, gumbel, uniform
 from ._arguments import needed
+from ._one_pass import in_one_pass
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
@@ -29,7 +30,11 @@ def relu(input: Any, inplace: bool = False) -> Any:
     >>> bs.grad(lambda x: np.sum(relu(x)))(np.array([-1.0, 0.0, 2.0]))
     array([0., 0., 1.])
     """
-    x = array(input)
+    return _relu(array(input))
+
+
+@in_one_pass(kept=lambda x: np.logical_not(x <= 0), linear=True)
+def _relu(x: Any) -> Any:
     return P.where(x <= 0, 0, x)
 
 
@@ -42,15 +47,25 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     """x between min_val and max_val, with derivative 0 at both."""
     if min_val > max_val:
         raise ValueError(f"hardtanh needs min_val ≤ max_val, got {min_val} and {max_val}")
-    x = array(input)
-    return P.where(x <= min_val, min_val, P.where(x >= max_val, max_val, x))
+    return _hardtanh(array(input), min_val, max_val)
+
+
+@in_one_pass(
+    kept=lambda x, low, high: np.logical_not(np.logical_or(x <= low, x >= high)), linear=True
+)
+def _hardtanh(x: Any, low: float, high: float) -> Any:
+    return P.where(x <= low, low, P.where(x >= high, high, x))
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """x where it is positive, else negative_slope · x."""
-    x = array(input)
+    return _leaky_relu(array(input), negative_slope)
+
+
+@in_one_pass(linear=True)
+def _leaky_relu(x: Any, slope: float) -> Any:
     real = dtype_of(x).type if dtype_of(x).kind == "f" else np.float64
-    return x * P.where(x > 0, real(1), real(negative_slope))  # one pass for its derivative
+    return x * P.where(x > 0, real(1), real(slope))  # one pass for its derivative
 
 
 def prelu(input: Any, weight: Any) -> Any:
@@ -89,38 +104,58 @@ def rrelu(
 
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """x where it is above the threshold, else value."""
-    x = array(input)
+    return _threshold(array(input), threshold, value)
+
+
+@in_one_pass(kept=lambda x, threshold, value: np.logical_not(x <= threshold), linear=True)
+def _threshold(x: Any, threshold: float, value: float) -> Any:
     return P.where(x <= threshold, value, x)
 
 
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
     """x / 6 + ½ between 0 and 1."""
-    x = array(input)
+    return _hardsigmoid(array(input))
+
+
+@in_one_pass(kept=lambda x: np.logical_not(np.logical_or(x <= -3, x >= 3)), linear=True)
+def _hardsigmoid(x: Any) -> Any:
     return P.where(x <= -3, 0.0, P.where(x >= 3, 1.0, (x + 3.0) / 6))
 
 
 def hardswish(input: Any, inplace: bool = False) -> Any:
     """x · hardsigmoid(x)."""
-    x = array(input)
+    return _hardswish(array(input))
+
+
+@in_one_pass(kept=lambda x: np.logical_not(x <= -3))
+def _hardswish(x: Any) -> Any:
     return P.where(x <= -3, 0.0, x * P.where(x >= 3, 1.0, (x + 3.0) / 6))
 
 
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x, but 0 from −lambd to lambd."""
-    x = array(input)
-    return P.where(_within(x, lambd), 0, x)
+    return _hardshrink(array(input), lambd)
+
+
+def _within(x: Any, bound: float) -> Any:
+    return np.logical_and(x >= -bound, x <= bound)
+
+
+@in_one_pass(kept=lambda x, bound: np.logical_not(_within(x, bound)), linear=True)
+def _hardshrink(x: Any, bound: float) -> Any:
+    return P.where(_within(x, bound), 0, x)
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by lambd, and 0 from −lambd to lambd."""
     if lambd < 0:
         raise ValueError(f"softshrink needs lambd ≥ 0, got {lambd}")
-    x = array(input)
-    return P.where(_within(x, lambd), 0, P.where(x > lambd, x - lambd, x + lambd))
+    return _softshrink(array(input), lambd)
 
 
-def _within(x: Any, bound: float) -> Any:
-    return np.logical_and(x >= -bound, x <= bound)
+@in_one_pass(kept=lambda x, bound: np.logical_not(_within(x, bound)), linear=True)
+def _softshrink(x: Any, bound: float) -> Any:
+    return P.where(_within(x, bound), 0, P.where(x > bound, x - bound, x + bound))
 
 
 # ---- exponential
@@ -128,24 +163,26 @@ def _within(x: Any, bound: float) -> Any:
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x where it is positive, else alpha (eˣ − 1)."""
-    return _elu(array(input), alpha, 1.0)
+    return _elu(array(input), alpha, 1.0, 1.0)
 
 
 def selu(input: Any, inplace: bool = False) -> Any:
     """elu, scaled so that normal numbers keep their mean and variance through a linear layer."""
-    return _SELU_SCALE * _elu(array(input), _SELU_ALPHA, 1.0)
+    return _elu(array(input), _SELU_ALPHA, 1.0, _SELU_SCALE)
 
 
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x where it is positive, else alpha (e^(x / alpha) − 1)."""
     if alpha == 0:
         raise ValueError("celu needs alpha ≠ 0")
-    return _elu(array(input), alpha, 1.0 / alpha)
+    return _elu(array(input), alpha, 1.0 / alpha, 1.0)
 
 
-def _elu(x: Any, alpha: float, rate: float) -> Any:
+@in_one_pass()
+def _elu(x: Any, alpha: float, rate: float, scale: float) -> Any:
     negative = x <= 0
-    return P.where(negative, alpha * np.expm1(P.where(negative, x, 0.0) * rate), x)
+    y = P.where(negative, alpha * np.expm1(P.where(negative, x, 0.0) * rate), x)
+    return y if scale == 1.0 else scale * y
 
 
 def gelu(input: Any, approximate: str = "none") -> Any:
@@ -157,10 +194,20 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     """
     x = array(input)
     if approximate == "tanh":
-        return 0.5 * x * (1.0 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * (x * x * x))))
+        return _gelu_by_tanh(x)
     if approximate != "none":
         raise ValueError(f'gelu knows approximate="none" and "tanh", got {approximate!r}')
+    return _gelu(x)
+
+
+@in_one_pass()
+def _gelu(x: Any) -> Any:
     return x * (0.5 * (1.0 + P.erf(x * sqrt(0.5))))
+
+
+@in_one_pass()
+def _gelu_by_tanh(x: Any) -> Any:
+    return 0.5 * x * (1.0 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * (x * x * x))))
 
 
 def sigmoid(input: Any) -> Any:
@@ -179,32 +226,52 @@ def logsigmoid(input: Any) -> Any:
 
 def silu(input: Any, inplace: bool = False) -> Any:
     """x · sigmoid(x)."""
-    x = array(input)
+    return _silu(array(input))
+
+
+@in_one_pass()
+def _silu(x: Any) -> Any:
     return x * P.sigmoid(x)
 
 
 def mish(input: Any, inplace: bool = False) -> Any:
     """x · tanh(softplus(x))."""
-    x = array(input)
+    return _mish(array(input))
+
+
+@in_one_pass()
+def _mish(x: Any) -> Any:
     return x * np.tanh(-P.log_sigmoid(-x))
 
 
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + e^(beta x)) / beta, and x itself where beta x is above the threshold."""
-    x = array(input)
+    return _softplus(array(input), beta, threshold)
+
+
+@in_one_pass()
+def _softplus(x: Any, beta: float, threshold: float) -> Any:
     far = x * beta > threshold
     return P.where(far, x, P.log_sigmoid(P.where(far, 0.0, x) * -beta) / -beta)
 
 
 def softsign(input: Any) -> Any:
     """x / (1 + |x|)."""
-    x = array(input)
+    return _softsign(array(input))
+
+
+@in_one_pass()
+def _softsign(x: Any) -> Any:
     return x / (1.0 + np.abs(x))
 
 
 def tanhshrink(input: Any) -> Any:
     """x − tanh(x)."""
-    x = array(input)
+    return _tanhshrink(array(input))
+
+
+@in_one_pass()
+def _tanhshrink(x: Any) -> Any:
     return x - np.tanh(x)
 
 

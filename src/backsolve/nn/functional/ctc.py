@@ -107,13 +107,21 @@ def _log_likelihood(x: Any, labels: Any, given: Any, lengths: Any, blank: int) -
     odd = np.arange(states) % 2 == 1
     before = np.concatenate([np.full((batch, 2), blank), read], axis=1)[:, :states]
     skips = np.logical_and(odd, np.not_equal(read, before))
-    emitted = x[:, np.arange(batch)[:, None], read]
 
-    emitted = np.where(np.arange(time)[:, None, None] < given[:, None], emitted, 0)
-    if isinstance(emitted, Staged) or isinstance(skips, Staged) or isinstance(lengths, Staged):
-        alpha = staged_paths(emitted, skips, given)
+    def formula(x: Any) -> Any:
+        emitted = x[:, np.arange(batch)[:, None], read]
+        emitted = np.where(np.arange(time)[:, None, None] < given[:, None], emitted, 0)
+        return staged_paths(emitted, skips, given)
+
+    if any(isinstance(a, Staged) for a in (x, read, given)):
+        alpha = formula(x)
     else:
-        alpha = eager_paths(staged_paths, emitted, skips, given)
+        read, skips, given = np.asarray(read), np.asarray(skips), np.asarray(given)
+        is_read = np.zeros(shape_of(x)[1:], bool)
+        is_read[np.arange(batch)[:, None], read] = True
+        is_read = np.logical_and(np.arange(time)[:, None, None] < given[:, None], is_read)
+        x = np.where(is_read, x, 0)  # the others have no part in it, whatever they are
+        alpha = eager_paths(formula, x, read, skips, given)
     rows = np.arange(batch)
     last = alpha[rows, 2 * lengths]
     label = alpha[rows, np.maximum(2 * lengths - 1, 0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,12 @@ from ...numpy._register import array, dtype_of, integers, ndim_of, shape_of
 from ...primitive import P
 from ._arguments import place
 
-_READS = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}  # NumPy's names
+# By NumPy's names.
+_READS: dict[str, Literal["reflect", "edge", "wrap"]] = {
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
+}
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
@@ -66,5 +71,5 @@ def _read(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
         before, after = max(before, 0), max(after, 0)
     if not before and not after:
         return x
-    places = np.pad(np.arange(shape_of(x)[axis]), (before, after), _READS[mode])  # type: ignore[call-overload]
+    places = np.pad(np.arange(shape_of(x)[axis]), (before, after), _READS[mode])
     return np.take(x, places, axis=axis)

@@ -16,7 +16,7 @@ class Applied(Module):
     function: ClassVar[Callable[..., Any]]
 
     def __call__(self, *inputs: Any) -> Any:
-        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        settings = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return type(self).function(*inputs, **settings)
 
 

@@ -124,8 +124,12 @@ def _over_gap(b: ir.IRBuilder, t: ir.Value, gap: ir.Value) -> ir.Value:
     return b.select(b.fcmp_ordered("==", gap, zero), zero, b.fdiv(t, gap))
 
 
+ROUNDED: dict[str, Rule] = {
+    "add": lambda b, x, y: b.fadd(x, y),
+    "subtract": lambda b, x, y: b.fsub(x, y),
+}
 RULES: dict[str, Rule] = {
-    # A product and a sum may become one fused operation, which rounds once instead of twice.
+    # A product and a sum may become one fused operation, which rounds once instead of twice (rounding.py).
     "add": lambda b, x, y: b.fadd(x, y, flags=("contract",)),
     "subtract": lambda b, x, y: b.fsub(x, y, flags=("contract",)),
     "multiply": lambda b, x, y: b.fmul(x, y, flags=("contract",)),

@@ -64,7 +64,7 @@ class Emitter:
     def run(self, plan: Plan, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a Program."""
         program = plan.program
-        values: dict[Var, Value] = {}
+        values: dict[Var, Any] = {}  # a Value, or a Part for the one rule that reads it
         for v, x in zip(program.inputs, inputs, strict=True):
             values[v] = self.as_type(x, v.type)
         for v, c in program.constants:
@@ -72,7 +72,7 @@ class Emitter:
         for e in plan.order:
             if e.outputs and e.outputs[0] in plan.parts:
                 part = Part(e, [self.value(a, values, e) for a in e.inputs])
-                values[e.outputs[0]] = part  # type: ignore[assignment]
+                values[e.outputs[0]] = part
                 continue
             found = [self.value(a, values, e) for a in e.inputs]
             made = RULES.get(e.primitive.name, elementwise)(self, plan, e, found)

@@ -5,6 +5,7 @@ An array in memory is changed where it lies: plan.py has seen to it that nobody 
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from llvmlite import ir
 from ....ir import Equation
 from ....operators.slice import key_of
 from ..elementwise import combine
-from ..loops import offset
+from ..nests import offset
 from ..numbers.registers import Register, number, select
 from .emitter import Emitter, Part, choose, elementwise, rule
 from .moving import combine_into
@@ -185,7 +186,7 @@ def _put(em: Emitter, e: Equation, a: Array, v: Array, indices: list[Any], how: 
     target = em.spilled(a)
     for p, at in found:
         part, place = _at(em, target, at), (*p, ...)
-        entry = moved(v, lambda x, place=place: x[place])  # type: ignore[misc]
+        entry = moved(v, operator.itemgetter(place))
         if how == "set":
             em.copy(entry, part)
         else:

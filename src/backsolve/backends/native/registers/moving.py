@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from ....ir import Shape
 from ..elementwise import combine
-from ..loops import merge_axes, nest, offset
+from ..nests import merge_axes, nest, offset
 from ..numbers.registers import Register, load, store
 from .values import Array, Memory, Small, read, write
 

@@ -1,0 +1,115 @@
+"""Jacobians of 50 varied functions by every way, and by the one that is chosen.
+
+    python benchmarks/chooser.py
+
+The last column is the time of method="auto" over the better one of plain forward and plain reverse: near or
+below 1 if the chooser does not lose.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import backsolve as bs
+
+RNG = np.random.default_rng(0)
+WAYS = ("forward", "reverse", "auto")
+ROUNDS = 7
+Case = tuple[str, Callable[[Any], Any], Any]
+
+
+def waves(x: Any) -> Any:
+    return np.sin(x) * np.exp(-x) + x**2
+
+
+def stencil(u: Any) -> Any:
+    v = np.concatenate([[0.0], u, [0.0]])
+    return (v[:-2] - 2 * v[1:-1] + v[2:]) / 1e-2 + np.exp(u)
+
+
+def grid(u: Any) -> Any:
+    return (
+        np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u + u**3
+    )
+
+
+def network(*widths: int) -> Callable[[Any], Any]:
+    layers = [RNG.normal(size=(b, a)) / a for a, b in zip(widths, widths[1:], strict=False)]
+
+    def f(x: Any) -> Any:
+        for W in layers:
+            x = np.tanh(W @ x)
+        return x
+
+    return f
+
+
+def chain(n: int, steps: int) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        for _ in range(steps):
+            x = x + 0.1 * np.sin(x)
+        return x
+
+    return f
+
+
+def cases() -> Iterator[Case]:
+    for n in (1, 10, 100, 300, 600, 1000):
+        yield f"elementwise {n}", waves, np.linspace(0, 1, n)
+        yield f"stencil {n}", stencil, np.linspace(0, 1, n)
+    for n in (3, 10, 20, 30):
+        yield f"grid {n} × {n}", grid, RNG.normal(size=(n, n))
+    for widths in ((10, 10), (50, 50, 50), (300, 300, 300), (500, 3, 500), (200, 3, 200, 3, 200)):
+        yield f"square net {'-'.join(map(str, widths))}", network(*widths), np.ones(widths[0])
+    for widths in ((2, 50, 200), (5, 300, 1000), (1, 100, 100), (20, 20, 2000), (3, 3, 3, 500)):
+        yield f"tall net {'-'.join(map(str, widths))}", network(*widths), np.ones(widths[0])
+    for widths in ((200, 50, 2), (1000, 300, 5), (100, 100, 1), (2000, 20, 20), (500, 3, 3, 3)):
+        yield f"wide net {'-'.join(map(str, widths))}", network(*widths), np.ones(widths[0])
+    for n, steps in ((1, 50), (5, 50), (50, 20), (400, 10), (800, 5)):
+        yield f"chain {n}, {steps} steps", chain(n, steps), np.linspace(0, 1, n)
+    for n in (10, 500, 5000):
+        yield f"scalar of {n}", lambda x: waves(x).sum(), np.linspace(0, 1, n)
+        yield f"log-sum-exp of {n}", lambda x: np.log(np.exp(x).sum()), np.linspace(0, 1, n)
+    for n in (10, 500, 5000):
+        grown = np.linspace(0, 1, n)
+        yield f"curve of {n}", lambda t, g=grown: waves(t * g), 0.5
+    for n in (20, 400):
+        yield f"running sum {n}", lambda x: np.cumsum(np.sin(x)), np.linspace(0, 1, n)
+        yield f"softmax {n}", lambda x: np.exp(x) / np.exp(x).sum(), np.linspace(0, 1, n)
+    yield "gather 900", lambda x: np.sin(x[::3]) * x[1::3] * x[2::3], np.linspace(0, 1, 900)
+
+
+def times(f: Callable[[Any], Any], x: Any) -> dict[str, float]:
+    """The best of some rounds in milliseconds, ways in turns so that all see the same machine."""
+    made = {way: bs.jacobian(f, method=way) for way in WAYS}
+    best = dict.fromkeys(WAYS, np.inf)
+    for _ in range(ROUNDS):
+        for way, run in made.items():
+            start = time.perf_counter()
+            run(x)
+            best[way] = min(best[way], 1e3 * (time.perf_counter() - start))
+    return best
+
+
+def main() -> None:
+    print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  {'chosen':<10} ratio")
+    ratios = []
+    for name, f, x in cases():
+        found = times(f, x)
+        ratio = found["auto"] / min(found["forward"], found["reverse"])
+        ratios.append(ratio)
+        chosen = bs.explain_cost(f, x).chosen
+        numbers = " ".join(f"{found[way]:9.2f}" for way in WAYS)
+        print(f"{name:<28} {numbers}  {chosen:<10} {ratio:5.2f}")
+    print(
+        f"{len(ratios)} functions: auto over the better plain way {np.median(ratios):.2f} in the median, "
+        f"{min(ratios):.2f} at best, {max(ratios):.2f} at worst"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Second derivatives where arguments are declared on manifolds: Riemannian Hessians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..declared import Point, points_in, without_points
+from ..errors import StructureError, UnsupportedError
+from ..hooks import hooks
+from ..tensor import Tensor
+from ..vary import ArgNums, numbers_of
+from .gradients import grad, jvp
+
+
+def points_of(args: Any) -> dict[int, Point]:
+    """What of the arguments is declared on a manifold."""
+    if not hooks.has_points:
+        return {}
+    leaves, structure = tree.flatten(args)
+    return points_in(structure, leaves)
+
+
+def curved_hvp(f: Callable[..., Any], argnums: ArgNums, args: Any, v: Any, kwargs: Any) -> Any:
+    """The Riemannian Hessian times v, from derivatives with respect to all entries."""
+    single, numbers = numbers_of(argnums)
+    points = points_of([args[n] for n in numbers])
+    plain = [without_points(a) for a in args]
+    like, structure = tree.flatten(tuple(plain[n] for n in numbers))
+    ways, form = tree.flatten((v,) if single else tuple(v))
+    if form != structure:
+        raise StructureError(f"the vector must have the form of what it goes with, got {v!r}")
+    for k, point in points.items():
+        w = ways[k] if isinstance(ways[k], Tensor) else np.asarray(ways[k])
+        if point.is_in_coordinates:
+            ways[k] = point.manifold.embed(point.x, w)
+        else:
+            ways[k] = point.checked(w)
+
+    def gradient(*parts: Any) -> Any:
+        inner = list(plain)
+        for n, part in zip(numbers, parts, strict=True):
+            inner[n] = part
+        return grad(f, tuple(numbers))(*inner, **kwargs)
+
+    g, h = (
+        tree.flatten(part)[0]
+        for part in jvp(gradient, structure.unflatten(like), structure.unflatten(ways))
+    )
+    for k, point in points.items():
+        h[k] = point.manifold.hessian(point.x, g[k], h[k], ways[k])
+        if point.is_in_coordinates:
+            h[k] = point.manifold.coordinates(point.x, h[k])
+    parts = structure.unflatten(h)
+    return parts[0] if single else parts
+
+
+def curved_hessian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: Any) -> Any:
+    """The Riemannian Hessian of one argument, a column for each coordinate, or entry, of a tangent."""
+    single, numbers = numbers_of(argnums)
+    point = args[numbers[0]]
+    if not single or not isinstance(point, Point):
+        raise UnsupportedError(
+            "the dense Hessian on manifolds is of one argument that bs.on declared; for containers use hvp"
+        )
+    like = point.tangent_like
+    columns = []
+    for k in range(like.size):
+        unit = np.eye(1, like.size, k, dtype=like.dtype).reshape(like.shape)
+        v = unit if point.is_in_coordinates else point.manifold.project(point.x, unit)
+        columns.append(curved_hvp(f, argnums, args, v, kwargs))
+    return np.reshape(np.stack(columns, axis=-1), (*like.shape, *like.shape))

@@ -1,0 +1,232 @@
+"""Dense and sparse Jacobians and Hessians, and the product of a Hessian with a vector."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import NotScalarError, StructureError, UnsupportedError
+from ..hooks import hooks
+from ..ir import Var
+from ..primitive import wrap
+from ..solve.auto import WORTH, choice, plain_is_forward, work
+from ..solve.many import forward_jacobian, reverse_jacobian
+from ..solve.ways import check_method
+from ..system import WAYS, System
+from ..tensor import Tensor
+from ..vary import ArgNums, Varied, numbers_of
+from .curved import curved_hessian, curved_hvp, points_of
+from .gradients import grad, jvp
+from .systems import system_of
+
+
+def jacobian(
+    f: Callable[..., Any],
+    argnums: ArgNums = 0,
+    method: str = "auto",
+    order: Any = None,
+    *,
+    sparse: Any = False,
+) -> Callable[..., Any]:
+    """The dense Jacobian: for an output of shape S and an argument of shape T, an array S + T.
+
+    `method` is "forward" (a column a solve), "reverse" (a row a solve), "auto" (the cheapest), or "eliminate":
+    rows of the system are removed one after the other, in an `order` as `System.jacobian` takes it. With
+    `sparse=True`, or a plan made by `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found
+    once per type.
+
+    >>> import numpy as np
+    >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    >>> by_hand = jacobian(lambda x: np.sin(x[0] * x[1]), method="eliminate", order=[4, 1, 3, 2])
+    >>> by_hand(np.array([0.0, 2.0]))
+    array([2., 0.])
+    """
+    if sparse is not False:
+        return _sparse(f, argnums, sparse)
+    check_method(method, order)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if method == "eliminate":
+            system, varied = system_of("jacobian", f, args, kwargs, argnums)
+            structure = system._out_form
+            columns = WAYS["jacobian"](system, method, order)
+        else:
+            varied = Varied("jacobian", args, argnums)
+            outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
+            columns = _jacobian_blocks(varied, outputs, method)
+        # A `Function` or a compiled one gives Tensors, whose rows may be our own.
+        columns = [[varied.release(g) for g in row] for row in columns]
+        varied.finish()
+        return structure.unflatten([varied.like(row, _as_jacobian) for row in columns])
+
+    return run
+
+
+def _sparse(f: Callable[..., Any], argnums: ArgNums, plan: Any, hessian: bool = False) -> Any:
+    way = importlib.import_module("..sparse", __package__)
+    return way.sparse_jacobian(f, argnums, plan, hessian)
+
+
+def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> list[list[Any]]:
+    """[output][input] -> array of shape output.shape + input.shape."""
+    live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
+    out_rows: list[Any] = [y.row for y in live]
+    rows, record = varied.gather(live)
+    n_in = sum(r.size for r in varied.rows)
+    n_out = sum(y.size for y in live)
+    is_complex = any(r.dtype.kind == "c" for r in varied.rows) or any(
+        y.dtype.kind == "c" for y in live
+    )
+    forward = is_complex or method == "forward"
+    if method == "auto" and not is_complex:
+        staged = any(type(y._v) is Var for y in live)
+        forward = plain_is_forward(n_in, n_out) or (n_in == n_out and (staged or record))
+        if not staged and not record and work(rows, min(n_in, n_out)) >= WORTH:
+            blocks, forward = _priced(varied, live, rows, forward)
+            if blocks is not None:
+                numbers = {id(y): k for k, y in enumerate(live)}
+                return [
+                    blocks[numbers[id(y)]] if id(y) in numbers else _no_blocks(varied, y)
+                    for y in outputs
+                ]
+    found: dict[tuple[int, int], Any] = {}
+    if forward:
+        for j, r in enumerate(varied.rows):
+            stacks = forward_jacobian(rows, out_rows, r, record)
+            if r.dtype.kind == "c":
+                turned = forward_jacobian(rows, out_rows, r, record, unit=1j)
+                _check_holomorphic(stacks, turned)
+            for y, s in zip(live, stacks, strict=True):
+                s = np.moveaxis(s, 0, -1)
+                found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
+    else:
+        for y, out in zip(live, out_rows, strict=True):
+            stacks = reverse_jacobian(rows, out, varied.rows, record)
+            for j, (r, s) in enumerate(zip(varied.rows, stacks, strict=True)):
+                found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
+    blocks = []
+    for y in outputs:
+        zeros = _no_blocks(varied, y)
+        blocks.append([found.get((id(y), j), z) for j, z in enumerate(zeros)])
+    return blocks
+
+
+def _no_blocks(varied: Varied, y: Any) -> list[Any]:
+    shape = y.shape if hasattr(y, "shape") else np.shape(y)
+    return [np.zeros((*shape, *r.shape), r.dtype) for r in varied.rows]
+
+
+def _priced(
+    varied: Varied, live: Sequence[Tensor], rows: Sequence[Any], forward: bool
+) -> tuple[list[list[Any]] | None, bool]:
+    """The blocks by elimination where that is cheapest, else None; and whether to solve forward."""
+    system = System(
+        rows=rows,
+        parameters=varied.rows,
+        outputs=live,
+        record=False,
+        names=[],
+        in_form=varied.like,
+        in_structure=varied.structure,
+        out_form=varied.structure,
+        values={},
+        constants={},
+        lines={},
+    )
+    best = choice(system)
+    if best is None:
+        return None, forward
+    if best.way != "eliminate":
+        return None, best.way == "forward"
+    try:
+        blocks = WAYS["jacobian"](system, best.way, best.order)
+    except UnsupportedError:
+        return None, forward
+    # Not a number: a zero met an infinity. Solves know which zeros are structural.
+    is_bad = any(np.isnan(b).any() for line in blocks for b in line)
+    return (None if is_bad else blocks), forward
+
+
+def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
+    """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
+    for s, t in zip(stacks, turned, strict=True):
+        ahead, across = (np.asarray(getattr(x, "_v", x)) for x in (s, t))
+        if not np.allclose(1j * ahead, across, equal_nan=True):
+            raise NotScalarError(
+                "jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
+                "Differentiate with respect to real and imaginary part, or use jvp"
+            )
+
+
+def _as_jacobian(g: Any, like: Any) -> Any:
+    if isinstance(g, Tensor) or isinstance(like, Tensor):
+        return g if isinstance(g, Tensor) else wrap(np.asarray(g), None)
+    g = np.array(g)
+    if g.dtype.kind == "f" and getattr(like, "dtype", g.dtype).kind == "f":
+        g = g.astype(getattr(like, "dtype", g.dtype))  # as a gradient has the dtype of its argument
+    return g.item() if g.ndim == 0 and type(like) in (float, complex) else g
+
+
+def hessian(
+    f: Callable[..., Any], argnums: ArgNums = 0, *, sparse: Any = False
+) -> Callable[..., Any]:
+    """The matrix of second derivatives, forward over reverse; sparse as in `jacobian`.
+
+    >>> import numpy as np
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    """
+    if sparse is not False:
+        whole: Callable[..., Any] = _sparse(f, argnums, sparse, hessian=True)
+    else:
+        whole = jacobian(grad(f, argnums), argnums, method="forward")
+
+    @functools.wraps(whole)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if points_of(args):
+            if sparse is not False:
+                raise UnsupportedError("the Riemannian Hessian is not sparse; leave out sparse=")
+            return curved_hessian(f, argnums, args, kwargs)
+        return whole(*args, **kwargs)
+
+    return run
+
+
+def hvp(f: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
+    """Hessian times a vector, without the Hessian: `hvp(f)(*args, v)`, v of the form of `argnums`.
+
+    >>> import numpy as np
+    >>> hvp(lambda x: (x**3).sum())(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+    array([6., 0.])
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < 2:
+            raise StructureError(
+                "hvp(f) is called with f's arguments and then the vector: hvp(f)(x, v)"
+            )
+        *primals, v = args
+        single, numbers = numbers_of(argnums)
+        chosen = [primals[n] for n in numbers]
+        if points_of(chosen):
+            return curved_hvp(f, argnums, primals, v, kwargs)
+
+        def gradient(*parts: Any) -> Any:
+            inner = list(primals)
+            for n, part in zip(numbers, parts, strict=True):
+                inner[n] = part
+            return grad(f, argnums)(*inner, **kwargs)
+
+        return jvp(gradient, chosen, [v] if single else v)[1]
+
+    return run

@@ -1,0 +1,140 @@
+"""The differential of a function as an object, and systems of operators solved by hand."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import location
+from ..hooks import Watcher, hooks
+from ..operators import Block, Inverse, Operator, as_operator
+from ..primitive import Primitive, wrap
+from ..row import Row
+from ..system import System
+from ..tensor import Tensor
+from ..vary import ArgNums, Varied
+
+
+class _Trace(Watcher):
+    """What the rows of a System look like: values, constant inputs, source lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[Row, Any] = {}
+        self.constants: dict[Row, tuple[Any, ...]] = {}
+        self.lines: dict[Row, str] = {}
+
+    def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+        if row is not None:
+            self.values[row] = y
+            self.lines[row] = location(4)
+            self.constants[row] = tuple(
+                None if isinstance(a, Tensor) and a.row is not None else a for a in inputs
+            )
+
+
+def linearize(
+    f: Callable[..., Any], argnums: ArgNums | None = None, *, merge: bool = True
+) -> Callable[..., System]:
+    """A function that returns the differential of `f` at its arguments, as an object.
+
+    Rows that compute again what an earlier row did are merged with it, unless `merge` is False.
+
+    >>> import numpy as np
+    >>> system = linearize(lambda x: x[0] * np.exp(x[1]))(np.array([2.0, 0.0]))
+    >>> system.backward(1.0)
+    array([1., 2.])
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> System:
+        numbers = (
+            argnums if argnums is not None else 0 if len(args) == 1 else tuple(range(len(args)))
+        )
+        return system_of("linearize", f, args, kwargs, numbers, merge)[0]
+
+    return run
+
+
+def system_of(
+    what: str,
+    f: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    argnums: ArgNums,
+    merge: bool = True,
+) -> tuple[System, Varied]:
+    """The system of one run, and the arguments that vary in it."""
+    varied = Varied(what, args, argnums)
+    seen = _Trace()
+    hooks.add(seen)
+    try:
+        outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
+    finally:
+        hooks.remove(seen)
+    tensors = [y if isinstance(y, Tensor) else wrap(np.asarray(y)[()], None) for y in outputs]
+    rows, record = varied.gather(tensors)
+    system = System(
+        rows=rows,
+        parameters=varied.rows,
+        outputs=tensors,
+        record=record,
+        names=_parameter_names(f, varied),
+        in_form=varied.like,
+        out_form=structure,
+        in_structure=varied.structure,
+        values=seen.values,
+        constants=seen.constants,
+        lines=seen.lines,
+        merge=merge,
+    )
+    return system, varied
+
+
+def _parameter_names(f: Callable[..., Any], varied: Varied) -> list[str]:
+    """The names of f's arguments if each is one parameter, else p1, p2, …"""
+    try:
+        names = [
+            p.name
+            for p in inspect.signature(f).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        names = []
+    count = len(varied.rows)
+    if len(names) >= count and all(isinstance(x, Tensor) for x in varied.args[:count]):
+        return names[:count]
+    return [f"p{k}" for k in range(1, count + 1)]
+
+
+def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
+    """Solve A x = b; A a Block of operators, an operator, or a matrix.
+
+    A Block is solved by substitution. If its rows read each other, say how: `method` and `options` are those of
+    `bs.linear_solve`, "gmres" for example.
+
+    >>> L = Block([[0, 0], [2.0, 0]])
+    >>> from backsolve.operators import I
+    >>> backslash(I - L, (1.0, 1.0))
+    (1.0, 3.0)
+    """
+    if not isinstance(A, Operator):
+        A = np.asarray(A)
+        if A.dtype == object:
+            A = Block(A.tolist())
+        elif A.ndim == 2 and A.shape[0] != A.shape[1]:
+            return np.linalg.lstsq(A, np.asarray(b), rcond=None)[0]
+        else:
+            A = as_operator(A)
+    if method != "auto" or options:
+        linear_solve = importlib.import_module("..implicits", __package__).linear_solve
+        return linear_solve(A, tuple(b) if isinstance(A, Block) else b, method, **options)
+    if isinstance(A, Block):
+        return A.solve(tuple(b))
+    return Inverse(A).apply(b)

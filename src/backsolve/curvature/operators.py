@@ -1,0 +1,234 @@
+"""Hessians, Gauss–Newton and Fisher matrices as operators: made by one run, applied by substitution.
+
+A run of the gradient gives a system whose forward substitution is the Hessian's product; a run of the model
+gives one whose forward and back substitution are J and Jᵀ, so that Gauss–Newton's matrix is Jᵀ H J, H the
+Hessian of the loss in the model's outputs alone. No matrix is formed; nothing is run again for another vector.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..api import grad, jacobian, linearize
+from ..errors import ShapeError, StructureError
+from ..ir import Type
+from ..operators import Operator
+from ..optim.linear import conjugate_gradients
+from ..optim.vectors import as_vector
+from ..system import System
+from ..tensor import Tensor
+from ..vary import ArgNums
+from .ahead import hessian_diagonal
+from .arguments import of_chosen
+
+
+class Curvature(Operator):
+    """Symmetric, from differentials of the parameters to their adjoints; takes and gives their form."""
+
+    __slots__ = ("_diagonal", "_times", "at", "name")
+    facts = frozenset(["symmetric"])
+
+    def __init__(
+        self,
+        name: str,
+        at: Any,  # the parameters
+        times: Callable[[Any], Any],
+        diagonal: Callable[[], Any],
+    ):
+        self.name, self.at = name, at
+        self._times, self._diagonal = times, diagonal
+
+    @property
+    def in_type(self) -> Any:
+        leaves, _ = tree.flatten(self.at)
+        types = tuple([Type(np.shape(x), _dtype(x)) for x in leaves])
+        return types[0] if _is_number(self.at) else types
+
+    @property
+    def out_type(self) -> Any:
+        return self.in_type
+
+    @property
+    def T(self) -> Operator:
+        return self
+
+    def apply(self, t: Any) -> Any:
+        mine, structure = tree.flatten(self.at)
+        given, form = tree.flatten(t)
+        if [np.shape(x) for x in given] != [np.shape(x) for x in mine]:
+            raise ShapeError(
+                f"{self!r} takes vectors of the form of the parameters, of shapes "
+                f"{[np.shape(x) for x in mine]}, got {[np.shape(x) for x in given]}"
+            )
+        image, _ = tree.flatten(self._times(structure.unflatten(given)))
+        return form.unflatten(image)
+
+    def __call__(self, t: Any) -> Any:
+        return self.apply(t)
+
+    def diagonal(self) -> Any:
+        """Its diagonal, in the form of the parameters."""
+        return self._diagonal()
+
+    def trace(self) -> Any:
+        leaves, _ = tree.flatten(self.diagonal())
+        return sum(np.sum(x) for x in leaves)
+
+    def solve(
+        self, b: Any, damping: float = 0.0, tolerance: float = 1e-10, most: int = 1000
+    ) -> Any:
+        """x with (A + damping) x = b, by conjugate gradients: for a positive definite A."""
+        _, form = tree.flatten(b)
+        vector, back = as_vector(b)
+
+        def times(v: Any) -> Any:
+            return as_vector(self.apply(back(v)))[0] + damping * v
+
+        found, _ = tree.flatten(back(conjugate_gradients(times, vector, tolerance, most)))
+        return form.unflatten(found)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.shape[0]} × {self.shape[1]})"
+
+
+def hessian_operator(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Curvature]:
+    """The Hessian at a point as an operator: `H = hessian_operator(f)(x)`, then `H @ v`, `H.solve(b)`, …
+
+    >>> H = hessian_operator(lambda x: np.sum(x**3) + x[0] * x[1])(np.array([1.0, 2.0]))
+    >>> H @ np.array([1.0, 0.0]), H.diagonal(), H.trace()
+    (array([6., 1.]), array([ 6., 12.]), np.float64(18.0))
+    """
+    _check_one_argument("hessian_operator", argnums)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Curvature:
+        g, (at,) = of_chosen(f, args, kwargs, argnums)
+        system = linearize(grad(g))(at)
+        return Curvature("Hessian", at, system.forward, lambda: hessian_diagonal(g)(at))
+
+    return run
+
+
+def gauss_newton(model: Callable[..., Any], loss: Callable[..., Any]) -> Callable[..., Curvature]:
+    """Jᵀ H J at `(parameters, *inputs, target=…)`: J of model(parameters, *inputs), H of loss(outputs, target).
+
+    Without `target`, of loss(outputs). It is the Hessian of the loss without the curvature of the model:
+    positive semi-definite where the loss is convex in the outputs.
+
+    >>> t = np.array([0.0, 1.0, 2.0])
+    >>> G = gauss_newton(lambda p: p[0] + p[1] * t, lambda z: 0.5 * np.sum(z**2))(np.zeros(2))
+    >>> G @ np.array([1.0, 0.0]), G.diagonal()
+    (array([3., 3.]), array([3., 5.]))
+    """
+
+    def run(parameters: Any, *inputs: Any, target: Any = None) -> Curvature:
+        def outputs(p: Any) -> Any:
+            return model(p, *inputs)
+
+        def cost(z: Any) -> Any:
+            return loss(z) if target is None else loss(z, target)
+
+        return _sandwich("GaussNewton", outputs, cost, parameters)
+
+    return run
+
+
+# Log-partition functions: their Hessian is Fisher's information in the natural parameters.
+_FAMILIES: dict[str, Callable[[Any], Any]] = {
+    "categorical": lambda z: np.sum(_logsumexp(z)),
+    "bernoulli": lambda z: np.sum(np.logaddexp(0.0, z)),
+    "poisson": lambda z: np.sum(np.exp(z)),
+    "normal": lambda z: 0.5 * np.sum(z * z),
+}
+
+
+def fisher(model: Callable[..., Any], family: Any = "categorical") -> Callable[..., Curvature]:
+    """Fisher's information in the parameters of a model of natural parameters, summed over its outputs.
+
+    `family`: "categorical" (logits along the last axis), "bernoulli" (logits), "poisson" (logarithms of
+    rates), "normal" (means, of variance 1), or a log-partition function of the outputs. For a model that gives
+    the losses of examples, "normal" is the empirical Fisher matrix Σ g gᵀ.
+
+    >>> F = fisher(lambda p: p * np.array([1.0, 2.0]), "normal")(3.0)
+    >>> F @ 1.0
+    5.0
+    """
+    partition = _FAMILIES.get(family) if isinstance(family, str) else family
+    if not callable(partition):
+        names = ", ".join(f'"{name}"' for name in _FAMILIES)
+        raise ValueError(f"family must be one of {names} or a function, got {family!r}")
+
+    def run(parameters: Any, *inputs: Any) -> Curvature:
+        return _sandwich("Fisher", lambda p: model(p, *inputs), partition, parameters)
+
+    return run
+
+
+def _sandwich(
+    name: str, outputs: Callable[[Any], Any], loss: Callable[[Any], Any], at: Any
+) -> Curvature:
+    inner = linearize(outputs)(at)
+    z = outputs(at)
+    outer = linearize(grad(loss))(z)
+
+    def times(v: Any) -> Any:
+        return inner.backward(outer.forward(inner.forward(v)))
+
+    return Curvature(name, at, times, lambda: _diagonal_of(inner, outer, outputs, at))
+
+
+def _diagonal_of(inner: System, outer: System, outputs: Callable[[Any], Any], at: Any) -> Any:
+    """Σ_ab J_ak H_ab J_bk: by J, outputs × parameters, not by the square of the parameters."""
+    leaves, structure = tree.flatten(at)
+
+    def flat(p: Any) -> Any:
+        parts = [np.reshape(x, (-1,)) for x in tree.flatten(outputs(p))[0]]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    columns, _ = tree.flatten(jacobian(flat)(at))
+    H = _dense(outer)
+    found = []
+    for J, x in zip(columns, leaves, strict=True):
+        matrix = np.reshape(J, (H.shape[0], -1))
+        found.append(np.reshape(np.sum(matrix * (H @ matrix), axis=0), np.shape(x)))
+    return structure.unflatten(found)
+
+
+def _dense(outer: System) -> Any:
+    blocks: list[Any] = tree.flatten(outer.jacobian())[0]
+    sizes = [t.size for t in outer.out_types]
+    rows = [
+        np.concatenate(
+            [np.reshape(b, (sizes[i], -1)) for b in blocks[i * len(sizes) : (i + 1) * len(sizes)]],
+            axis=1,
+        )
+        for i in range(len(sizes))
+    ]
+    return np.concatenate(rows, axis=0)
+
+
+def _logsumexp(z: Any) -> Any:
+    top = np.max(z, axis=-1, keepdims=True)
+    top = top.detach() if isinstance(top, Tensor) else top
+    return np.log(np.sum(np.exp(z - top), axis=-1)) + top[..., 0]
+
+
+def _dtype(x: Any) -> np.dtype[Any]:
+    found: np.dtype[Any] = x.dtype if hasattr(x, "dtype") else np.dtype(float)
+    return found
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, np.ndarray | np.generic | float | Tensor)
+
+
+def _check_one_argument(what: str, argnums: ArgNums) -> None:
+    if not isinstance(argnums, int | np.integer):
+        raise StructureError(
+            f"`{what}` is by one argument, got argnums={argnums!r}: put several into a tuple or dict"
+        )

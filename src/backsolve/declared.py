@@ -1,0 +1,186 @@
+"""Parameters declared on a manifold: their differentials are tangents, inside the solve.
+
+`on(manifold, x)` is a container of one array. A transformation that varies it gives the function
+
+    x + E t   at t = 0,   E the operator onto the tangents at x,
+
+as one row whose block in D is E, made of x: outer solves, which differentiate x itself, see E turn.
+A manifold is known here by what it does alone; `manifolds/` has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .errors import ShapeError, UnsupportedError
+from .hooks import hooks
+from .operators import I
+from .primitive import Primitive, wrap
+from .row import Row
+from .tensor import Tensor, leaf_row
+
+
+class Point(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array on a manifold; computes as the array does. Made by `on`."""
+
+    def __init__(self, manifold: Any, x: Any, coordinates: bool = False, project: bool = False):
+        self.manifold, self.x = manifold, x
+        self.is_in_coordinates, self.projects = coordinates, project
+        hooks.has_points = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.x.shape)
+
+    @property
+    def dtype(self) -> Any:
+        return self.x.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.x.shape)
+
+    @property
+    def T(self) -> Any:
+        return self.x.T
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.x, dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*without_points(args), **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*without_points(args), **without_points(kwargs))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.x[key]
+
+    def __repr__(self) -> str:
+        return f"on({self.manifold!r}, {self.x!r})"
+
+    # ---- what a tangent is here
+
+    @property
+    def tangent_like(self) -> Any:
+        """An array, or Tensor, of the form of a differential."""
+        if not self.is_in_coordinates:
+            return self.x
+        return np.zeros(self.manifold.dimension(self.shape), self.x.real.dtype)
+
+    def operator(self, x: Any) -> Any:
+        return self.manifold.basis(x) if self.is_in_coordinates else self.manifold.projection(x)
+
+    def vary(self) -> tuple[Tensor, Row]:
+        """x as a Tensor that varies along tangents, and the row of these."""
+        x = self.x if isinstance(self.x, Tensor) else wrap(np.array(self.x), None)
+        own = self.tangent_like
+        own = own._v if isinstance(own, Tensor) else own
+        leaf = leaf_row(own)
+        row = DISPLACED.record(x._v, [x.row, leaf], [x._v, own], {"point": self})
+        if hooks.observe is not None:
+            hooks.observe(DISPLACED, row, x._v, (x, wrap(own, leaf)))
+        return wrap(x._v, row), leaf
+
+    def checked(self, t: Any) -> Any:
+        """A differential that was given; not one along a tangent is an error, unless it is to be projected."""
+        if self.is_in_coordinates or isinstance(t, Tensor) or isinstance(self.x, Tensor):
+            return t
+        tangent = self.manifold.project(self.x, t)
+        off = float(np.sqrt(np.sum(np.abs(t - tangent) ** 2)))
+        if self.projects:
+            return tangent
+        if not off <= np.sqrt(np.finfo(self.x.dtype).eps) * float(np.sqrt(np.sum(np.abs(t) ** 2))):
+            raise ShapeError(
+                f"this direction is no tangent of {self.manifold}: {off:.3g} of it points off the manifold; "
+                "give manifold.project(x, u), or declare bs.on(manifold, x, project=True)"
+            )
+        return t
+
+    def gradient(self, g: Any) -> Any:
+        """The Riemannian gradient from the adjoint of the differential; a basis is orthonormal already."""
+        return g if self.is_in_coordinates else self.manifold.gradient(self.x, g)
+
+
+def on(manifold: Any, x: Any, *, coordinates: bool = False, project: bool = False) -> Point:
+    """x, declared to lie on a manifold: derivatives go along its tangents.
+
+    `grad` gives the Riemannian gradient, `hvp` and `hessian` the Riemannian Hessian; directions are tangents;
+    others are an error, or with `project=True` projected. With `coordinates=True`, differentials are vectors of
+    coordinates in an orthonormal basis of the tangents: n (n + 1) / 2 for symmetric matrices.
+
+    >>> import numpy as np
+    >>> import backsolve as bs
+    >>> x = on(bs.manifolds.Symmetric(), np.eye(2))
+    >>> bs.grad(lambda x: x[0, 1])(x)
+    array([[0. , 0.5],
+           [0.5, 0. ]])
+    """
+    if isinstance(x, Point):
+        x = x.x
+    if not isinstance(x, Tensor):
+        x = np.asarray(x)
+        if x.dtype.kind not in "fc":
+            raise ShapeError(f"a point is an array of floating-point numbers, got {x.dtype}")
+        manifold.check(x)
+    return Point(manifold, x, coordinates, project)
+
+
+DISPLACED = Primitive(
+    "on_manifold",
+    lambda x, t, *, point: x,
+    blocks=(I, lambda y, *, point: point.operator(y)),
+    text="{0} along {1}",
+)
+
+tree.register(
+    Point,
+    lambda p: ((p.manifold, p.is_in_coordinates, p.projects), (p.x,)),
+    lambda meta, xs: Point(meta[0], xs[0], *meta[1:]),
+)
+
+
+def without_points(x: Any) -> Any:
+    """The same with arrays in the place of Points."""
+    leaves, structure = tree.flatten(x)
+    return plain_structure(structure).unflatten(leaves)
+
+
+def plain_structure(s: tree.Structure) -> tree.Structure:
+    if s.kind is Point:
+        return s.children[0]
+    if not s.children:
+        return s
+    return tree.Structure(s.kind, s.meta, tuple([plain_structure(c) for c in s.children]))
+
+
+def points_in(s: tree.Structure, leaves: list[Any]) -> dict[int, Point]:
+    """The Points of a tree by the number of their leaf."""
+    found: dict[int, Point] = {}
+    count = 0
+
+    def walk(s: tree.Structure) -> None:
+        nonlocal count
+        if s.kind is tree.LEAF:
+            count += 1
+        elif s.kind is Point:
+            found[count] = Point(s.meta[0], leaves[count], *s.meta[1:])
+            count += 1
+        else:
+            for child in s.children:
+                walk(child)
+
+    walk(s)
+    return found
+
+
+def no_points(x: Any, who: str) -> None:
+    """An error of those that would leave a manifold in silence."""
+    if hooks.has_points and points_in(*tree.flatten(x)[::-1]):
+        raise UnsupportedError(
+            f"{who} adds arrays and would leave the manifold that a parameter is declared on; "
+            "use SGD, Adam and the like, or RiemannianCG"
+        )

@@ -1,0 +1,216 @@
+"""What carries a gradient, and how exact it is: `bs.explain` and `bs.rounding`, by solve/semiring.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .api import linearize, vjp
+from .errors import NotScalarError
+from .solve.rounding import rounding_errors
+from .solve.semiring import strongest_paths
+from .system import System
+from .system_text import expression, name_of, show_value
+from .vary import ArgNums, numbers_of
+
+_INPUTS = 10  # entries of arguments that are printed
+_LONG = 8  # rows of a path that are printed
+
+
+@dataclass(frozen=True)
+class Input:
+    """An entry of an argument, its part of the gradient, and its share of Σ|gradient|."""
+
+    name: str
+    value: float
+    gradient: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """A path: the numbers of its rows, the sum of what it alone adds to the gradient, and Σ |that|."""
+
+    parameter: str
+    rows: tuple[int, ...]
+    carries: float
+    size: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    inputs: tuple[Input, ...]  # those with the largest gradient first
+    paths: tuple[Carrier, ...]
+    count: int  # of all paths
+    entropy: float
+    system: System
+
+    def __str__(self) -> str:
+        return "\n".join([*_input_lines(self), "", *_path_lines(self), "", *_row_lines(self)])
+
+    __repr__ = __str__
+
+
+def explain(
+    f: Callable[..., Any], *args: Any, argnums: ArgNums | None = None, paths: int = 5
+) -> Explanation:
+    """Which inputs, and which paths through the program, carry the gradient of a scalar function.
+
+    Paths are found by their strength (see `System.strongest_paths`); what each carries is then measured by
+    itself, by applying its blocks one after the other.
+
+    >>> import numpy as np
+    >>> found = explain(lambda x: np.exp(x[0]) + 3 * x[1], np.array([0.0, 1.0]))
+    >>> [(i.name, i.gradient) for i in found.inputs]
+    [('x[1]', 3.0), ('x[0]', 1.0)]
+    >>> [p.carries for p in found.paths]
+    [3.0, 1.0]
+    """
+    system = linearize(f, argnums)(*args)
+    outputs = system.outputs
+    if len(outputs) != 1 or system.out_types[0].size != 1:
+        raise NotScalarError("explain is of a function with one number as its result")
+    gradient = tree.flatten(system.backward())[0]
+    values = _given(args, argnums)
+    total = sum(float(np.abs(g).sum()) for g in gradient) or 1.0
+    entries = [
+        Input(_entry(name, at), float(np.asarray(x)[at]), float(np.asarray(g)[at]), 0.0)
+        for name, x, g in zip(system.names, values, gradient, strict=True)
+        for at in _largest(np.asarray(g))
+    ]
+    entries.sort(key=lambda i: -abs(i.gradient))
+    inputs = tuple(
+        [Input(i.name, i.value, i.gradient, abs(i.gradient) / total) for i in entries[:_INPUTS]]
+    )
+    found = [_measured(system, p.parameter, p.rows) for p in strongest_paths(system, paths)]
+    found.sort(key=lambda p: -p.size)
+    return Explanation(inputs, tuple(found), system.paths(), system.path_entropy(), system)
+
+
+def _given(args: Sequence[Any], argnums: ArgNums | None) -> list[Any]:
+    numbers = range(len(args)) if argnums is None else numbers_of(argnums)[1]
+    return tree.flatten(tuple([args[n] for n in numbers]))[0]
+
+
+def _largest(g: Any) -> list[tuple[int, ...]]:
+    """Where the largest entries of an array stand."""
+    flat = np.abs(g).reshape(-1)
+    some = np.argsort(-flat, kind="stable")[:_INPUTS]
+    return [tuple(int(i) for i in np.unravel_index(k, g.shape)) for k in some]
+
+
+def _entry(name: str, at: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, at))}]" if at else name
+
+
+def _measured(system: System, parameter: int, numbers: tuple[int, ...]) -> Carrier:
+    """What one path adds to the gradient: its blocks alone, from the output back."""
+    begin = system.parameters[parameter - 1]
+    rows = [begin, *[system.rows[k - 1] for k in numbers]]
+    carried: Any = np.ones(rows[-1].shape)
+    with np.errstate(all="ignore"):
+        for before, row in zip(rows[-2::-1], rows[:0:-1], strict=True):
+            carried = dict(system.edges(row))[before].T.apply(carried)
+    carried = np.asarray(carried)
+    return Carrier(
+        system.names[parameter - 1], numbers, float(carried.sum()), float(np.abs(carried).sum())
+    )
+
+
+# ---- printing
+
+
+def _table(lines: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def _input_lines(e: Explanation) -> list[str]:
+    lines = [["input", "value", "gradient", "share"]]
+    for i in e.inputs:
+        lines.append([i.name, show_value(i.value), show_value(i.gradient), f"{i.share:.0%}"])
+    return _table(lines)
+
+
+def _path_lines(e: Explanation) -> list[str]:
+    lines = [[f"path (of {_many(e.count)}, as {np.exp(e.entropy):.3g} equal ones)", "carries"]]
+    for p in e.paths:
+        steps = [f"v{k}" for k in p.rows]
+        if len(steps) > _LONG:
+            steps = [*steps[: _LONG // 2], "…", *steps[-_LONG // 2 :]]
+        lines.append([" → ".join([p.parameter, *steps]), show_value(p.carries)])
+    return _table(lines)
+
+
+def _many(n: int) -> str:
+    return str(n) if n < 10**9 else f"{float(n):.3g}" if n < 10**300 else "more than 1e+300"
+
+
+def _row_lines(e: Explanation) -> list[str]:
+    """The rows of the strongest paths with their lines in the source."""
+    numbers = sorted({k for p in e.paths for k in (*p.rows[: _LONG // 2], *p.rows[-_LONG // 2 :])})
+    lines = [["row", "value", "at"]]
+    for k in numbers:
+        row = e.system.rows[k - 1]
+        text = f"{name_of(e.system, row)} = {expression(e.system, row)}"
+        lines.append([text, show_value(e.system.values.get(row)), e.system.lines.get(row, "")])
+    return _table(lines)
+
+
+# ---- rounding
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """A gradient as it was computed, and how far from the exact one it may be, entry by entry."""
+
+    gradient: Any
+    bound: Any
+
+
+def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Rounding:
+    """The gradient of a scalar function and a first-order bound of its rounding error.
+
+    By forward substitution with absolute values over the system of the gradient program itself: its rows are
+    those of `f` and those of back substitution. Arguments are taken as exact.
+
+    >>> import numpy as np
+    >>> found = rounding(lambda x: (1 - np.cos(x)) / x**2, 1e-4)  # cancels
+    >>> bool(1e-6 < found.bound / abs(found.gradient))
+    True
+    """
+    single, numbers = numbers_of(argnums)
+    chosen = tuple([args[n] for n in numbers])
+
+    def gradient(parts: Any, seed: Any) -> Any:
+        inner = list(args)
+        for n, part in zip(numbers, parts, strict=True):
+            inner[n] = part
+
+        def of_chosen(*varied: Any) -> Any:
+            whole = list(inner)
+            for n, part in zip(numbers, varied, strict=True):
+                whole[n] = part
+            return f(*whole)
+
+        return vjp(of_chosen, *parts)[1](seed)
+
+    # The seed varies, too: so every step of back substitution is a row, even where only constants meet.
+    system = linearize(gradient, (0, 1))(chosen, np.float64(1.0))
+    at = [*tree.flatten(chosen)[0], 1.0]
+    errors = rounding_errors(system, at)
+    bounds = [
+        np.zeros(np.shape(v)) if y is None else np.reshape(errors[y], y.shape)[()]
+        for y, v in zip(system.outputs, system._raw_outputs, strict=True)
+    ]
+    found = [np.asarray(v)[()] for v in system._raw_outputs]
+    form = tree.flatten(chosen)[1]
+    values, limits = form.unflatten(found), form.unflatten(bounds)
+    return Rounding(values[0], limits[0]) if single else Rounding(values, limits)

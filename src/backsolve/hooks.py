@@ -1,0 +1,114 @@
+"""What the layers above hang into the lowest one: the Tensor class, the stager, observers.
+
+A primitive is called long before these exist, and must not import them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+    from .row import Row
+
+
+class _Hooks:
+    """What the layers above hang in: the Tensor class, the stager, and observers while there are any."""
+
+    Tensor: Any = object
+    stage: Callable[..., Any]
+    wrap_var: Callable[..., Any]
+    # (name, dtype) -> a compiled loop over contiguous arrays, or None
+    kernel: Callable[[str, Any], Callable[..., Any] | None] | None = None
+    # np.where, by a compiled loop where that pays (primitives/large.py)
+    where: Callable[[Any, Any, Any], Any] = staticmethod(np.where)
+    # Told of every call (debug_nans, linearize), and of every block applied by a solve.
+    observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
+    observe_block: Callable[[Row, Any, Any], None] | None = None
+    # Compiled functions run as they are written, for an observer that wants to see every call.
+    runs_as_written: bool = False
+    # What to call for a user's function (inside `jit` its control flow is rewritten), and why it was not.
+    users: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
+    why: Callable[[], str] = staticmethod(lambda: "")
+    # The same for a function that becomes a region; and for one that is staged whether in `jit` or not.
+    body: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
+    rewritten: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
+    # Told before t[key] gets new numbers in place; of what t[key] gave; and of results that may be views.
+    note_write: Callable[[Any, Any], None] = staticmethod(lambda t, key: None)
+    note_view: Callable[[Any, Any, Any], None] = staticmethod(lambda view, whole, key: None)
+    viewing: Callable[[Any, Any], Any] = staticmethod(lambda result, whole: result)
+    # `state = init; while goes_on(state): state = body(state)`, staged where the state is (control/).
+    while_loop: Callable[..., Any]
+    # A function with a rule of its own, inside a region being recorded (control/calls.py).
+    call_closed: Callable[..., Any]
+    # The columns of an operator's matrix, batched (solve/many.py).
+    images_of_basis: Callable[[Any], Any]
+    # Whether a user ever made a leaf: before, no result without a row can rest on one (`remember`).
+    has_leaves: bool = False
+    # Whether anything was ever declared on a manifold (declared.py).
+    has_points: bool = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watchers: list[Watcher] = []
+
+    def add(self, watcher: Watcher) -> None:
+        with self._lock:
+            self._watchers = [*self._watchers, watcher]
+            self._refresh()
+
+    def remove(self, watcher: Watcher) -> None:
+        with self._lock:
+            self._watchers = [w for w in self._watchers if w is not watcher]
+            self._refresh()
+
+    def _refresh(self) -> None:
+        watchers = self._watchers
+
+        def call(prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+            for w in watchers:
+                if w.thread == threading.get_ident():
+                    w.on_call(prim, row, y, inputs)
+
+        def block(row: Row, image: Any, seed: Any) -> None:
+            for w in watchers:
+                if w.thread == threading.get_ident():
+                    w.on_block(row, image, seed)
+
+        self.observe = call if watchers else None
+        self.observe_block = block if watchers else None
+
+
+class Watcher:
+    """Told of what the thread that made it computes. Subclasses fill in one of the two."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+    def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+        """A primitive was called."""
+
+    def on_block(self, row: Row, image: Any, seed: Any) -> None:
+        """A solve applied a block of `row`."""
+
+
+hooks = _Hooks()
+
+
+class _Undisturbed(threading.local):
+    """Whether this thread runs a function that writes into no array (quiet.py), or differentiates it."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *error: Any) -> None:
+        self.depth -= 1
+
+
+undisturbed = _Undisturbed()

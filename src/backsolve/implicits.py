@@ -1,0 +1,245 @@
+"""Functions given by equations: `bs.implicit`, `root`, `fixed_point`, `argmin`, `linear_solve`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import control as control  # the loops of what is staged
+from . import tree
+from .api import grad
+from .errors import StructureError, TracedValueError
+from .hooks import hooks
+from .operators import Custom, Inverse, Operator, as_operator
+from .operators.inverse import is_solved_by_structure
+from .solve.implicit import How, at_solution
+from .solve.iterate import fixed, minimum, newton, solved
+from .solve.packing import plain
+from .tensor import Staged, Tensor
+
+
+def implicit(
+    F: Callable[..., Any],
+    solver: Callable[..., Any],
+    method: str = "auto",
+    preconditioner: Any = None,
+    *,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    restart: int = 30,
+) -> Callable[..., Any]:
+    """The function p ↦ x with F(x, *p) = 0, found by `solver(*p)`; its derivatives are those of the equation.
+
+    The solver may be anything that gives x (SciPy's, a loop): no step of it is recorded. x, p and F's result
+    are numbers, arrays or containers; F has as many values as x has entries. Varying Tensors that F closes over
+    count as parameters, too. A derivative solves one linear system with ∂F/∂x: by `method` "direct" (the matrix
+    is formed), "cg", "minres" (both for symmetric ones), "gmres", or "auto": direct up to 128 unknowns, then
+    gmres. `preconditioner(x, *p)` gives M ≈ (∂F/∂x)⁻¹ as a function v ↦ M v on what has x's form, or as an
+    operator. `tol` and `maxiter` are those of the linear solver. Inside `jit` and `vmap` the solver is staged
+    with the rest.
+
+    >>> import numpy as np
+    >>> cube_root = implicit(lambda x, p: x**3 - p, np.cbrt)
+    >>> grad(cube_root)(8.0), grad(grad(cube_root))(8.0)
+    (0.08333333333333333, -0.006944444444444444)
+    """
+    for what, f in (("F", F), ("solver", solver)):
+        if not callable(f):
+            raise StructureError(
+                f"`implicit` needs functions F(x, *p) and solver(*p); {what} is {f!r}"
+            )
+    how = How(method, preconditioner, tol, maxiter, restart)
+
+    @functools.wraps(solver)
+    def run(*p: Any) -> Any:
+        x = _solved(solver, p)
+        return _Problem(F, x, p, how).solution(tree.flatten(x)[0])
+
+    return run
+
+
+def root(
+    F: Callable[..., Any],
+    x0: Any,
+    *p: Any,
+    method: str = "auto",
+    preconditioner: Any = None,
+    tol: float | None = None,
+    maxiter: int = 50,
+) -> Any:
+    """A solution x of F(x, *p) = 0 near x0, by Newton's method with a line search; it varies with p alone.
+
+    Each of its steps, and each derivative, solves a linear system with ∂F/∂x by `method` (see `implicit`).
+
+    >>> round(float(grad(lambda a: root(lambda x: x * x - a, 1.0))(4.0)), 12)
+    0.25
+    """
+    problem = _Problem(F, x0, p, How(method, preconditioner))
+    return problem.solution(newton(problem.frozen, problem.start, problem.how, tol, maxiter))
+
+
+def fixed_point(
+    f: Callable[..., Any],
+    x0: Any,
+    *p: Any,
+    method: str = "auto",
+    preconditioner: Any = None,
+    tol: float | None = None,
+    maxiter: int = 1000,
+    memory: int = 0,
+) -> Any:
+    """x with x = f(x, *p), from x0 on, by x ← f(x); with `memory`, so many steps are combined (Anderson).
+
+    Derivatives solve with I − ∂f/∂x by `method` (see `implicit`): the rounds are not recorded.
+
+    >>> import numpy as np
+    >>> round(float(grad(lambda a: fixed_point(lambda x: a * np.cos(x), 0.5))(1.0)), 6)
+    0.441611
+    """
+
+    def F(x: Any, *p: Any) -> Any:
+        return _minus(x, hooks.users(f)(x, *p), "f(x)", "x")
+
+    problem = _Problem(F, x0, p, How(method, preconditioner))
+    return problem.solution(fixed(problem.frozen, problem.start, tol, maxiter, memory))
+
+
+def argmin(
+    f: Callable[..., Any],
+    x0: Any,
+    *p: Any,
+    method: str = "auto",
+    preconditioner: Any = None,
+    tol: float | None = None,
+    maxiter: int = 200,
+) -> Any:
+    """The x near x0 for which f(x, *p) is least, by Newton's method with CG and a line search.
+
+    Derivatives solve with the Hessian by `method` (see `implicit`); "auto" takes cg if there are many unknowns.
+
+    >>> import numpy as np
+    >>> nearest = lambda c: argmin(lambda x: np.sum((x - c) ** 2) + np.sum(x) ** 2, np.zeros(2))
+    >>> np.round(nearest(np.array([3.0, 0.0])), 6)
+    array([ 2., -1.])
+    """
+    problem = _Problem(grad(f), x0, p, How(method, preconditioner, large="cg"))
+    value = _Problem(f, x0, p, problem.how).frozen
+    return problem.solution(minimum(value, problem.frozen, problem.start, tol, maxiter))
+
+
+def linear_solve(
+    A: Any,
+    b: Any,
+    method: str = "auto",
+    preconditioner: Any = None,
+    *,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    restart: int = 30,
+) -> Any:
+    """x with A x = b; A is an operator, a matrix, or a linear function v ↦ A v of what has b's form.
+
+    It varies with b, and with all that A holds or closes over. Methods and preconditioner are as in `implicit`
+    (M itself: an operator or a function v ↦ M v).
+
+    >>> import numpy as np
+    >>> d = np.array([1.0, 2.0])
+    >>> linear_solve(lambda v: d * v + np.sum(v), np.array([3.0, 4.0]))
+    array([1., 1.])
+    """
+    if isinstance(A, Operator) or not callable(A):
+        A = as_operator(A)
+        if method == "auto" and preconditioner is None and is_solved_by_structure(A):
+            return Inverse(A).apply(b)
+        product: Callable[..., Any] = A.apply
+    else:
+        product = hooks.users(A)
+
+    def F(x: Any, b: Any) -> Any:
+        return _minus(product(x), b, "A v", "b")
+
+    M = None if preconditioner is None else lambda x, b: preconditioner
+    zeros = tree.map(lambda v: np.zeros(np.shape(v), _floating(v)), b)
+    problem = _Problem(F, zeros, (b,), How(method, M, tol, maxiter, restart))
+    return problem.solution(solved(problem.frozen, problem.start, problem.how))
+
+
+class _Problem:
+    """F(x, *p) = 0 on flat lists of leaves."""
+
+    def __init__(self, F: Callable[..., Any], x: Any, p: tuple[Any, ...], how: How):
+        leaves, self.x_form = tree.flatten(x)
+        if not leaves:
+            raise StructureError(f"expected numbers or arrays for x, got {x!r}")
+        self.start = [_floats(v) for v in leaves]
+        self.p, self.p_form = tree.flatten(p)
+        self.F, given = F, how.preconditioner
+        self.how = how if given is None else replace(how, preconditioner=self._flat(given))
+
+    def equations(self, x: Sequence[Any], p: Sequence[Any]) -> list[Any]:
+        result = hooks.users(self.F)(self.x_form.unflatten(x), *self.p_form.unflatten(p))
+        return tree.flatten(result)[0]
+
+    def frozen(self, x: Sequence[Any], p: Sequence[Any] = ()) -> list[Any]:
+        """The same at the values that p has, which do not vary here."""
+        return self.equations(x, [v.detach() if isinstance(v, Tensor) else v for v in self.p])
+
+    def solution(self, x: Sequence[Any]) -> Any:
+        found = at_solution(self.equations, [_floats(v) for v in x], self.p, self.how)
+        return self.x_form.unflatten(found)
+
+    def _flat(self, given: Any) -> Any:
+        def made(x: Sequence[Any], p: Sequence[Any]) -> Any:
+            p = p if len(p) == len(self.p) else [plain(v) for v in self.p]
+            M = given
+            if not isinstance(M, Operator):
+                M = given(self.x_form.unflatten(x), *self.p_form.unflatten(p))
+            if isinstance(M, Operator):
+                return Custom(on_leaves(M.apply), on_leaves(M.T.apply))
+            if not callable(M):
+                raise StructureError(f"a preconditioner is an operator or a function, got {M!r}")
+            return on_leaves(M)
+
+        def on_leaves(M: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            return lambda v: tree.flatten(M(self.x_form.unflatten(v)))[0]
+
+        return made
+
+
+def _floats(v: Any) -> Any:
+    v = plain(v)
+    return v if v.dtype.kind in "fc" else v.astype(float)
+
+
+def _floating(v: Any) -> Any:
+    dtype = _floats(v).dtype
+    return dtype
+
+
+def _minus(a: Any, b: Any, what: str, like: str) -> Any:
+    left, form = tree.flatten(a)
+    right, other = tree.flatten(b)
+    if form != other or any(np.shape(x) != np.shape(y) for x, y in zip(left, right, strict=True)):
+        raise StructureError(f"{what} must have the form and the shapes of {like}: {a!r} and {b!r}")
+    return form.unflatten([x - y for x, y in zip(left, right, strict=True)])
+
+
+def _solved(solver: Callable[..., Any], p: Sequence[Any]) -> Any:
+    """What the solver gives for values that do not vary."""
+    frozen = tree.map(lambda v: v.detach() if isinstance(v, Tensor) else v, tuple(p))
+    staged = any(isinstance(v, Staged) for v in tree.flatten(frozen)[0])
+    try:
+        x = hooks.users(solver)(*frozen)
+    except TracedValueError as error:
+        if not staged:
+            raise
+        raise TracedValueError(
+            "the solver of `implicit` needs the numbers of its arguments, which inside `jit` and `vmap` are "
+            "not there yet. Write it with NumPy, `while` or bs.while_loop; take bs.root, bs.fixed_point or "
+            f"bs.argmin; or call the function outside. ({str(error).splitlines()[0]})"
+        ) from error
+    return tree.map(plain, x)

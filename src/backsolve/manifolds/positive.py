@@ -1,0 +1,87 @@
+"""Symmetric positive matrices with the metric tr(x⁻¹ u x⁻¹ v), the same in every basis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .base import Manifold, from_symmetric, only_one, symmetric, symmetric_of, transposed
+
+
+@dataclass(frozen=True)
+class PositiveDefinite(Manifold):
+    """Symmetric positive matrices; no step leaves them."""
+
+    axes = 2
+
+    def dimension(self, shape: tuple[int, ...]) -> int:
+        return self._stacked(shape, lambda s: s[0] * (s[0] + 1) // 2)
+
+    def random_point(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        a = rng.normal(size=shape)
+        return a @ transposed(a) / shape[-1] + np.eye(shape[-1])
+
+    def project(self, x: Any, u: Any) -> Any:
+        return symmetric(u)
+
+    def gradient(self, x: Any, g: Any) -> Any:
+        return x @ symmetric(g) @ x
+
+    def connection(self, x: Any, u: Any, v: Any) -> Any:
+        return -symmetric(u @ np.linalg.solve(x, v))
+
+    def retract(self, x: Any, u: Any) -> Any:
+        # = ½ (x + (x + u) x⁻¹ (x + u)), so positive for every u
+        return symmetric(x + u + 0.5 * u @ np.linalg.solve(x, u))
+
+    def transport(self, x: Any, y: Any, u: Any) -> Any:
+        return u  # symmetric matrices are tangents everywhere
+
+    def inner(self, x: Any, u: Any, v: Any) -> Any:
+        product = np.linalg.solve(x, u) * transposed(np.linalg.solve(x, v))
+        return np.sum(product, axis=(-2, -1), keepdims=True)
+
+    def nearest(self, x: Any) -> Any:
+        """With every eigenvalue at least a rounding error above 0."""
+        values, vectors = np.linalg.eigh(symmetric(x))
+        least = np.finfo(x.dtype).eps * np.maximum(np.max(np.abs(values)), 1)
+        return (vectors * np.maximum(values, least)[..., None, :]) @ transposed(vectors)
+
+    def exp(self, x: Any, u: Any) -> Any:
+        return _through(x, u, np.exp)
+
+    def log(self, x: Any, y: Any) -> Any:
+        return _through(x, y, np.log)
+
+    def distance(self, x: Any, y: Any) -> Any:
+        c = np.linalg.cholesky(x)
+        inner = np.linalg.solve(c, transposed(np.linalg.solve(c, y)))
+        return np.sqrt(np.sum(np.log(np.linalg.eigvalsh(symmetric(inner))) ** 2))
+
+    # With x = c cᵀ, tangents c s cᵀ of symmetric s have the lengths of s.
+
+    def embed(self, x: Any, t: Any) -> Any:
+        only_one(x, 2, self)
+        c = np.linalg.cholesky(x)
+        return c @ symmetric_of(t, x.shape[0]) @ c.T
+
+    def embed_adjoint(self, x: Any, u: Any) -> Any:
+        only_one(x, 2, self)
+        c = np.linalg.cholesky(x)
+        return from_symmetric(c.T @ u @ c)
+
+    def coordinates(self, x: Any, u: Any) -> Any:
+        only_one(x, 2, self)
+        c = np.linalg.cholesky(x)
+        return from_symmetric(np.linalg.solve(c, np.linalg.solve(c, u).T))
+
+
+def _through(x: Any, u: Any, f: Any) -> Any:
+    """c f(c⁻¹ u c⁻ᵀ) cᵀ, with f of the eigenvalues."""
+    c = np.linalg.cholesky(x)
+    inner = np.linalg.solve(c, transposed(np.linalg.solve(c, u)))
+    values, vectors = np.linalg.eigh(symmetric(inner))
+    vectors = c @ vectors
+    return symmetric((vectors * f(values)[..., None, :]) @ transposed(vectors))

@@ -1,0 +1,10 @@
+"""Maps given by their non-zero entries, and their algebra: what eliminating rows of a system needs.
+
+Read in this order: terms.py (what an entry is and how a set of them is written), meet.py (the product of two),
+entries.py (the operator), written.py (any operator in this form).
+"""
+
+from .entries import Entries as Entries
+from .terms import Term as Term
+from .written import entries_of as entries_of
+from .written import number as number

@@ -1,0 +1,145 @@
+"""Term: entries of a matrix that stand in even steps, as a loop nest.
+
+    for i in counts:   M[rows₀ + rows·i, cols₀ + cols·i] += values[i]
+
+The places are affine in the counters, so that a stencil of a million points is a few numbers; `values` repeats
+along an axis where it has length 1 (then M has Kronecker's structure). Entries that stand nowhere regular are
+`Listed`: two index arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...primitive import P
+
+Index = npt.NDArray[np.intp]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """offset + strides · i."""
+
+    offset: int
+    strides: Shape
+
+    def listed(self, counts: Shape) -> Index:
+        at = np.full((1,) * len(counts), self.offset, np.intp)
+        for k, (n, s) in enumerate(zip(counts, self.strides, strict=True)):
+            shape = [1] * len(counts)
+            shape[k] = n
+            at = at + (s * np.arange(n)).reshape(shape)
+        return np.broadcast_to(at, counts).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    counts: Shape
+    rows: Steps
+    cols: Steps
+    values: Any  # a number, or an array of as many axes, of length 1 where it repeats
+
+    @property
+    def size(self) -> int:
+        return prod(self.counts)
+
+    @property
+    def T(self) -> Term:
+        return replace(self, rows=self.cols, cols=self.rows)
+
+    @property
+    def place(self) -> Any:
+        """What two terms must have in common to be added value by value."""
+        return self.counts, self.rows, self.cols
+
+    def listed(self) -> Listed:
+        values = self.values
+        if np.ndim(values):
+            values = np.reshape(np.broadcast_to(values, self.counts), (self.size,))
+        return Listed(self.rows.listed(self.counts), self.cols.listed(self.counts), values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """values[k] at (rows[k], cols[k])."""
+
+    rows: Index
+    cols: Index
+    values: Any  # a number, or an array of one axis
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.size)
+
+    @property
+    def T(self) -> Listed:
+        return Listed(self.cols, self.rows, self.values)
+
+    @property
+    def place(self) -> Any:
+        return self.rows.tobytes(), self.cols.tobytes()
+
+    def listed(self) -> Listed:
+        return self
+
+
+Part = Term | Listed
+
+
+def compact(counts: Shape, rows: Steps, cols: Steps, values: Any) -> Term:
+    """A term without axes of length 1, and with axes as one where they follow each other evenly."""
+    keep = [k for k, n in enumerate(counts) if n != 1]
+    lengths = np.shape(values)
+    if lengths:
+        values = np.reshape(values, tuple([lengths[k] for k in keep]))
+        lengths = tuple([lengths[k] for k in keep])
+    counts = tuple([counts[k] for k in keep])
+    r, c = ([s.strides[k] for k in keep] for s in (rows, cols))
+    groups: list[list[int]] = []
+    for k in range(len(counts)):
+        if groups:
+            j = groups[-1][-1]
+            even = r[j] == r[k] * counts[k] and c[j] == c[k] * counts[k]
+            if even and (not lengths or (lengths[j] == 1) == (lengths[k] == 1)):
+                groups[-1].append(k)
+                continue
+        groups.append([k])
+    if lengths and len(groups) < len(counts):
+        values = np.reshape(values, tuple([prod(lengths[k] for k in g) for g in groups]))
+    if lengths and not groups:
+        values = np.reshape(values, ())
+    return Term(
+        tuple([prod(counts[k] for k in g) for g in groups]),
+        Steps(rows.offset, tuple([r[g[-1]] for g in groups])),
+        Steps(cols.offset, tuple([c[g[-1]] for g in groups])),
+        values,
+    )
+
+
+def take(values: Any, index: Index) -> Any:
+    """values[index] of a flat array; a number stands for all."""
+    if not np.ndim(values):
+        return values
+    if index.size == values.shape[0] and np.array_equal(index, np.arange(index.size)):
+        return values
+    return values[index] if type(values) is np.ndarray else P.gather(values, index)
+
+
+def scaled(x: Any, y: Any) -> Any:
+    """x · y, where a bare 1 costs nothing."""
+    if type(x) is float and x == 1.0:
+        return y
+    if type(y) is float and y == 1.0:
+        return x
+    return x * y
+
+
+def is_known(values: Any) -> bool:
+    """Whether values are numbers now, and not traced."""
+    return isinstance(values, float | int | np.generic | np.ndarray)

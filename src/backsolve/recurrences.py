@@ -1,0 +1,357 @@
+"""`bs.recurrence`: all states of h_t = step(h_{t−1}, x_t), by a loop, a scan, or Newton's method.
+
+The step is staged once, on types, and so are its blocks ∂step/∂h, by elimination: which of their entries can
+differ from zero, and whether they read h, is known before there is a number. For all t it is one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .api import jacobian, linearize
+from .batch import evaluate_batched
+from .control import cond, scan, while_loop
+from .errors import BacksolveError, ConvergenceError, ShapeError, StructureError, UnsupportedError
+from .hooks import hooks
+from .ir import Equation, Program, Type, Var, type_of
+from .joint import record_joint
+from .operators import Custom
+from .primitive import P, wrap
+from .primitives.chains import pays_for_blocks, pays_for_entries
+from .row import ancestors, next_index
+from .solve.forward import forward_substitute
+from .solve.newton import newton, shifted
+from .solve.reverse import back_substitute
+from .solve.scan import scan_chain, solve_chain
+from .solve.sparse import laid_out
+from .sparse import jacobian_entries
+from .tensor import Staged, Tensor, leaf_row
+from .trace import evaluate, stage
+
+METHODS = ("auto", "sequential", "scan", "newton")
+FEWEST_FOR_NEWTON = 256  # steps from where some ten rounds take less than a loop in Python
+MOST_FOR_NEWTON = 8  # entries of a state whose blocks are full
+TRIED = 20  # rounds after which "auto" goes back to the loop
+
+
+def recurrence(
+    step: Callable[[Any, Any], Any],
+    h0: Any,
+    inputs: Any,
+    method: str = "auto",
+    *,
+    guess: Any = None,
+    rounds: int = 50,
+    tolerance: float | None = None,
+    history: list[float] | None = None,
+) -> Any:
+    """All states of `h = step(h, x)` for each entry x of `inputs` along its first axis, stacked.
+
+    "sequential" takes one step after the other (inside `jit`, a compiled loop). "scan" is for steps that are
+    linear in h: their blocks are multiplied in pairs, in log depth. "newton" solves all steps at once, from a
+    `guess` of the states; `history` receives the largest residual of every round. If `rounds` do not suffice it
+    raises ConvergenceError; in compiled code the loop takes over. "auto" takes what pays. All can be
+    differentiated in both modes and to any order.
+
+    >>> import numpy as np
+    >>> recurrence(lambda h, x: 0.5 * h + x, 0.0, np.ones(4), method="scan")
+    array([1.   , 1.5  , 1.75 , 1.875])
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}")
+    columns, structure = tree.flatten(inputs)
+    lengths = sorted({np.shape(x)[0] if np.ndim(x) else -1 for x in columns})
+    if len(lengths) != 1 or lengths[0] < 0:
+        raise ShapeError(
+            f"recurrence needs inputs with one first axis for the steps; got shapes "
+            f"{[np.shape(x) for x in columns]}"
+        )
+    count = lengths[0]
+    in_order = lambda: scan(lambda h, x: (step(h, x),) * 2, h0, inputs)[1]
+    if method == "sequential" or count == 0 or (method == "auto" and not _may_pay(h0, columns)):
+        return in_order()
+    try:
+        chain = Chain(step, h0, columns, structure)
+    except (BacksolveError, TypeError, ValueError):
+        if method == "auto":  # what cannot be staged runs, or fails, in the loop
+            return in_order()
+        raise
+    if method == "auto":
+        method = chain.choice()
+        rounds = min(rounds, TRIED)
+        if method == "sequential":
+            return in_order()
+        if method == "newton":
+            try:
+                return chain.newton(guess, rounds, tolerance, history)
+            except ConvergenceError:
+                return in_order()
+    if method == "scan":
+        if not chain.is_linear:
+            raise StructureError(
+                'method="scan" needs a step that is linear in h, but the derivative of this one by h depends '
+                'on h; use method="newton" or "sequential"'
+            )
+        return chain.scan()
+    return chain.newton(guess, rounds, tolerance, history)
+
+
+def _may_pay(h0: Any, columns: Sequence[Any]) -> bool:
+    """Whether it is worth while to look at the step: a long chain of small states, in a loop of Python."""
+    leaves = tree.flatten(h0)[0]
+    width = sum(int(np.prod(np.shape(x))) for x in leaves)
+    return (
+        pays_for_entries(np.shape(columns[0])[0], width)
+        and not any(isinstance(x, Staged) for x in [*leaves, *columns])
+        and all(np.result_type(_value(x)).kind in "fc" for x in leaves)
+    )
+
+
+class Chain:
+    """The chain of a step on vectors: its Programs, and what is fed into them."""
+
+    def __init__(self, step: Any, h0: Any, columns: Sequence[Any], structure: tree.Structure):
+        self.columns = [x if isinstance(x, Tensor) else np.asarray(x) for x in columns]
+        self.count = self.columns[0].shape[0]
+        leaves, self.form = tree.flatten(h0)
+        types = [type_of(_value(x)) for x in leaves]
+        self.shapes = [t.shape for t in types]
+        self.sizes = [int(np.prod(s)) for s in self.shapes]
+        self.size = sum(self.sizes)
+        dtype = np.result_type(*[t.dtype for t in types])
+        entering = [Type(x.shape[1:], x.dtype) for x in self.columns]
+
+        def flat(h: Any, *entries: Any) -> list[Any]:
+            after, form = tree.flatten(
+                hooks.rewritten(step)(self._parted(h), structure.unflatten(entries))
+            )
+            if form != self.form or [np.shape(y) for y in after] != self.shapes:
+                raise StructureError(
+                    f"a step must return a state of the form and shapes of h0, {self.shapes}; got "
+                    f"{[np.shape(y) for y in after]}"
+                )
+            return [self._vector(after)]
+
+        program, _ = stage(flat, [Type((self.size,), dtype), *entering])
+        out = type_of(program.outputs[0]).dtype
+        if out != dtype:  # an h0 of integers or of less precision becomes what a step makes of it
+            dtype = np.result_type(dtype, out)
+            program, _ = stage(flat, [Type((self.size,), dtype), *entering])
+        if dtype.kind not in "fc" or type_of(program.outputs[0]).dtype != dtype:
+            raise UnsupportedError(
+                f'states of dtype {dtype} cannot be solved for at once; use method="sequential"'
+            )
+        self.dtype = dtype
+        self.start = self._vector(leaves, dtype)
+        free = [(v, c) for v, c in program.constants if _varies(c)]
+        self.free = [c for _, c in free]
+        known = tuple((v, c) for v, c in program.constants if not _varies(c))
+        opened = (*program.inputs, *[v for v, _ in free])
+        self.step = Program(opened, known, program.equations, program.outputs)
+        made, _ = stage(self._linearised, [v.type for v in opened])
+        self.both = _pruned(made, made.outputs)
+        self.blocks = _pruned(made, made.outputs[:1])
+        self.is_diagonal = len(type_of(made.outputs[0]).shape) == 1
+        self.is_linear = not any(
+            v is self.blocks.inputs[0]
+            for v in [*self.blocks.outputs, *[a for e in self.blocks.equations for a in e.inputs]]
+        )
+
+    def _linearised(self, h: Any, *rest: Any) -> list[Any]:
+        """The block of one step toward h, its diagonal if it has nothing else; and the next state."""
+        f = lambda v: evaluate(self.step, [v, *rest])[0]
+        try:
+            system = linearize(f)(h)
+            entries = jacobian_entries(system)[0][0]
+            layout, values = laid_out(entries)
+        except UnsupportedError:  # loops and compiled calls have no entries
+            return [jacobian(f)(h), f(h)]
+        after = system._raw_outputs[0]
+        after = wrap(after, None) if type(after) is Var else after
+        rows = np.repeat(np.arange(self.size), np.diff(layout.indptr))
+        if np.array_equal(rows, layout.indices):
+            found = layout.filled(values)
+            if layout.nnz != self.size:
+                found = P.scatter_add(found, rows, shape=(self.size,))
+            return [found, after]
+        return [np.reshape(entries.dense(), (self.size, self.size)), after]
+
+    def choice(self) -> str:
+        """What pays, outside of compiled code: see benchmarks/scan.py."""
+        if self.is_linear:
+            small = self.is_diagonal or pays_for_blocks(self.count, self.size)
+            return "scan" if small else "sequential"
+        small = self.is_diagonal or self.size <= MOST_FOR_NEWTON
+        return "newton" if small and self.count >= FEWEST_FOR_NEWTON else "sequential"
+
+    def scan(self) -> Any:
+        """By the blocks A_t and b_t = step(0, x_t)."""
+        zero = np.zeros(self.size, self.dtype)
+        factors = self._batched(self.blocks, zero, self.columns, self.free)[0]
+        terms = self._batched(self.step, zero, self.columns, self.free)[0]
+        return self._shaped(scan_chain(factors, terms, self.start))
+
+    def newton(self, guess: Any, rounds: int, tolerance: Any, history: Any) -> Any:
+        values = [self.start, *self.columns, *self.free]
+        if guess is None:
+            first = np.zeros((self.count, self.size), self.dtype) + _value(self.start)
+        else:
+            first = self._stacked(guess)
+        staged = [x for x in values if isinstance(x, Staged)]
+        for x in staged:  # a Program being recorded hears that the derivative is not its equations'
+            x._v.recorder.has_own_derivative = True
+        history = [] if history is None else history
+        found = self._solution(values, first, rounds, tolerance, history, bool(staged))
+        return self._shaped(found)
+
+    def _solution(
+        self, values: list[Any], guess: Any, rounds: int, tolerance: Any, history: Any, staged: bool
+    ) -> Any:
+        """The states; their rows are one joint row, whose block solves the linearised chain."""
+        raw = [wrap(x._v, None) if isinstance(x, Staged) else _value(x) for x in values]
+        n = 1 + len(self.columns)
+
+        def linearised(before: Any) -> tuple[Any, Any]:
+            factors, after = self._batched(self.both, before, raw[1:n], raw[n:], True)
+            return after, factors
+
+        if not staged:
+            states = newton(linearised, raw[0], guess, rounds, tolerance, history)
+        else:
+            states = self._staged_newton(linearised, raw[0], guess, rounds, tolerance, raw)
+        places = [k for k, x in enumerate(values) if isinstance(x, Tensor) and x.row is not None]
+        if not places:
+            return states
+        found = getattr(states, "_v", states)
+
+        def operator_of(given: Sequence[Any], record: bool) -> Custom:
+            full = [*values]
+            for k, v in zip(places, given, strict=True):
+                full[k] = v if isinstance(v, Tensor) or type(v) is not Var else wrap(v, None)
+            if not record:
+                full = [_bare(x) for x in full]
+            h = self._solution(full, states, rounds, tolerance, [], staged) if record else states
+            before = shifted(full[0], h)
+            factors = self._batched(self.blocks, before, full[1:n], full[n:], True)[0]
+            begin = next_index()
+            fresh = list(full)
+            for k in places:
+                v = full[k]
+                alias = record and isinstance(v, Tensor)
+                fresh[k] = P.alias(v) if alias else wrap(_held(v), leaf_row(_held(v)))
+            after = self._batched(self.step, shifted(fresh[0], h), fresh[1:n], fresh[n:], True)[0]
+            y = solve_chain(factors, after)
+            sources = [fresh[k].row for k in places]
+            rows, _ = ancestors([y.row], begin)
+
+            def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+                seeds = [(r, t) for r, t in zip(sources, ts, strict=True) if t is not None]
+                return tuple(forward_substitute(rows, seeds, [y.row], record=record))
+
+            def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+                seeds = [(y.row, cts[0])]
+                return tuple(back_substitute(seeds, sources, oldest=begin, record=record))
+
+            return Custom(push, pull, name="Chain")
+
+        inputs, rows = [values[k]._v for k in places], [values[k].row for k in places]
+        return record_joint("recurrence", operator_of, inputs, rows, [found])[0]
+
+    def _staged_newton(
+        self, linearised: Any, start: Any, guess: Any, rounds: int, tolerance: Any, raw: Any
+    ) -> Any:
+        """Inside a program that is being recorded; where it does not converge, the loop takes over."""
+        small = float(np.finfo(self.dtype).eps) ** (2 / 3) if tolerance is None else tolerance
+
+        def error(residual: Any, states: Any) -> Any:
+            return np.max(np.abs(residual) / (1 + np.abs(states)))
+
+        def goes_on(state: Any) -> Any:
+            return (state[1] > small) & (state[2] < rounds)
+
+        def turn(state: Any) -> Any:
+            states, _, k = state
+            after, factors = linearised(shifted(start, states))
+            states = states + solve_chain(factors, after - states)
+            after, _ = linearised(shifted(start, states))
+            return states, error(after - states, states), k + 1
+
+        states, left, _ = while_loop(goes_on, turn, turn((guess, np.inf, 0)))
+        after, factors = linearised(shifted(start, states))
+        better = states + solve_chain(factors, after - states)
+        n = 1 + len(self.columns)
+
+        def loop(_: Any) -> Any:
+            body = lambda h, x: (evaluate(self.step, [h, *x, *raw[n:]])[0],) * 2
+            return scan(body, start, tuple(raw[1:n]))[1]
+
+        return cond(left <= small, lambda y: y, loop, better)
+
+    # ---- between the user's form and vectors
+
+    def _batched(
+        self, program: Program, h: Any, columns: Any, free: Any, per_step: bool = False
+    ) -> list[Any]:
+        flags = [per_step, *[True] * len(columns), *[False] * len(free)]
+        return evaluate_batched(program, [h, *columns, *free], flags, self.count)
+
+    def _vector(self, leaves: Sequence[Any], dtype: Any = None) -> Any:
+        flat = [np.reshape(x if isinstance(x, Tensor) else np.asarray(x), (-1,)) for x in leaves]
+        whole = flat[0] if len(flat) == 1 else np.concatenate(flat)
+        return whole if dtype is None or whole.dtype == dtype else whole.astype(dtype)
+
+    def _parted(self, h: Any) -> Any:
+        return self._cut(h, ())
+
+    def _shaped(self, states: Any) -> Any:
+        return self._cut(states, (self.count,))
+
+    def _cut(self, h: Any, lead: tuple[int, ...]) -> Any:
+        parts, at = [], 0
+        for shape, size in zip(self.shapes, self.sizes, strict=True):
+            part = h if len(self.sizes) == 1 else h[..., at : at + size]
+            parts.append(part if part.shape == lead + shape else np.reshape(part, lead + shape))
+            at += size
+        return self.form.unflatten(parts)
+
+    def _stacked(self, guess: Any) -> Any:
+        leaves, form = tree.flatten(guess)
+        wanted = [(self.count, *s) for s in self.shapes]
+        if form != self.form or [np.shape(x) for x in leaves] != wanted:
+            raise ShapeError(f"a guess must have the form of the states, of shapes {wanted}")
+        flat = [np.reshape(_value(x), (self.count, -1)) for x in leaves]
+        return np.concatenate(flat, axis=1).astype(self.dtype)
+
+
+def _pruned(program: Program, outputs: Sequence[Any]) -> Program:
+    """What is needed for some of the outputs."""
+    needed = {a for a in outputs if type(a) is Var}
+    kept: list[Equation] = []
+    for e in reversed(program.equations):
+        if e.primitive.has_effect or any(v in needed for v in e.outputs):
+            kept.append(e)
+            needed.update(a for a in e.inputs if type(a) is Var)
+    constants = tuple((v, c) for v, c in program.constants if v in needed)
+    return Program(program.inputs, constants, tuple(kept[::-1]), tuple(outputs))
+
+
+def _varies(c: Any) -> bool:
+    return isinstance(c, Tensor) and (c.row is not None or isinstance(c, Staged))
+
+
+def _value(x: Any) -> Any:
+    return x._v if isinstance(x, Tensor) else np.asarray(x)
+
+
+def _bare(x: Any) -> Any:
+    if isinstance(x, Staged):
+        return wrap(x._v, None)
+    return x._v if isinstance(x, Tensor) else x
+
+
+def _held(x: Any) -> Any:
+    return x._v if isinstance(x, Tensor) else x

@@ -1,0 +1,123 @@
+"""A function run on other values than numbers: on series, or on values with their derivatives.
+
+It runs once as it is written; then its rows are evaluated, in order, by whoever knows what a row makes of such
+values. Inside a staging it is staged by itself, and its Program evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from . import tree
+from .errors import UnsupportedError
+from .hooks import Watcher, hooks
+from .ir import Program, Type
+from .primitive import Primitive
+from .row import Row
+from .tensor import Staged, Tensor
+from .trace import stage
+from .vary import Varied
+
+
+class Evaluator(Protocol):
+    """Makes values of its own kind; `number_of` one of them is the number that it stands for."""
+
+    def call(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any: ...
+    def evaluate(self, program: Program, inputs: Sequence[Any]) -> list[Any]: ...
+    def number_of(self, x: Any) -> Any: ...
+
+
+class _Inputs(Watcher):
+    """What every row was made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[Row, Sequence[Any]] = {}
+
+    def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
+        if row is not None:
+            self.of[row] = tuple(inputs)
+
+
+def replay(
+    f: Callable[..., Any],
+    varied: Varied,
+    given: Sequence[Any],
+    types: Sequence[Type],
+    rows: Evaluator,
+    opaque: str,
+) -> tuple[list[Any], list[Any], tree.Structure]:
+    """f's results as numbers, the same as `rows` makes them of `given` (None: constant), and their form.
+
+    f takes what varies, whose `types` are given, and nothing else; `opaque` is the message about a call that
+    cannot be looked into.
+    """
+    if any(isinstance(x, Staged) for x in varied.originals):
+        return _staged(f, varied, given, types, rows)
+    return _eager(f, varied, given, rows, opaque)
+
+
+def _eager(
+    f: Callable[..., Any],
+    varied: Varied,
+    given: Sequence[Any],
+    rows: Evaluator,
+    opaque: str,
+) -> tuple[list[Any], list[Any], tree.Structure]:
+    seen = _Inputs()
+    hooks.add(seen)
+    try:
+        outputs, structure = tree.flatten(hooks.users(f)(*varied.args))
+    finally:
+        hooks.remove(seen)
+    live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
+    made: dict[Row, Any] = dict(zip(varied.rows, given, strict=True))
+    for row in varied.gather(live)[0]:
+        if row not in made:
+            if row not in seen.of:
+                raise UnsupportedError(opaque)
+            args = [_replaced(a, made) for a in seen.of[row]]
+            made[row] = rows.call(row.primitive, args, row.params or {})
+    found = [
+        made.get(y.row) if isinstance(y, Tensor) and y.row is not None else None for y in outputs
+    ]
+    return [varied.release(y) for y in outputs], found, structure
+
+
+def _staged(
+    f: Callable[..., Any],
+    varied: Varied,
+    given: Sequence[Any],
+    types: Sequence[Type],
+    rows: Evaluator,
+) -> tuple[list[Any], list[Any], tree.Structure]:
+    structures: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        rest = iter(leaves)
+        filled = [
+            x if s else next(rest) for x, s in zip(varied.originals, varied.static, strict=True)
+        ]
+        outputs, structure = tree.flatten(hooks.users(f)(*varied.structure.unflatten(filled)))
+        structures.append(structure)
+        return outputs
+
+    program, _ = stage(flat, types)
+    found = rows.evaluate(program, given)
+    return [rows.number_of(x) for x in found], found, structures[0]
+
+
+def _replaced(a: Any, made: dict[Row, Any]) -> Any:
+    if isinstance(a, Tensor):
+        return made[a.row] if a.row in made else number(a)
+    return a
+
+
+def number(x: Any) -> Any:
+    """An array, a NumPy number, or a Tensor that somebody else varies."""
+    if isinstance(x, Tensor):
+        return x if x.row is not None or isinstance(x, Staged) else x._v
+    return np.asarray(x)[()]

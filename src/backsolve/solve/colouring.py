@@ -1,0 +1,344 @@
+"""Colouring: which columns, or rows, of a Jacobian one solve may find together, when the pattern is known.
+
+Columns that meet in no row share a seed: with S the matrix that adds up the columns of each colour, every entry
+stands alone in its row of J S. Rows likewise in Wᵀ J. Kinds:
+
+    column    J S alone: no row has two entries of one colour
+    row       Wᵀ J alone
+    both      full rows by Wᵀ J, all other rows by J S: an arrow needs three seeds and not n
+    star      symmetric: of H_ij and H_ji one stands alone in H S (no path of four vertices has two colours)
+    acyclic   symmetric: two colours span a forest, and entries are found from its leaves by substitution
+
+All are greedy. The colours that a vertex may not have are the bits of one integer, so that a vertex costs as
+many operations as it has neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import StructureError
+from ..operators.entries.terms import Index
+
+_THRESHOLDS = 16  # how many ways to part full rows from others are compared
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The places of the entries, by row and then column, none twice."""
+
+    shape: tuple[int, int]
+    rows: Index
+    cols: Index
+
+    @property
+    def T(self) -> Pattern:
+        order = np.lexsort((self.rows, self.cols))
+        return Pattern(self.shape[::-1], self.cols[order], self.rows[order])
+
+    def neighbours(self) -> list[list[int]]:
+        """For each row its columns."""
+        ends = np.cumsum(np.bincount(self.rows, minlength=self.shape[0])).tolist()
+        cols, start, found = self.cols.tolist(), 0, []
+        for end in ends:
+            found.append(cols[start:end])
+            start = end
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Colouring:
+    """Colours of the columns and of the rows (-1: none), and where in the compressed solves each entry stands.
+
+    `source[k]` is the place of entry k among the numbers of J S, one colour after the other, followed by those
+    of Wᵀ J. By "acyclic" it is the place of a sum, from which `tied` entries, found before, are taken away.
+    """
+
+    kind: str
+    columns: Index
+    rows: Index
+    source: Index
+    tied: Any = (
+        None  # a unit triangular matrix of scipy.sparse, factorised; and its order of entries
+    )
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many seeds ahead (of columns), and back (of rows)."""
+        return int(self.columns.max(initial=-1)) + 1, int(self.rows.max(initial=-1)) + 1
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def __repr__(self) -> str:
+        ahead, back = self.counts
+        return f"<Colouring by {self.kind}: {ahead} of columns, {back} of rows>"
+
+
+def coloured(pattern: Pattern, kind: str = "auto") -> Colouring:
+    """A colouring; "auto" is the one of column, row and both that needs the fewest seeds."""
+    if kind == "auto":
+        return _fewest(pattern)
+    if kind not in KINDS:
+        names = ", ".join(f'"{k}"' for k in ("auto", *KINDS))
+        raise ValueError(f"a colouring is one of {names}; got {kind!r}")
+    return KINDS[kind](pattern)
+
+
+def _fewest(pattern: Pattern) -> Colouring:
+    """The kind of the least bound first; another only if its bound is below what was found."""
+    in_row, in_column = (
+        int(np.bincount(x, minlength=1).max(initial=0)) for x in (pattern.rows, pattern.cols)
+    )
+    bounds = {"column": in_row, "row": in_column, "both": _parted(pattern)[1]}
+    best: Colouring | None = None
+    for kind in sorted(bounds, key=lambda k: bounds[k]):
+        if best is None or bounds[kind] < best.count:
+            found = KINDS[kind](pattern)
+            best = found if best is None or found.count < best.count else best
+    return best or by_columns(pattern)
+
+
+# ---- of columns and rows
+
+
+def distinct(pattern: Pattern) -> Index:
+    """Colours of the columns so that no row has two of one: natural order, or fullest first if fewer."""
+    readers = pattern.T.neighbours()
+    best = _greedy(readers, pattern.shape[0], range(pattern.shape[1]))
+    least = int(np.bincount(pattern.rows, minlength=1).max(initial=0))
+    if best.max(initial=-1) + 1 > least:
+        order = sorted(range(len(readers)), key=lambda j: -len(readers[j]))
+        other = _greedy(readers, pattern.shape[0], order)
+        best = other if other.max(initial=-1) < best.max(initial=-1) else best
+    return best
+
+
+def _greedy(readers: list[list[int]], height: int, order: Any) -> Index:
+    taken = [0] * height
+    colours = np.zeros(len(readers), np.intp)
+    for j in order:
+        used = 0
+        for i in readers[j]:
+            used |= taken[i]
+        bit = ~used & (used + 1)
+        for i in readers[j]:
+            taken[i] |= bit
+        colours[j] = bit.bit_length() - 1
+    return colours
+
+
+def by_columns(pattern: Pattern) -> Colouring:
+    columns, rows = distinct(pattern), np.full(pattern.shape[0], -1)
+    return Colouring(
+        "column", columns, rows, columns[pattern.cols] * pattern.shape[0] + pattern.rows
+    )
+
+
+def by_rows(pattern: Pattern) -> Colouring:
+    rows, columns = distinct(pattern.T), np.full(pattern.shape[1], -1)
+    return Colouring("row", columns, rows, rows[pattern.rows] * pattern.shape[1] + pattern.cols)
+
+
+def _parted(pattern: Pattern) -> tuple[Any, int]:
+    """Which rows are full, so that the bound is least: entries of another row, and of a column in full rows."""
+    full = np.bincount(pattern.rows, minlength=pattern.shape[0])
+    levels = np.unique(full)[::-1]
+    if levels.size > _THRESHOLDS:
+        levels = levels[np.linspace(0, levels.size - 1, _THRESHOLDS).astype(int)]
+    best, least = full < 0, int(full.max(initial=0))
+    for level in levels.tolist():
+        above = full > level
+        meeting = np.bincount(pattern.cols[above[pattern.rows]], minlength=1)
+        bound = int(meeting.max(initial=0)) + int(full[~above].max(initial=0))
+        if bound < least:
+            best, least = above, bound
+    return best, least
+
+
+def by_both(pattern: Pattern) -> Colouring:
+    height, width = pattern.shape
+    back, _ = _parted(pattern)
+    mine = back[pattern.rows]
+    # Of full rows all entries meet in Wᵀ J; in J S only those of the others are read.
+    rows = np.full(height, -1)
+    rows[back] = distinct(Pattern(pattern.shape, pattern.rows[mine], pattern.cols[mine]).T)[back]
+    columns = distinct(Pattern(pattern.shape, pattern.rows[~mine], pattern.cols[~mine]))
+    ahead = np.where(mine, 0, columns[pattern.cols] * height + pattern.rows)
+    count = int(columns.max(initial=-1)) + 1
+    behind = count * height + rows[pattern.rows] * width + pattern.cols
+    return Colouring("both", columns, rows, np.where(mine, behind, ahead))
+
+
+# ---- of symmetric matrices
+
+
+def _check_symmetric(pattern: Pattern) -> None:
+    turned = pattern.T
+    if pattern.shape[0] != pattern.shape[1] or not (
+        np.array_equal(pattern.rows, turned.rows) and np.array_equal(pattern.cols, turned.cols)
+    ):
+        raise StructureError(
+            "star and acyclic colourings are of symmetric patterns (Hessians); this one, "
+            f'{pattern.shape[0]} × {pattern.shape[1]}, is not: use "column", "row" or "both"'
+        )
+
+
+def by_star(pattern: Pattern) -> Colouring:
+    _check_symmetric(pattern)
+    n = pattern.shape[0]
+    colours = star_colours(_without_diagonal(pattern))
+    # H_ij stands alone in row i of H S if no other column of that row has the colour of j; if not, H_ji does.
+    ahead = pattern.rows * (int(colours.max(initial=-1)) + 1) + colours[pattern.cols]
+    alone = np.bincount(ahead, minlength=1)[ahead] == 1
+    read, seeded = (
+        np.where(alone, x, y)
+        for x, y in [(pattern.rows, pattern.cols), (pattern.cols, pattern.rows)]
+    )
+    return Colouring("star", colours, np.full(n, -1), colours[seeded] * n + read)
+
+
+def _without_diagonal(pattern: Pattern) -> list[list[int]]:
+    off = pattern.rows != pattern.cols
+    return Pattern(pattern.shape, pattern.rows[off], pattern.cols[off]).neighbours()
+
+
+def star_colours(near: list[list[int]]) -> Index:
+    """No two neighbours, and no path of four vertices, in two colours.
+
+    For each vertex w, in bits: `around[w]`, the colours of its neighbours; `twice[w]`, those that two have;
+    `hubs[w]`, those of neighbours that have another neighbour in the colour of w. A path v w x y in two
+    colours, when v is coloured last: v is its end (then `hubs[w]`), or inside (then two neighbours of v
+    have one colour, and v may have no colour around them). Around a w without colour any two colours differ.
+    """
+    n = len(near)
+    bits, around, twice, hubs = [0] * n, [0] * n, [0] * n, [0] * n
+    for v in range(n):
+        used, mine = around[v], twice[v]
+        for w in near[v]:
+            b = bits[w]
+            used |= around[w] if not b or b & mine else hubs[w]
+        bit = bits[v] = ~used & (used + 1)
+        for w in near[v]:
+            b = bits[w]
+            if b & mine:  # v joins neighbours of one colour
+                hubs[w] |= bit
+            if around[w] & bit:
+                if b:  # w joins v and others
+                    hubs[v] |= b
+                    if not twice[w] & bit:
+                        for u in near[w]:
+                            if bits[u] == bit:
+                                hubs[u] |= b
+                twice[w] |= bit
+            around[w] |= bit
+    return np.array([b.bit_length() - 1 for b in bits], np.intp)
+
+
+def by_acyclic(pattern: Pattern) -> Colouring:
+    _check_symmetric(pattern)
+    n = pattern.shape[0]
+    near = _without_diagonal(pattern)
+    colours = acyclic_colours(near)
+    source, tied = _substitution(pattern, near, colours)
+    return Colouring("acyclic", colours, np.full(n, -1), source, tied)
+
+
+def acyclic_colours(near: list[list[int]]) -> Index:
+    """No two neighbours in one colour, no cycle in two.
+
+    All edges from w to a colour c are of one tree, (w, c). A vertex v may not have the colour c if two of its
+    neighbours, of one colour, are of one tree with c.
+    """
+    n = len(near)
+    bits, around, twice = [0] * n, [0] * n, [0] * n
+    parent: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def root(t: tuple[int, int]) -> tuple[int, int]:
+        while (up := parent.get(t, t)) != t:
+            parent[t] = t = parent.get(up, up)
+        return t
+
+    for v in range(n):
+        used, mine = around[v], twice[v]
+        seen = set()
+        for w in near[v]:
+            if bits[w] & mine:
+                left = around[w] & ~used
+                while left:
+                    c = left & -left
+                    left ^= c
+                    tree = root((w, c))
+                    if tree in seen:
+                        used |= c
+                    seen.add(tree)
+        bit = bits[v] = ~used & (used + 1)
+        for w in near[v]:
+            twice[w] |= around[w] & bit
+            around[w] |= bit
+            if bits[w]:
+                parent[root((w, bit))] = root((v, bits[w]))
+    return np.array([b.bit_length() - 1 for b in bits], np.intp)
+
+
+def _substitution(pattern: Pattern, near: list[list[int]], colours: Index) -> tuple[Index, Any]:
+    """Where the sum stands that entry k is found from, and the entries that it holds besides."""
+    import scipy.sparse as sp
+    from scipy.sparse.linalg import splu
+
+    n, colour = pattern.shape[0], colours.tolist()
+    left: dict[tuple[int, int], set[int]] = {}  # neighbours of a vertex in a colour, not yet found
+    for v, ws in enumerate(near):
+        for w in ws:
+            left.setdefault((v, colour[w]), set()).add(w)
+    others = {t: list(ws) for t, ws in left.items()}
+    leaves = [t for t, ws in left.items() if len(ws) == 1]
+    edges: list[
+        tuple[int, int]
+    ] = []  # (the leaf, the other end), each after those that its sum holds
+    while leaves:
+        v, c = leaves.pop()
+        if not left[v, c]:
+            continue  # found from its other end
+        w = left[v, c].pop()
+        edges.append((v, w))
+        rest = left[w, colour[v]]
+        rest.discard(v)
+        if len(rest) == 1:
+            leaves.append((w, colour[v]))
+    number = {e: k for k, e in enumerate(edges)}
+    i, j = [], []
+    for k, (v, w) in enumerate(edges):
+        for u in others[v, colour[w]]:
+            i.append(k)
+            j.append(number[v, u] if (v, u) in number else number[u, v])
+    matrix = sp.csc_array((np.ones(len(i)), (i, j)), shape=(len(edges), len(edges)))
+    key = np.array([v * n + w for v, w in edges], np.intp)
+    both = np.concatenate([key, key % max(n, 1) * n + key // max(n, 1)])
+    order = np.argsort(both)
+    places = pattern.rows * n + pattern.cols
+    off = np.flatnonzero(pattern.rows != pattern.cols)
+    edge = order[np.searchsorted(both, places[off], sorter=order)] % max(len(edges), 1)
+    leaf, end = np.divmod(key[edge], n)
+    source = colours[pattern.cols] * n + pattern.rows
+    source[off] = colours[end] * n + leaf
+    if not edges:
+        return source, None
+    factor = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=0.0)
+    first = np.zeros(len(edges), np.intp)
+    first[edge] = off
+    return source, (factor, first, off, edge)
+
+
+KINDS: dict[str, Callable[[Pattern], Colouring]] = {
+    "column": by_columns,
+    "row": by_rows,
+    "both": by_both,
+    "star": by_star,
+    "acyclic": by_acyclic,
+}

@@ -1,0 +1,134 @@
+"""Compressed solves: a sparse Jacobian of known pattern from as many seeds as its colouring has colours.
+
+    J S    by forward substitution on a stack of seeds, one for each colour of the columns
+    Wᵀ J   by back substitution, one for each colour of the rows
+
+All entries are read from these numbers by one gather. Needs nothing of the blocks but that they can be applied:
+compiled calls, loops and complex functions have no entries to eliminate, but images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import StructureError, UnsupportedError
+from ..operators.entries.terms import Index, take
+from ..system import System
+from .colouring import Colouring, Pattern
+from .many import forward_images, reverse_images
+from .sparse import Layout
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """All blocks [output][parameter] as one matrix: its pattern, and which of its entries each block has."""
+
+    pattern: Pattern
+    parts: tuple[Index, ...]
+
+    @classmethod
+    def of(cls, layouts: Sequence[Sequence[Layout]]) -> Whole:
+        rows, cols = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+        down = 0
+        for line in layouts:
+            right = 0
+            for layout in line:
+                height, width = layout.shape
+                rows.append(down + np.repeat(np.arange(height), np.diff(layout.indptr)))
+                cols.append(right + layout.indices.astype(np.intp))
+                right += width
+            down += line[0].shape[0] if line else 0
+        shape = (down, sum(layout.shape[1] for layout in layouts[0]) if layouts else 0)
+        i, j = np.concatenate(rows), np.concatenate(cols)
+        if len(rows) <= 2:
+            return cls(Pattern(shape, i, j), (np.arange(i.size),))
+        order = np.lexsort((j, i))
+        place = np.empty(order.size, np.intp)
+        place[order] = np.arange(order.size)
+        ends = np.cumsum([x.size for x in rows[1:]])[:-1]
+        return cls(Pattern(shape, i[order], j[order]), tuple(np.split(place, ends)))
+
+
+def is_complex(system: System) -> bool:
+    kinds = {p.dtype.kind for p in system.parameters} | {y.dtype.kind for y in system.out_types}
+    return "c" in kinds
+
+
+def compressed(system: System, colouring: Colouring, probes: Sequence[Any] = ()) -> list[Any]:
+    """The sum that each entry is read from, in the order of the pattern; the images of probes."""
+    ahead, back = colouring.counts
+    if back and is_complex(system):
+        raise UnsupportedError('of a complex function, colour the columns: colouring="column"')
+    found: list[Any] = []
+    images: list[Any] = []
+    if ahead or probes:
+        groups = colouring.columns[None] == np.arange(ahead)[:, None]
+        S = np.concatenate([groups, *[np.asarray(p)[None] for p in probes]])
+        stacks = forward_images(system, _cut(S, system.parameters))
+        whole = _joined(stacks, len(S))
+        found.append(np.reshape(whole[:ahead], (-1,)))
+        images = [whole[ahead + k] for k in range(len(probes))]
+    if back:
+        W = _cut(colouring.rows[None] == np.arange(back)[:, None], system.out_types)
+        live = [w for w, y in zip(W, system.outputs, strict=True) if y is not None]
+        if live:
+            found.append(np.reshape(_joined(reverse_images(system, live), back), (-1,)))
+    if not found:
+        return [np.zeros(0), *images]
+    numbers = found[0] if len(found) == 1 else np.concatenate(found)
+    return [take(numbers, colouring.source), *images]
+
+
+def _cut(whole: Any, like: Sequence[Any]) -> list[Any]:
+    """Rows of a matrix as stacks of arrays, one of each type."""
+    found, start = [], 0
+    for t in like:
+        part = whole[:, start : start + t.size]
+        found.append(part.astype(t.dtype).reshape(len(whole), *t.shape))
+        start += t.size
+    return found
+
+
+def _joined(stacks: Sequence[Any], count: int) -> Any:
+    flat = [np.reshape(s, (count, int(np.prod(np.shape(s)[1:])))) for s in stacks]
+    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+
+
+def substituted(colouring: Colouring, sums: Any) -> Any:
+    """The entries, given the sums that they are found from."""
+    if colouring.tied is None:
+        return sums
+    factor, first, off, edge = colouring.tied
+    found = np.array(sums)
+    found[off] = factor.solve(np.asarray(sums[first], float))[edge]
+    return found
+
+
+def check_pattern(pattern: Pattern, numbers: Any, probe: Any, images: Sequence[Any]) -> None:
+    """J · probe by the entries found is what the whole of J gives, or the pattern leaves one out.
+
+    A second image is that of i · probe: it must be i times the first, or there is no complex Jacobian.
+    """
+    image = images[0]
+    bound = np.sqrt(np.finfo(image.dtype).eps)
+    if len(images) > 1 and not np.allclose(1j * image, images[1], rtol=bound, equal_nan=True):
+        raise StructureError(
+            "the Jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
+            "Differentiate with respect to real and imaginary part"
+        )
+    terms = numbers * probe[pattern.cols]
+
+    def summed(x: Any) -> Any:
+        return np.bincount(pattern.rows, x, minlength=pattern.shape[0])
+
+    found = summed(terms.real) + (1j * summed(terms.imag) if terms.dtype.kind == "c" else 0)
+    wrong = np.abs(found - image) > bound * (summed(np.abs(terms)) + np.abs(image))
+    if np.any(wrong & np.isfinite(image)):
+        raise StructureError(
+            f"the pattern leaves out an entry of row {int(np.flatnonzero(wrong)[0])} that is not zero; "
+            "complete it, or let bs.sparsity find it"
+        )

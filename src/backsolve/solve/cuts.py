@@ -1,0 +1,59 @@
+"""A straight-line program cut into segments: then it is a chain, whose states are what crosses the cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir import Program, Var
+from ..trace import evaluate
+
+
+def cut_up(program: Program, most: int) -> list[Callable[[list[Any]], list[Any]]]:
+    """At most `most` functions, one after the other, that compute the outputs from the list of the inputs.
+
+    Cuts stand about evenly over the work, each at the place nearby where the fewest bytes cross.
+    """
+    equations = program.equations
+    n = len(equations)
+    constants = {v for v, _ in program.constants}
+    last = {v: -1 for v in program.inputs}
+    for k, e in enumerate(equations):
+        last.update({v: k for v in e.outputs})
+        last.update({a: k for a in e.inputs if type(a) is Var})
+    last.update({a: n for a in program.outputs if type(a) is Var})
+    made = {v: k for k, e in enumerate(equations) for v in e.outputs}
+    made.update({v: -1 for v in program.inputs})
+    order = sorted((v for v in made if v not in constants), key=made.__getitem__)
+
+    crossing = [0] * (n + 1)  # bytes before equation k
+    for v in order:
+        size = v.type.size * v.dtype.itemsize
+        for k in range(made[v] + 1, last[v] + 1):
+            crossing[k] += size
+    places = _places(crossing, n, most)
+    segments = []
+    for begin, end in zip(places, places[1:], strict=False):
+        ins = [v for v in order if made[v] < begin <= last[v]] if begin else list(program.inputs)
+        outs: Sequence[Any] = (
+            [v for v in order if made[v] < end <= last[v]] if end < n else program.outputs
+        )
+        part = Program(tuple(ins), program.constants, tuple(equations[begin:end]), tuple(outs))
+        segments.append(_function(part))
+    return segments
+
+
+def _places(crossing: Sequence[int], n: int, most: int) -> list[int]:
+    parts = max(min(most, n), 1)
+    places = [0]
+    for p in range(1, parts):
+        low = max(round((p - 0.5) * n / parts), places[-1] + 1)
+        high = max(min(round((p + 0.5) * n / parts), n - 1), low)
+        if low >= n:
+            break
+        places.append(min(range(low, high + 1), key=crossing.__getitem__))
+    return [*places, n]
+
+
+def _function(part: Program) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: evaluate(part, values)

@@ -1,0 +1,161 @@
+"""Elimination: the Jacobian by removing the rows of `(I − L) dx = D dp` one after the other, in any order.
+
+Row v out of the system: every row i that reads v, and every row k that v reads, meet directly,
+
+    L[i, k] += L[i, v] L[v, k]        and row and column v are gone.
+
+When none is left, what stands between outputs and parameters is the Jacobian. From the first row to the
+last this is forward mode, from the last to the first reverse mode; orders in between may cost far less
+(orders.py). Operators keep their structure while they are multiplied: diagonals stay diagonals, all else
+becomes `Entries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedError
+from ..ir import Type
+from ..operators import Cast, Diagonal, Identity, Operator, Reshape, Scale, Zero
+from ..operators.entries import entries_of, number
+from ..operators.sum import OperatorSum
+from ..row import Row
+from ..system import System
+from .reach import without_unreached
+from .skeleton import Edge, Skeleton
+
+# A row of the system or, for an output, its number: outputs are copies that stay when their rows go.
+Vertex = Row | int
+Times = Callable[[Operator, Operator], Operator]
+SIMPLE = (Identity, Scale, Diagonal, Zero, Cast)
+_OTHERWISE = 'use method="forward" or "reverse"'
+
+
+class Graph:
+    """What is left of a system: `reads[i][j]` and `read_by[j][i]` are the operator ∂i/∂j."""
+
+    def __init__(self, system: System):
+        self.parameters = list(system.parameters)
+        self.rows = list(system.rows)
+        self.reads: dict[Vertex, dict[Vertex, Operator]] = {}
+        self.read_by: dict[Vertex, dict[Vertex, Operator]] = {}
+        for row in system.rows:
+            _check(row)
+        blocks = {row: system.edges(row) for row in system.rows}
+        for row, edges in without_unreached(self.rows, system.outputs, blocks).items():
+            for parent, block in edges:
+                self.link(row, parent, block)
+        copies: dict[Row, int] = {}
+        for k, output in enumerate(system.outputs):
+            if output is not None and output not in copies:
+                copies[output] = k
+                self.link(k, output, Identity(Type(output.shape, output.dtype)))
+        self.outputs = [None if y is None else copies[y] for y in system.outputs]
+
+    def link(self, i: Vertex, j: Vertex, block: Operator) -> None:
+        old = self.reads.setdefault(i, {}).get(j)
+        block = block if old is None else added(old, block)
+        self.reads[i][j] = block
+        self.read_by.setdefault(j, {})[i] = block
+
+    def eliminate(self, v: Vertex, times: Times | None = None) -> None:
+        times = times or multiplied
+        readers, read = self.read_by.pop(v, {}), self.reads.pop(v, {})
+        for i in readers:
+            del self.reads[i][v]
+        for k in read:
+            del self.read_by[k][v]
+        for i, after in readers.items():
+            for k, before in read.items():
+                self.link(i, k, times(after, before))
+
+    def copy(self) -> Graph:
+        made: Graph = object.__new__(Graph)
+        made.parameters, made.rows, made.outputs = self.parameters, self.rows, self.outputs
+        made.reads = {i: dict(read) for i, read in self.reads.items()}
+        made.read_by = {j: dict(readers) for j, readers in self.read_by.items()}
+        return made
+
+    def skeleton(self, free: Callable[[Operator], bool] | None = None) -> Skeleton:
+        """Who reads whom, without the operators; products with those that are `free` cost nothing."""
+        free = free or multiplies_nothing
+        vertices: list[Vertex] = [*self.rows, *self.parameters]
+        number = {v: k for k, v in enumerate(vertices)}
+        sizes = [v.size for v in (*self.rows, *self.parameters)]
+        edges, copies = [], {}
+        for i, read in self.reads.items():
+            for j, block in read.items():
+                if isinstance(i, int):
+                    copies[number[j]] = len(sizes)
+                    sizes.append(sizes[number[j]])
+                else:
+                    diagonal = "diagonal" in block.structure
+                    edges.append(Edge(number[i], number[j], free(block), diagonal))
+        # An output that is a parameter has no row to go.
+        copies = {row: k for row, k in copies.items() if row < len(self.rows)}
+        return Skeleton.of(len(self.rows), sizes, copies, edges)
+
+
+def _check(row: Row) -> None:
+    if row.primitive.is_joint or row.primitive.is_component:
+        raise UnsupportedError(
+            f"a checkpointed, compiled or hand-written call has no blocks to eliminate: {_OTHERWISE}"
+        )
+    if row.dtype.kind == "c":
+        raise UnsupportedError(
+            f"elimination is of real systems, and `{row.primitive.name}` is complex here: {_OTHERWISE}"
+        )
+
+
+def eliminate(system: System, order: Any = "markowitz") -> list[list[Operator | None]]:
+    """[output][parameter] -> the operator between them; None where none depends on the other."""
+    from .orders import planned
+
+    for p in system.parameters:
+        _check(p)
+    graph = Graph(system)
+    with np.errstate(all="ignore"):
+        eliminate_all(graph, planned(graph, order))
+    return [
+        [graph.reads.get(k, {}).get(p) if k is not None else None for p in system.parameters]
+        for k in graph.outputs
+    ]
+
+
+def eliminate_all(graph: Graph, order: Iterable[int], times: Times | None = None) -> None:
+    for k in order:
+        graph.eliminate(graph.rows[k], times)
+
+
+def multiplies_nothing(block: Operator) -> bool:
+    """Whether its entries are ±1, as a sum's and a slice's: its products are free."""
+    return block.cost.multiplications == 0 and not isinstance(block, OperatorSum)
+
+
+def multiplied(a: Operator, b: Operator) -> Operator:
+    if isinstance(a, Identity):
+        return b
+    if isinstance(b, Identity):
+        return a
+    if isinstance(a, SIMPLE) and isinstance(b, SIMPLE):
+        product: Any = a @ b
+        if isinstance(product, SIMPLE):
+            return product
+    if isinstance(a, Scale | Reshape):  # entries stay where they are
+        moved = entries_of(b).between(b.in_type, a.out_type)
+        return moved.scaled(number(a.factor)) if isinstance(a, Scale) else moved
+    if isinstance(b, Scale | Reshape):
+        moved = entries_of(a).between(b.in_type, a.out_type)
+        return moved.scaled(number(b.factor)) if isinstance(b, Scale) else moved
+    return entries_of(a).times(entries_of(b))
+
+
+def added(a: Operator, b: Operator) -> Operator:
+    if isinstance(a, SIMPLE) and isinstance(b, SIMPLE):
+        total = a + b
+        if isinstance(total, SIMPLE):
+            return total
+    return entries_of(a).plus(entries_of(b))

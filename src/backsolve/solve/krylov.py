@@ -1,0 +1,189 @@
+"""Krylov methods for A x = b, of which nothing is known but v ↦ A v: CG, MINRES and GMRES.
+
+Vectors are flat and real (a complex one is packed as its two parts). Each method is written once, as a
+`while_loop` over a state of fixed types: on arrays that is plain Python, inside `jit` and `vmap` one loop of
+the compiled program. SciPy's methods would do for arrays alone. In compiled code the history is not kept.
+
+    CG       A symmetric and positive definite: least error in the norm of A
+    MINRES   A symmetric: least residual, by a three-term recurrence
+    GMRES    any A: least residual over the space, which starts again after `restart` vectors
+
+A preconditioner is a function v ↦ M v with M ≈ A⁻¹; for CG and MINRES it must be symmetric, positive definite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..hooks import hooks
+from ..ir import Var
+
+Map = Callable[[Any], Any]
+
+
+class Outcome(NamedTuple):
+    x: Any
+    residual: Any  # the norm of b − A x, computed anew
+    limit: Any  # what it should be at most
+    rounds: Any
+
+
+def norm(v: Any) -> Any:
+    return np.sqrt(v @ v)
+
+
+def note(history: list[float], size: Any) -> None:
+    """Remember a residual, if it is a number."""
+    value = getattr(size, "_v", size)
+    if type(value) is not Var:
+        history.append(float(value))
+
+
+def cg(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -> Outcome:
+    """Conjugate gradients. Stops, far from the limit, where A is not positive definite."""
+    limit = tol * norm(b)
+    z = M(b)
+    size = norm(b)
+    note(history, size)
+
+    def goes_on(state: Any) -> Any:
+        *_, size, is_positive, k = state
+        return (size > limit) & is_positive & (k < maxiter)
+
+    def body(state: Any) -> Any:
+        x, r, p, rz, _, _, k = state
+        Ap = A(p)
+        curvature = p @ Ap
+        is_positive = (curvature > 0) & (rz > 0)
+        step = np.where(is_positive, rz / np.where(is_positive, curvature, 1.0), 0.0)
+        x, r = x + step * p, r - step * Ap
+        z = M(r)
+        new = r @ z
+        p = z + (new / np.where(rz > 0, rz, 1.0)) * p
+        size = norm(r)
+        note(history, size)
+        return x, r, p, new, size, is_positive, k + 1
+
+    start = (np.zeros_like(b), b, z, b @ z, size, size == size, 0)
+    x, *_, k = hooks.while_loop(goes_on, body, start)
+    return Outcome(x, norm(b - A(x)), 100 * limit, k)
+
+
+def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -> Outcome:
+    """Paige and Saunders (1975): Lanczos' tridiagonal matrix, made triangular by rotations on the way."""
+    y = M(b)
+    first = np.sqrt(np.maximum(b @ y, 0.0))
+    zero = 0.0 * b
+    none = 0.0 * first
+    note(history, first)
+    tiny = float(np.finfo(b.dtype).tiny)
+
+    def goes_on(state: Any) -> Any:
+        (*_, left), k = state[2], state[3]
+        return (left > tol * first) & (k < maxiter)
+
+    def body(state: Any) -> Any:
+        (x, w, w_old), (r_old, r, y), (beta, beta_old, dbar, epsilon, c, s, left), k = state
+        v = y / beta
+        y = A(v) - np.where(beta_old > 0, beta / np.where(beta_old > 0, beta_old, 1.0), 0.0) * r_old
+        alpha = v @ y
+        y = y - (alpha / beta) * r
+        r_old, r = r, y
+        y = M(r)
+        beta_old, beta = beta, np.sqrt(np.maximum(r @ y, 0.0))
+        # the rotation before, on the new column; then one of its own
+        epsilon_old, delta, gbar = epsilon, c * dbar + s * alpha, s * dbar - c * alpha
+        epsilon, dbar = s * beta, -c * beta
+        gamma = np.maximum(np.sqrt(gbar * gbar + beta * beta), tiny)
+        c, s = gbar / gamma, beta / gamma
+        phi, left = c * left, s * left
+        w_old, w = w, (v - epsilon_old * w_old - delta * w) / gamma
+        note(history, left)
+        return (
+            (x + phi * w, w, w_old),
+            (r_old, r, y),
+            (beta, beta_old, dbar, epsilon, c, s, left),
+            k + 1,
+        )
+
+    scalars = (first, none, none, none, none - 1.0, none, first)
+    (x, _, _), _, _, k = hooks.while_loop(
+        goes_on, body, ((zero, zero, zero), (b, b, y), scalars, 0)
+    )
+    return Outcome(x, norm(b - A(x)), 100 * tol * norm(b), k)
+
+
+def gmres(
+    A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], restart: int = 30
+) -> Outcome:
+    """Saad and Schultz (1986), preconditioned from the right: the residual is that of A x = b itself.
+
+    The Hessenberg matrix H of a cycle becomes R = Q H by rotations, one a round; Q is kept as a matrix. What is
+    not there yet of V is zero, and of R the identity, so that every round computes with the same shapes.
+    """
+    m = max(1, min(restart, b.shape[0], maxiter))
+    limit = tol * norm(b)
+    places, small = np.arange(m + 1), float(np.finfo(b.dtype).eps)
+
+    def cycle(state: Any) -> Any:
+        x, r, size, _, k = state
+        beta = np.where(size > 0, size, 1.0)
+        V = np.where((places == 0)[:, None], r / beta, 0.0)
+        Q = np.eye(m + 1, dtype=b.dtype) + 0.0 * beta
+        R = np.eye(m, dtype=b.dtype) + 0.0 * beta
+
+        def goes_on(state: Any) -> Any:
+            *_, j, left = state
+            return (j < m) & (left > limit) & (k + j < maxiter)
+
+        def step(state: Any) -> Any:
+            V, Q, R, j, _ = state
+            here, below = (places == j), (places == j + 1)
+            at, under = here.astype(b.dtype), below.astype(b.dtype)
+            w = A(M(at @ V))
+            before = norm(w)
+            h = V @ w  # Gram and Schmidt, twice: once leaves too much
+            w = w - h @ V
+            more = V @ w
+            w, h = w - more @ V, h + more
+            length = norm(w)
+            length = np.where(length > 10 * small * before, length, 0.0 * length)
+            t = Q @ (h + length * under)
+            a, d = at @ t, under @ t
+            rho = np.sqrt(a * a + d * d)
+            safe = np.where(rho > 0, rho, 1.0)
+            c, s = a / safe, d / safe
+            top, bottom = at @ Q, under @ Q
+            Q = np.where(here[:, None], c * top + s * bottom, Q)
+            Q = np.where(below[:, None], c * bottom - s * top, Q)
+            column = np.where(here, safe, np.where(below, 0.0, t))
+            R = np.where(places[:m] == j, column[:m, None], R)
+            V = np.where(below[:, None], w / np.where(length > 0, length, 1.0), V)
+            left = np.abs(size * (under @ Q[:, 0]))
+            note(history, left)
+            return V, Q, R, j + 1, left
+
+        V, Q, R, j, _ = hooks.while_loop(goes_on, step, (V, Q, R, 0, size))
+        g = np.where(places[:m] < j, size * Q[:m, 0], 0.0)
+        x = x + M(np.linalg.solve(R, g) @ V[:m])
+        r = b - A(x)
+        new = norm(r)
+        return x, r, new, size, k + j
+
+    def goes_on(state: Any) -> Any:
+        *_, size, before, k = state
+        # A cycle that gains nothing will not do so next time, either.
+        return (size > limit) & (k < maxiter) & (size < (1 - 1e-6) * before)
+
+    size = norm(b)
+    note(history, size)
+    start = (0.0 * b, b, size, 2.0 * size, 0)
+    x, _, size, _, k = hooks.while_loop(goes_on, cycle, start)
+    # The estimate that ends a cycle and the residual itself differ by rounding.
+    return Outcome(x, size, 2 * limit, k)
+
+
+METHODS: dict[str, Callable[..., Outcome]] = {"cg": cg, "gmres": gmres, "minres": minres}

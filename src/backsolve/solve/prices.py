@@ -1,0 +1,105 @@
+"""What products of operators would multiply, without a number being multiplied.
+
+The blocks of a graph are replaced by stand-ins: the same structure, but values of which only the types are
+known. Products of these are recorded, not run, and the equations tell what they would multiply: a diagonal its
+entries, a contraction its loops, ±1 and a number times a number nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..ir import Equation, Var, type_of
+from ..operators import Diagonal, Operator, Scale
+from ..operators.entries import Entries, entries_of
+from ..operators.nests import label_sizes
+from ..primitive import wrap
+from ..tensor import Tensor
+from ..trace import Recorder
+from .eliminate import SIMPLE, Graph, Vertex, multiplied
+
+
+class Priced:
+    """A graph of stand-ins."""
+
+    def __init__(self, graph: Graph):
+        self._recorder = Recorder()
+        self._products: dict[tuple[int, int], tuple[Operator, int, Any]] = {}
+        self.rows = graph.rows
+        self.graph = graph.copy()
+        for i, read in graph.reads.items():
+            for j, block in read.items():
+                stand_in = self._stand_in(block)
+                self.graph.reads[i][j] = self.graph.read_by[j][i] = stand_in
+
+    def price(self, v: Vertex) -> tuple[int, int]:
+        """Multiplications that eliminating v takes now, and how many edges there are more then."""
+        reads, read_by = self.graph.reads.get(v, {}), self.graph.read_by.get(v, {})
+        pairs = [(a, b) for a in read_by.values() for b in reads.values()]
+        new = sum(len(reads.keys() - self.graph.reads[i].keys()) for i in read_by)
+        return sum(self._product(a, b)[1] for a, b in pairs), new - len(reads) - len(read_by)
+
+    def eliminate(self, v: Vertex) -> int:
+        """Take it out; what it cost."""
+        price, _ = self.price(v)
+        self.graph.eliminate(v, lambda a, b: self._product(a, b)[0])
+        return price
+
+    def neighbours(self, v: Vertex) -> list[Vertex]:
+        return [*self.graph.reads.get(v, ()), *self.graph.read_by.get(v, ())]
+
+    def _product(self, a: Operator, b: Operator) -> tuple[Operator, int, Any]:
+        found = self._products.get((id(a), id(b)))
+        if found is None:
+            equations = self._recorder.equations
+            start = len(equations)
+            product = multiplied(a, b)
+            price = sum(multiplications(e) for e in equations[start:])
+            # Kept with what it was made of, so that no other operators get their ids.
+            found = self._products[id(a), id(b)] = product, price, (a, b)
+        return found
+
+    def _stand_in(self, block: Operator) -> Operator:
+        if isinstance(block, Scale) and not _is_bare(block.factor):
+            return Scale(self._unknown(block.factor), block.in_type)
+        if isinstance(block, Diagonal):  # even of a bare number: one that was computed
+            return Diagonal(self._unknown(block.d), block.in_type)
+        if isinstance(block, SIMPLE):
+            return block
+        entries = entries_of(block)
+        terms = [
+            t
+            if _is_bare(t.values) and abs(t.values) == 1
+            else replace(t, values=self._unknown(t.values))
+            for t in entries.terms
+        ]
+        return Entries(entries.in_type, entries.out_type, terms)
+
+    def _unknown(self, value: Any) -> Tensor:
+        t = type_of(value._v if isinstance(value, Tensor) else value)
+        return wrap(Var(t, self._recorder), None)
+
+
+def cost(graph: Graph, order: list[int]) -> int:
+    """Multiplications of eliminating in this order."""
+    priced = Priced(graph)
+    return sum(priced.eliminate(graph.rows[k]) for k in order)
+
+
+def multiplications(e: Equation) -> int:
+    """Of one equation, by what it is; a sign costs nothing."""
+    if e.primitive.name == "multiply":
+        is_sign = any(type(a) in (int, float) and abs(a) == 1 for a in e.inputs)
+        return 0 if is_sign else e.outputs[0].type.size
+    if e.primitive.name == "contract":
+        shapes = [np.shape(a) for a in e.inputs]
+        return prod(label_sizes(e.params["subscripts"], shapes, e.params["sizes"]).values())
+    return 0
+
+
+def _is_bare(value: Any) -> bool:
+    return type(value) in (int, float)

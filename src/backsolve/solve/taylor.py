@@ -1,0 +1,232 @@
+"""Taylor mode: the same system over power series.
+
+Along a curve x(t) each row of a program is a series. A row whose blocks capture nothing is linear: it maps
+every coefficient by itself. A product is a convolution. Any other row y = f(x) has, by its own blocks,
+
+    y'(t) = Σ_i B_i(x(t), y(t)) x_i'(t)        so        k y_k = [Σ_i B_i(x, y) x_i']_{k−1},
+
+where the right-hand side is again a program of rows, evaluated on series one coefficient at a time. So the
+blocks that serve forward and reverse mode give derivatives of every order, in time that grows as a power of
+the order: sin asks for cos, which asks for the sin that is already there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import frozen
+from ..errors import UnsupportedError
+from ..ir import Program, Type, Var, type_of
+from ..primitive import P, Primitive, row_values, wrap
+from ..row import Row
+from ..tensor import Tensor, leaf_row
+from ..trace import stage
+from .fit import fit_ahead
+
+
+class Series:
+    """Coefficients of t⁰, t¹, …, computed when they are asked for; None is zero by structure."""
+
+    def __init__(self, first: Any):
+        self._known: list[Any] = [first]
+
+    def __getitem__(self, k: int) -> Any:
+        while len(self._known) <= k:
+            self._known.append(self._next(len(self._known)))
+        return self._known[k]
+
+    def _next(self, k: int) -> Any:
+        return None  # of a constant
+
+
+class Given(Series):
+    """A polynomial."""
+
+    def __init__(self, coefficients: Sequence[Any]):
+        self._known = list(coefficients)
+
+
+class _Slope(Series):
+    """x'."""
+
+    def __init__(self, x: Series):
+        self._x = x
+        self._known = []
+
+    def _next(self, k: int) -> Any:
+        term = self._x[k + 1]
+        if term is not None:
+            return (k + 1) * term
+        return None if k else np.zeros_like(self._x[0])  # the first one tells the type
+
+
+class _Linear(Series):
+    """A row whose blocks capture nothing that varies."""
+
+    def __init__(self, first: Any, row: Row, args: Sequence[Any], saved: Sequence[Any]):
+        super().__init__(first)
+        self._parts = [(a, row.primitive.block(row, i, saved)) for i, a in _varying(row, args)]
+        self._row = row
+
+    def _next(self, k: int) -> Any:
+        images = [fit_ahead(b.apply(a[k]), self._row) for a, b in self._parts if a[k] is not None]
+        return _total(images)
+
+
+class _Product(Series):
+    """A row that is linear in each of its inputs, of which several vary."""
+
+    def __init__(self, first: Any, row: Row, args: Sequence[Any]):
+        super().__init__(first)
+        self._row, self._args = row, args
+        self._places = [i for i, a in enumerate(args) if isinstance(a, Series)]
+
+    def _next(self, k: int) -> Any:
+        images = []
+        for orders in _splits(k, len(self._places)):
+            factors = list(self._args)
+            for i, n in zip(self._places, orders, strict=True):
+                factors[i] = self._args[i][n]
+            if all(factors[i] is not None for i in self._places):
+                images.append(self._row.primitive(*factors, **(self._row.params or {})))
+        return _total([_raw(t) for t in images])
+
+
+class _Smooth(Series):
+    """Any other row, by the equation at the head of this file."""
+
+    def __init__(self, first: Any, row: Row, args: Sequence[Any], saved: Sequence[Any], rows: Rows):
+        super().__init__(first)
+        self._row, self._args, self._saved, self._rows = row, args, saved, rows
+        self._slopes: list[Series] | None = None
+
+    def _next(self, k: int) -> Any:
+        if self._slopes is None:
+            self._slopes = [self._slope(i, a) for i, a in _varying(self._row, self._args)]
+        found = _total([s[k - 1] for s in self._slopes if s[k - 1] is not None])
+        return None if found is None else found * (1.0 / k)
+
+    def _slope(self, i: int, x: Series) -> Series:
+        """B_i(x, y) x' as a series: the block is staged as a program of what it captured, and of x'."""
+        row, saved = self._row, self._saved
+        captured = _captured(row, self._args)
+        inner: list[Any] = [self if k == 0 else self._args[k - 1] for k in captured]
+
+        def apply(*traced: Any) -> Any:
+            values = list(saved)
+            for k, v in zip(captured, traced[:-1], strict=True):
+                values[k] = v
+            return fit_ahead(row.primitive.block(row, i, values).apply(traced[-1]), row)
+
+        types = [type_of_value(s[0]) for s in inner]
+        program, _ = stage(apply, [*types, type_of_value(x[0])])
+        return self._rows.evaluate(program, [*inner, _Slope(x)])[0]
+
+
+class Rows:
+    """Rows evaluated on series; a row that is there already is not made again."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, tuple[Any, Any]] = {}
+
+    def evaluate(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
+        env: dict[Var, Any] = dict(zip(program.inputs, inputs, strict=True))
+        env.update((v, _raw(c)) for v, c in program.constants)
+        for e in program.equations:
+            args = [env[a] if isinstance(a, Var) else a for a in e.inputs]
+            (out,) = e.outputs
+            env[out] = self.call(e.primitive, args, e.params)
+        found = [env[a] if isinstance(a, Var) else a for a in program.outputs]
+        return [y if isinstance(y, Series) else Series(y) for y in found]
+
+    def number_of(self, x: Series) -> Any:
+        return x[0]
+
+    def call(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if not any(isinstance(a, Series) for a in args):
+            return _raw(prim(*args, **params))
+        key = (prim, *[id(a) for a in args], frozen(params))
+        if key not in self._made:
+            self._made[key] = (self._make(prim, args, params), args)  # args: their ids stay theirs
+        return self._made[key][0]
+
+    def _make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
+        if prim.is_joint or prim.is_component:
+            raise UnsupportedError(opaque())
+        firsts = [_raw(a[0]) if isinstance(a, Series) else a for a in args]
+        record = any(isinstance(v, Tensor) for v in firsts)
+        varied = [
+            _vary(v) if isinstance(a, Series) else v for a, v in zip(args, firsts, strict=True)
+        ]
+        y = prim(*varied, **params)
+        row = y.row
+        if row is None:
+            return Series(_raw(y))
+        first = y if record else y._v
+        saved = row_values(row) if record else row.saved
+        if not _captured(row, args):
+            return _Linear(first, row, args, saved)
+        if prim.name in ("multiply", "contract"):
+            return _Product(first, row, args)
+        return _Smooth(first, row, args, saved, self)
+
+
+def _varying(row: Row, args: Sequence[Any]) -> Iterator[tuple[int, Series]]:
+    for i, (parent, a) in enumerate(zip(row.parents, args, strict=True)):
+        if parent.__class__ is Row and isinstance(a, Series):
+            yield i, a
+
+
+def _captured(row: Row, args: Sequence[Any]) -> list[int]:
+    """Which of (output, *inputs) the blocks captured, of those that vary."""
+    return [
+        k
+        for k, v in enumerate(row.saved[: len(args) + 1])
+        if v is not None and (k == 0 or isinstance(args[k - 1], Series))
+    ]
+
+
+def _vary(v: Any) -> Any:
+    """A fresh row, under an outer one if there is one; integers and the like do not vary."""
+    if isinstance(v, Tensor):
+        if v.row is not None:
+            return P.alias(v)
+        v = v._v
+    return wrap(v, leaf_row(v) if type_of(v).dtype.kind in "fc" else None)
+
+
+def _splits(k: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write k as an ordered sum."""
+    if parts == 1:
+        yield (k,)
+        return
+    for n in range(k + 1):
+        for rest in _splits(k - n, parts - 1):
+            yield (n, *rest)
+
+
+def opaque() -> str:
+    return "jet cannot look into a compiled, checkpointed or hand-written call: call the function itself"
+
+
+def _total(images: Sequence[Any]) -> Any:
+    if not images:
+        return None
+    total = images[0]
+    for t in images[1:]:
+        total = total + t
+    return total
+
+
+def type_of_value(v: Any) -> Type:
+    t = v._v.type if isinstance(v, Tensor) and isinstance(v._v, Var) else type_of(_raw(v))
+    return Type(t.shape, t.dtype)
+
+
+def _raw(y: Any) -> Any:
+    if isinstance(y, Tensor) and y.row is None and not isinstance(y._v, Var):
+        return y._v
+    return y

@@ -1,0 +1,229 @@
+"""Loops, sequences of functions and straight-line programs as chains within a budget, on numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import BudgetError, TracedValueError
+from ..ir import type_of
+from ..row import Row, ancestors, next_index
+from ..tensor import Tensor
+from ..trace import stage
+from .budget import Budget, ChainReport, within
+from .cuts import cut_up
+from .reversal import Chain, State, StepOf, bytes_of_rows, joint_of
+from .revolve import Binomial, Planned, RecordAll, Step, text
+
+MOST_STEPS = 40  # that a plan by dynamic programming tells apart
+
+
+def _state(leaves: Sequence[Any]) -> State:
+    is_tensor = [isinstance(x, Tensor) for x in leaves]
+    return State(
+        [x._v if t else x for x, t in zip(leaves, is_tensor, strict=True)],
+        [t and x.row is not None for x, t in zip(leaves, is_tensor, strict=True)],
+    )
+
+
+# ---- loops
+
+
+def loop_within(
+    budget: Budget,
+    step: StepOf,
+    leaves: list[Any],
+    columns: list[Any],
+    count: int | None,
+    goes_on: Callable[[list[Any]], bool] | None = None,
+    reverse: bool = False,
+    name: str = "loop",
+) -> tuple[list[Any], list[Any]]:
+    """The last state and what was made, of a loop that runs on numbers; its rounds are taken to be alike."""
+    report = ChainReport(name, slots=budget.slots)
+    at = (lambda k: count - 1 - k) if reverse and count is not None else (lambda k: k)
+    start, sequences = _state(leaves), _state(columns)
+    chain = Chain(step, start, sequences.values, sequences.varies, report, at)
+    budget.report.chains.append(report)
+    runs_at_all = goes_on is None or goes_on(start.values)
+    if count == 0 or not runs_at_all:
+        return leaves, []
+    slots = budget.slots
+    if slots is None:
+        assert budget.memory is not None
+        begin = next_index()
+        first = chain.record(0, start)
+        chain.prints.pop()
+        report.measured_steps = 1
+        tape = bytes_of_rows(first.outputs, begin, start.values)
+        size = max(first.state().size, start.size, 1)
+        if count is not None and goes_on is None and count * tape + size <= budget.memory:
+            report.steps = count
+            chain.run(count, RecordAll())
+            return joint_of(chain, leaves, columns)
+        # Beside the kept states: a recorded round, and the state that it starts from.
+        slots = (budget.memory - tape - size) // size
+        if slots < 1:
+            raise BudgetError(
+                f"{text(budget.memory)} are not enough to differentiate this {name} in: the least that can "
+                f"be met is {text(tape + 2 * size)}, for two states of {text(size)} and a recorded round "
+                f"of {text(tape)}"
+            )
+        del first
+    if count is not None:
+        slots = min(slots, count)
+    report.slots = slots
+    if goes_on is None:
+        assert count is not None
+        report.steps = count
+        chain.run(count, Binomial(slots))
+    else:
+        most = float("inf") if count is None else count
+        ask = goes_on
+        chain.run_while(lambda s: len(chain.prints) < most and ask(s), slots)
+        report.steps = chain.count
+        report.slots = min(slots, chain.count)
+    return joint_of(chain, leaves, columns)
+
+
+# ---- functions, one after the other
+
+
+def run_functions(
+    functions: Sequence[Callable[..., Any]],
+    budget: Budget,
+    plans: dict[Any, Any],
+    args: Any,
+    kwargs: Any,
+    name: str = "functions",
+) -> Any:
+    """The first function has the arguments, each further one what the one before returns."""
+    leaves, structure = tree.flatten((args, kwargs))
+    structures: dict[int, Any] = {0: structure}
+    groups = _grouped(len(functions), budget)
+
+    def step(k: int, state: list[Any], entries: list[Any]) -> tuple[list[Any], list[Any]]:
+        given = structures[k].unflatten(state)
+        for n in groups[k]:
+            f = functions[n]
+            result = f(*given[0], **given[1]) if n == 0 else f(given)
+            given = result
+        after, structures[k + 1] = tree.flatten(result)
+        return after, []
+
+    report = ChainReport(name, steps=len(groups), slots=budget.slots)
+    budget.report.chains.append(report)
+    chain = Chain(step, _state(leaves), [], [], report)
+    if budget.slots is not None:
+        plan: Any = Binomial(budget.slots)
+    else:
+        assert budget.memory is not None
+        key = (
+            structure,
+            tuple(
+                (np.shape(v), np.asarray(v).dtype, f) for v, f in zip(*_parts(leaves), strict=True)
+            ),
+        )
+        if key not in plans:
+            plans[key] = _plan(_measured(chain, len(groups)), budget.memory)
+        plan = plans[key]
+    chain.run(len(groups), plan)
+    outs, _ = joint_of(chain, leaves, [])
+    return structures[len(groups)].unflatten(outs)
+
+
+def _parts(leaves: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+    state = _state(leaves)
+    return state.values, state.varies
+
+
+def _grouped(n: int, budget: Budget) -> list[range]:
+    """Functions that are one step of the chain: no more steps than a plan can tell apart."""
+    size = 1 if budget.slots is not None else -(-n // MOST_STEPS)
+    return [range(k, min(k + size, n)) for k in range(0, n, size)]
+
+
+def _plan(steps: Sequence[Step], memory: int) -> Any:
+    if sum(s.tape for s in steps) <= memory:
+        return RecordAll()
+    return Planned(steps, memory)
+
+
+def _measured(chain: Chain, count: int) -> list[Step]:
+    """Every step recorded once, to see what it stores and makes."""
+    steps = []
+    state = chain.start
+    for k in range(count):
+        begin = next_index()
+        done = chain.record(k, state)
+        chain.report.measured_steps += 1
+        tape = bytes_of_rows(done.outputs, begin, state.values)
+        steps.append(Step(state.size, tape, _work(done, begin)))
+        state = done.state()
+    del chain.prints[:]
+    return steps
+
+
+def _work(done: Any, begin: int) -> float:
+    """About what a step costs: the entries that its rows made, those of products times what is summed."""
+    outs = [y.row for y in done.outputs if isinstance(y, Tensor) and y.row is not None]
+    total = 1.0
+    for row in ancestors(outs, begin)[0]:
+        entries = float(row.size)
+        if row.primitive.name in ("matmul", "contract", "dot"):
+            ins = [p.size for p in row.parents if p.__class__ is Row]
+            ins += [np.size(v) for v in row.saved[1:] if v is not None]
+            if len(ins) > 1:  # √(m k · k n · m n) = m k n
+                entries = float(np.sqrt(float(max(ins)) * sorted(ins)[-2] * max(row.size, 1)))
+        total += entries
+    return total
+
+
+# ---- any function
+
+
+def run_within(
+    f: Callable[..., Any], budget: Budget, plans: dict[Any, Any], args: Any, kwargs: Any
+) -> Any:
+    """A function whose loops, or else whose operations, keep to a budget."""
+    segments = None
+    leaves, structure = tree.flatten((args, kwargs))
+    numbers = [k for k, x in enumerate(leaves) if _is_number(x)]
+    varies = any(isinstance(x, Tensor) and x.row is not None for x in leaves)
+    if budget.memory is not None and varies and numbers:
+        results: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            full = list(leaves)
+            for k, v in zip(numbers, values, strict=True):
+                full[k] = v
+            a, k = structure.unflatten(full)
+            found, form = tree.flatten(f(*a, **k))
+            results[:] = [form, found]
+            return found
+
+        try:
+            types = [
+                type_of(x._v if isinstance(x, Tensor) else x)
+                for x in map(leaves.__getitem__, numbers)
+            ]
+            program, _ = stage(flat, types)
+        except TracedValueError:  # it looks at numbers: its loops alone can be seen
+            program = None
+        except (TypeError, ValueError):  # so that the error is that of the function itself
+            program = None
+        if program is not None and not any(e.primitive.holds_regions for e in program.equations):
+            segments = cut_up(program, MOST_STEPS)
+    if segments is None:
+        with within(budget):
+            return f(*args, **kwargs)
+    state = [leaves[k] for k in numbers]
+    outs = run_functions(segments, budget, plans, (state,), {}, name="segments")
+    return results[0].unflatten(outs)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Tensor | np.ndarray | np.generic | bool | int | float | complex)

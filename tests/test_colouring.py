@@ -1,0 +1,239 @@
+"""Colourings recover every entry; compressed solves need as many seeds as there are colours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import backsolve as bs
+from backsolve.errors import ShapeError, StructureError, UnsupportedError
+from backsolve.solve import many
+from backsolve.solve.colouring import KINDS, Colouring, Pattern, coloured
+from backsolve.solve.compressed import substituted
+
+from .test_eliminate import bratu, broyden, brusselator
+from .test_sparse import energy
+
+RNG = np.random.default_rng(0)
+
+
+def pattern_of(A: Any) -> Pattern:
+    return Pattern(A.shape, *np.nonzero(A))
+
+
+def recovered(A: Any, c: Colouring) -> Any:
+    """A from its compressed products alone."""
+    ahead, back = c.counts
+    S = (np.arange(ahead)[:, None] == c.columns).astype(float)
+    W = (np.arange(back)[:, None] == c.rows).astype(float)
+    numbers = np.concatenate([(S @ A.T).ravel(), (W @ A).ravel()])
+    B = np.zeros_like(A)
+    B[np.nonzero(A)] = substituted(c, numbers[c.source])
+    return B
+
+
+@pytest.mark.parametrize("kind", ["auto", *KINDS])
+def test_random_matrices(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        m, n = rng.integers(0, 13, 2)
+        if kind in ("star", "acyclic"):
+            m = n
+        A = rng.normal(size=(m, n)) * (rng.random((m, n)) < rng.random())
+        A = A + A.T if kind in ("star", "acyclic") else A
+        np.testing.assert_allclose(
+            recovered(A, coloured(pattern_of(A), kind)), A, rtol=1e-9, atol=1e-9
+        )
+
+
+def arrow(n: int) -> Any:
+    A = np.eye(n)
+    A[0], A[:, 0] = 1, 1
+    return A
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [("column", 9), ("row", 9), ("both", 3), ("star", 2), ("acyclic", 2), ("auto", 3)],
+)
+def test_an_arrow(kind: str, count: int) -> None:
+    assert coloured(pattern_of(arrow(9)), kind).count == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("column", 3), ("row", 3), ("both", 3), ("star", 3), ("acyclic", 2)]
+)
+def test_a_band_of_a_hundred_thousand(kind: str, count: int) -> None:
+    n = 100_000
+    band = sp.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]).tocsr()
+    rows, cols = band.nonzero()
+    c = coloured(Pattern((n, n), rows.astype(np.intp), cols.astype(np.intp)), kind)
+    assert c.count == count
+
+
+FUNCTIONS: dict[str, Any] = {
+    "bratu": (bratu, RNG.normal(size=9)),
+    "brusselator": (brusselator, RNG.normal(size=(2, 4, 5))),
+    "broyden": (broyden, RNG.normal(size=12)),
+    "arrow": (lambda x: np.concatenate([[x.sum() ** 2], x[1:] * x[0]]), RNG.normal(size=9)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("kind", ["auto", "column", "row", "both"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_jacobian(name: str, kind: str, dtype: str) -> None:
+    f, x = FUNCTIONS[name]
+    x = x.astype(dtype)
+    plan = bs.sparsity(f, x, method="colour", colouring=kind)
+    assert plan.method == "colour"
+    found = bs.jacobian(f, sparse=plan)(x + 1)
+    expected = bs.jacobian(f)(x + 1).reshape(plan.shape)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(
+        found.toarray(), expected, rtol=1e-12 if dtype == "float64" else 1e-4
+    )
+    by_elimination = bs.sparsity(f, x)
+    assert by_elimination.method == "eliminate"
+    np.testing.assert_array_equal(plan.pattern.toarray(), by_elimination.pattern.toarray())
+
+
+@pytest.mark.parametrize("kind", ["star", "acyclic", "column", "auto"])
+def test_hessian(kind: str) -> None:
+    x = RNG.normal(size=9)
+    plan = bs.sparsity(energy, x, hessian=True, method="colour", colouring=kind)
+    found = bs.hessian(energy, sparse=plan)(x - 0.5)
+    np.testing.assert_allclose(found.toarray(), bs.hessian(energy)(x - 0.5), rtol=1e-9, atol=1e-9)
+
+
+def test_several_arguments_and_results() -> None:
+    x, y = RNG.normal(size=5), RNG.normal(size=4)
+
+    def f(x: Any, y: Any) -> Any:
+        return {"a": x[1:] * y, "b": x[:2] ** 2, "c": np.ones(2)}
+
+    for kind in ("column", "row", "both"):
+        plan = bs.sparsity(f, x, y, argnums=(0, 1), colouring=kind)
+        found = bs.jacobian(f, (0, 1), sparse=plan)(x, y)
+        expected = bs.jacobian(f, (0, 1))(x, y)
+        for A, B in zip(bs.tree.flatten(found)[0], bs.tree.flatten(expected)[0], strict=True):
+            np.testing.assert_allclose(A.toarray(), B, rtol=1e-12)
+
+
+def test_as_many_seeds_as_colours(monkeypatch: Any) -> None:
+    """Neither n columns nor m rows are solved for: stacks are as high as there are colours."""
+    heights: list[tuple[str, int]] = []
+
+    def counting(name: str) -> Any:
+        solve = getattr(many, name)
+
+        def run(system: Any, seeds: Any) -> Any:
+            heights.append((name, len(seeds[0])))
+            return solve(system, seeds)
+
+        return run
+
+    for name in ("forward_images", "reverse_images"):
+        monkeypatch.setattr(f"backsolve.solve.compressed.{name}", counting(name))
+    bs.sparsity(bratu, np.zeros(50), colouring="column")
+    assert heights == [("forward_images", 3)]
+    heights.clear()
+    bs.sparsity(bratu, np.zeros(50), colouring="row")
+    assert heights == [("reverse_images", 3)]
+    heights.clear()
+    f, _ = FUNCTIONS["arrow"]
+    assert bs.sparsity(f, np.zeros(50), colouring="both").colours.counts == (2, 1)
+    assert heights == [("forward_images", 2), ("reverse_images", 1)]
+    heights.clear()
+    bs.sparsity(bratu, np.zeros(50))  # by elimination there are no seeds
+    assert not heights
+
+
+# ---- functions whose blocks have no entries, given a pattern
+
+
+def three(n: int) -> Any:
+    return sp.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1])
+
+
+def test_a_compiled_call_inside() -> None:
+    inner = bs.jit(bratu)
+    f = lambda x: inner(x) * 2
+    x = RNG.normal(size=8)
+    plan = bs.sparsity(f, x, pattern=three(8))
+    assert plan.colours.count == 3
+    np.testing.assert_allclose(
+        bs.jacobian(f, sparse=plan)(x).toarray(), bs.jacobian(f)(x), rtol=1e-12
+    )
+
+
+def test_a_complex_function() -> None:
+    x = RNG.normal(size=6) + 1j * RNG.normal(size=6)
+    f = lambda z: z**2 + 2j * np.concatenate([z[1:], z[:1] ** 3])
+    with pytest.raises(UnsupportedError, match="pattern="):
+        bs.sparsity(f, x)
+    expected = bs.jacobian(f)(x)
+    plan = bs.sparsity(f, x, pattern=expected != 0)
+    np.testing.assert_allclose(bs.jacobian(f, sparse=plan)(x).toarray(), expected, rtol=1e-12)
+    with pytest.raises(UnsupportedError, match="colour the columns"):
+        bs.sparsity(f, x, pattern=expected != 0, colouring="row")
+    with pytest.raises(StructureError, match="holomorphic"):
+        bs.sparsity(lambda z: np.conj(z), x, pattern=np.eye(6))
+
+
+def test_a_pattern_that_leaves_an_entry_out_is_refused() -> None:
+    x = RNG.normal(size=6)
+    P = three(6).toarray()
+    P[3, 2] = 0
+    with pytest.raises(StructureError, match="row 3"):
+        bs.sparsity(bratu, x, pattern=P)
+    with pytest.raises(ShapeError, match="6 × 6"):
+        bs.sparsity(bratu, x, pattern=three(5))
+    with pytest.raises(StructureError, match="one result"):
+        bs.sparsity(lambda x: (x, x), x, pattern=np.eye(6))
+    with pytest.raises(ShapeError, match="matrix"):
+        bs.sparsity(bratu, x, pattern=np.ones(6))
+
+
+def test_bad_names() -> None:
+    x = np.zeros(3)
+    with pytest.raises(ValueError, match='"eliminate" or "colour"'):
+        bs.sparsity(bratu, x, method="color")
+    with pytest.raises(ValueError, match='"auto", "column"'):
+        bs.sparsity(bratu, x, colouring="columns")
+    with pytest.raises(ValueError, match="Hessians"):
+        bs.sparsity(bratu, x, colouring="star")
+    with pytest.raises(ValueError, match="method="):
+        bs.sparsity(bratu, x, method="eliminate", colouring="row")
+    with pytest.raises(StructureError, match="symmetric"):
+        coloured(pattern_of(np.triu(np.ones((3, 3)))), "star")
+    with pytest.raises(StructureError, match=r"bs\.sparsity"):
+        bs.jacobian(bratu, sparse="yes")
+    plan = bs.sparsity(energy, x, hessian=True)
+    with pytest.raises(StructureError, match="hessian=False"):
+        bs.jacobian(energy, sparse=plan)
+
+
+# ---- at a point
+
+
+def branching(x: Any) -> Any:
+    if x[0].value > 0:
+        return x[1:] * x[:-1]
+    return x[1:] ** 2
+
+
+def test_a_function_that_branches_on_values_has_a_pattern_at_each_point() -> None:
+    up, down = np.array([1.0, 2.0, 3.0]), np.array([-1.0, 2.0, 3.0])
+    plan = bs.sparsity(branching, up)
+    assert plan.is_local
+    assert not bs.sparsity(bratu, up).is_local
+    assert plan.nnz == 4
+    jacobian = bs.jacobian(branching, sparse=plan)
+    for x, nnz in [(up, 4), (down, 2), (up, 4)]:
+        found = jacobian(x)
+        assert found.nnz == nnz
+        np.testing.assert_allclose(found.toarray(), bs.jacobian(branching)(x))

@@ -1,0 +1,153 @@
+"""Jacobians by elimination, in every order, against forward and reverse mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.errors import UnsupportedError
+from backsolve.solve.eliminate import Graph, eliminate
+from backsolve.solve.orders import ORDERS
+
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=(5, 4))
+
+
+def bratu(u: Any) -> Any:
+    v = np.concatenate([[0.0], u, [0.0]])
+    return (v[:-2] - 2 * v[1:-1] + v[2:]) / 1e-2 + np.exp(u)
+
+
+def brusselator(y: Any) -> Any:
+    u, v = y[0], y[1]
+
+    def laplacian(a: Any) -> Any:
+        return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4 * a
+
+    return np.stack([1 + u * u * v - 4.4 * u + laplacian(u), 3.4 * u - u * u * v + laplacian(v)])
+
+
+def broyden(x: Any) -> Any:
+    n = len(x)
+    p = np.concatenate([np.zeros(5), x * (1 + x), np.zeros(1)])
+    return x * (2 + 5 * x * x) + 1 - sum(p[k : k + n] for k in range(7) if k != 5)
+
+
+def network(x: Any) -> Any:
+    h = np.tanh(W @ x)
+    return np.stack([h.sum(), (h * h).mean(), h.max(), np.sort(h)[1]]) * x[0]
+
+
+def matrices(x: Any) -> Any:
+    X = x.reshape(3, 4)
+    S = X @ X.T + np.eye(3)
+    return (
+        np.linalg.inv(S)[0],
+        np.convolve(x, [1.0, 2.0, 3.0]),
+        np.cumsum(x)[::2],
+        np.where(x > 0, x, x * x),
+        np.einsum("ij,kj->ik", X, X)[::-1],
+        x[np.array([1, 1, 3])] ** 2,
+        X[:, ::-1].T @ np.ones(3),
+        np.outer(x[:3], x[3:6]),
+    )
+
+
+def two(x: Any, y: Any) -> Any:
+    return x[:, None] * y, (x.sum() * y).cumprod()
+
+
+FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (bratu, (RNG.normal(size=7),)),
+    (brusselator, (RNG.normal(size=(2, 4, 5)),)),
+    (broyden, (RNG.normal(size=12),)),
+    (network, (RNG.normal(size=4),)),
+    (matrices, (RNG.normal(size=12),)),
+    (two, (RNG.normal(size=3), RNG.normal(size=4))),
+    (lambda a, b: (a * b, np.sin(a * b) / b, a), (0.7, 1.3)),
+    (lambda x: np.sum(x) * x + x[0] * np.sin(x), (RNG.normal(size=3),)),  # entries at one place
+    (lambda x: np.sum(x) * x + x[0] * np.sin(x), (RNG.normal(size=30),)),
+]
+
+
+def _compare(found: Any, expected: Any) -> None:
+    found, expected = (bs.tree.flatten(x)[0] for x in (found, expected))
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+@pytest.mark.parametrize("k", range(len(FUNCTIONS)))
+def test_every_order_gives_the_jacobian(k: int, order: str) -> None:
+    f, args = FUNCTIONS[k]
+    argnums = tuple(range(len(args)))
+    expected = bs.jacobian(f, argnums, "reverse")(*args)
+    _compare(bs.jacobian(f, argnums, "eliminate", order)(*args), expected)
+
+
+@pytest.mark.parametrize("k", range(len(FUNCTIONS)))
+def test_compiled(k: int) -> None:
+    f, args = FUNCTIONS[k]
+    argnums = tuple(range(len(args)))
+    expected = bs.jacobian(f, argnums, "reverse")(*args)
+    _compare(bs.jit(bs.jacobian(f, argnums, "eliminate"))(*args), expected)
+
+
+@pytest.mark.parametrize("k", range(len(FUNCTIONS)))
+def test_any_list_of_rows(k: int) -> None:
+    f, args = FUNCTIONS[k]
+    argnums = tuple(range(len(args)))
+    system = bs.linearize(f, argnums)(*args)
+    order = list(np.random.default_rng(k).permutation(len(system.rows)) + 1)
+    expected = bs.jacobian(f, argnums, "reverse")(*args)
+    _compare(bs.jacobian(f, argnums, "eliminate", order)(*args), expected)
+    _compare(system.jacobian("eliminate", order), expected)
+
+
+def test_each_elimination_removes_one_row() -> None:
+    system = bs.linearize(broyden)(np.ones(8))
+    graph = Graph(system)
+    assert len(graph.reads) == len(system.rows) + 1
+    for left, k in zip(range(len(system.rows), 0, -1), ORDERS["markowitz"](graph), strict=True):
+        graph.eliminate(graph.rows[k])
+        assert len(graph.reads) == left
+    assert set(graph.reads) == {0}
+    assert set(graph.reads[0]) == set(system.parameters)
+
+
+def test_a_compiled_call_has_no_blocks() -> None:
+    inner = bs.jit(lambda x: x * x)
+    with pytest.raises(UnsupportedError, match=r"compiled.*forward"):
+        eliminate(bs.linearize(lambda x: inner(x))(np.ones(2)))
+
+
+MASKED: list[Callable[[Any], Any]] = [
+    lambda x: np.where(x > 0, np.sqrt(x), 0.0),
+    lambda x: np.sqrt(np.where(x > 0, x, 0.0)),
+    lambda x: np.exp(np.where(x > 0, np.sqrt(x), np.sin(x))),
+    lambda x: np.where(np.ones((3, 2), bool) * (x > 0), np.sqrt(x), 0.0).sum(0),
+    lambda x: np.max(np.sqrt(x)),
+    lambda x: np.outer(x, x) @ np.where(x > 0, np.sqrt(x), 0.0),
+]
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse"])
+@pytest.mark.parametrize("k", range(len(MASKED)))
+def test_infinities_behind_masks_stay_out(k: int, order: str) -> None:
+    f, x = MASKED[k], np.array([0.0, 1.0])
+    expected = bs.jacobian(f, 0, "reverse")(x)
+    assert np.isfinite(expected).all()
+    for way in (lambda J: J, bs.jit):
+        np.testing.assert_allclose(way(bs.jacobian(f, 0, "eliminate", order))(x), expected)
+
+
+def test_infinities_that_are_seen_stay() -> None:
+    x = np.array([0.0, 1.0])
+    found = bs.jacobian(lambda x: np.where(x > 0.5, x, np.sqrt(x)), 0, "eliminate")(x)
+    np.testing.assert_array_equal(found, [[np.inf, 0.0], [0.0, 1.0]])

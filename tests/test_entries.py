@@ -1,0 +1,119 @@
+"""Operators by their entries: every kind against its matrix, products and sums against dense ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backsolve.errors import UnsupportedError
+from backsolve.ir import Type
+from backsolve.operators import (
+    Broadcast,
+    Conjugate,
+    Contraction,
+    Diagonal,
+    Operator,
+    Slice,
+    Transpose,
+)
+from backsolve.operators.entries import Entries, Term, entries_of
+from backsolve.testing import check_operator
+
+from .test_operators import array, instances
+
+REAL = [
+    pytest.param(op, id=f"{kind.__name__}-{k}")
+    for kind, members in instances("float64").items()
+    for k, op in enumerate(members)
+    if not isinstance(op.in_type, tuple) and not isinstance(op.out_type, tuple)
+]
+
+
+def is_complex(op: Operator) -> bool:
+    return any(t.dtype.kind == "c" for t in (op.in_type, op.out_type))
+
+
+@pytest.mark.parametrize("op", REAL)
+def test_entries_are_those_of_the_matrix(op: Operator) -> None:
+    if is_complex(op):
+        with pytest.raises(UnsupportedError, match="real"):
+            entries_of(op)
+        return
+    found = entries_of(op)
+    np.testing.assert_allclose(found.dense(), op.dense(), rtol=1e-12, atol=1e-12)
+    check_operator(found)
+
+
+def stencils(shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """A random map that reads, moves, weighs, adds or contracts, from an array of this shape."""
+    d = np.dtype(float)
+    source = Type(shape, d)
+    kind = rng.integers(6)
+    axis = int(rng.integers(len(shape)))
+    if kind == 0:
+        return Diagonal(rng.normal(size=shape))
+    if kind == 1:
+        spec = [(None, None, None)] * len(shape)
+        start = int(rng.integers(0, shape[axis]))
+        step = int(rng.choice([1, 1, 2, 3, -1, -2]))
+        spec[axis] = (start, None, step)
+        return Slice(source, tuple(spec))
+    if kind == 2:
+        return Transpose(source, tuple(int(k) for k in rng.permutation(len(shape))))
+    if kind == 3:
+        letters = "abcd"[: len(shape)]
+        out = letters.replace(letters[axis], "z")
+        W = rng.normal(size=(3, shape[axis]))
+        return Contraction(f"z{letters[axis]},{letters}->{out}", 1, (W, None), source)
+    if kind == 4:
+        return (
+            entries_of(Slice(source, ((1, None, 2),))).T if shape[0] > 2 else Diagonal(2.0, source)
+        )
+    return Broadcast(source, (2, *shape)) if len(shape) < 3 else Diagonal(rng.normal(size=shape))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_products_of_random_maps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape: tuple[int, ...] = tuple(int(n) for n in rng.integers(1, 6, size=rng.integers(1, 4)))
+    whole: Any = None
+    matrix: Any = None
+    for _ in range(5):
+        op = stencils(shape, rng)
+        if isinstance(op, Entries) and op.in_type.shape != shape:
+            continue
+        matrix = op.dense() if matrix is None else op.dense() @ matrix
+        whole = entries_of(op) if whole is None else entries_of(op).times(whole)
+        shape = op.out_type.shape
+        np.testing.assert_allclose(whole.dense(), matrix, rtol=1e-12, atol=1e-12)
+    both = whole.plus(whole)
+    assert len(both.terms) == len(whole.terms)  # at the same places: added, not listed again
+    np.testing.assert_allclose(both.dense(), 2 * matrix)
+    np.testing.assert_allclose(whole.T.dense(), matrix.T)
+
+
+def test_a_stencil_of_a_million_points_is_a_few_numbers() -> None:
+    line = Type((1_000_000,), np.dtype(float))
+    second = entries_of(Slice(line, ((2, None, None),))).plus(
+        entries_of(Slice(line, ((None, -2, None),)))
+    )
+    fourth = entries_of(Slice(second.out_type, ((1, -1, None),))).times(second)
+    assert all(isinstance(t, Term) and len(t.counts) == 1 for t in fourth.terms)
+    assert fourth.nnz == 2 * 999_996
+
+
+def test_kronecker_times_kronecker_multiplies_the_small_factors() -> None:
+    A, B = array((4, 3)), array((5, 4), seed=1)
+    many = 1000
+    first = entries_of(Contraction("ij,jk->ik", 1, (A, None), Type((3, many), np.dtype(float))))
+    then = entries_of(Contraction("ij,jk->ik", 1, (B, None), Type((4, many), np.dtype(float))))
+    (term,) = then.times(first).terms
+    assert np.size(term.values) == 15
+    np.testing.assert_allclose(np.reshape(term.values, (5, 3)), B @ A)
+
+
+def test_conjugation_has_no_entries() -> None:
+    with pytest.raises(UnsupportedError, match="complex"):
+        entries_of(Conjugate(Type((3,), np.dtype(complex))))

@@ -1,0 +1,308 @@
+"""Implicit functions: their derivatives against closed forms, dense algebra, differences; what they cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+import backsolve as bs
+from backsolve.errors import (
+    ConvergenceError,
+    ShapeError,
+    SingularError,
+    StructureError,
+    TracedValueError,
+)
+from backsolve.operators import Custom
+from backsolve.solve import krylov
+
+RNG = np.random.default_rng(0)
+N = 6
+W = RNG.normal(size=(N, N)) / (2 * N)
+U = RNG.normal(size=N)
+METHODS = ["direct", "gmres"]
+
+
+def equilibrium(W: Any, u: Any, **how: Any) -> Any:
+    return bs.fixed_point(lambda z, W, u: np.tanh(W @ z + u), np.zeros(N), W, u, **how)
+
+
+def unrolled(W: Any, u: Any) -> Any:
+    z = np.zeros(N)
+    for _ in range(80):
+        z = np.tanh(W @ z + u)
+    return z
+
+
+def symmetric(n: int = 40, shift: float = 1.0) -> Any:
+    B = np.random.default_rng(1).normal(size=(n, n))
+    return B @ B.T / n + shift * np.eye(n)
+
+
+def test_all_orders_of_a_closed_form() -> None:
+    root = bs.implicit(lambda x, p: x**3 - p, np.cbrt)
+    f, exact = root, [2.0, 1 / 12, -2 / 9 * 8 ** (-5 / 3), 10 / 27 * 8 ** (-8 / 3)]
+    g = root
+    for want in exact:
+        np.testing.assert_allclose([f(8.0), g(8.0)], want, rtol=1e-12)
+        f, g = bs.grad(f), (lambda h: lambda p: bs.jvp(h, (p,), (1.0,))[1])(g)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_first_and_second_derivatives_are_those_of_the_unrolled_loop(method: str) -> None:
+    loss = lambda f: lambda W, u: np.sum(f(W, u) ** 2)
+    mine = loss(lambda W, u: equilibrium(W, u, method=method))
+    for got, want in zip(
+        bs.grad(mine, (0, 1))(W, U), bs.grad(loss(unrolled), (0, 1))(W, U), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-9)
+    second = bs.hessian(loss(unrolled), 1)(W, U)
+    np.testing.assert_allclose(bs.hessian(mine, 1)(W, U), second, rtol=1e-7, atol=1e-8)
+    v = RNG.normal(size=N)
+    ahead = bs.jvp(lambda u: equilibrium(W, u, method=method), (U,), (v,))[1]
+    np.testing.assert_allclose(ahead, bs.jvp(lambda u: unrolled(W, u), (U,), (v,))[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+def test_jacobians_both_ways(method: str, way: str) -> None:
+    J = bs.jacobian(lambda u: equilibrium(W, u, method=method), method=way)(U)
+    slope = np.diag(1 - unrolled(W, U) ** 2)
+    np.testing.assert_allclose(J, np.linalg.solve(np.eye(N) - slope @ W, slope), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_compiled_and_mapped(method: str) -> None:
+    loss = lambda u: np.sum(equilibrium(W, u, method=method) ** 2)
+    want = bs.grad(lambda u: np.sum(unrolled(W, u) ** 2))
+    np.testing.assert_allclose(bs.jit(bs.grad(loss))(U), want(U), atol=1e-9)
+    many = np.stack([U, 2 * U, -U])
+    np.testing.assert_allclose(
+        bs.vmap(bs.grad(loss))(many), np.stack([want(u) for u in many]), atol=1e-9
+    )
+
+
+def test_inside_a_compiled_loop() -> None:
+    def f(a: Any) -> Any:
+        step = lambda i, s: bs.root(lambda x, s: x**3 + a * x - s, 1.0, s)
+        return bs.fori_loop(0, 3, step, a)
+
+    want = bs.numeric.derivative(f, 2.0).value
+    np.testing.assert_allclose([bs.grad(f)(2.0), bs.jit(bs.grad(f))(2.0)], want, rtol=1e-7)
+
+
+def test_containers_and_what_is_closed_over() -> None:
+    k = RNG.normal(size=2)
+
+    def f(p: dict[str, Any], k: Any) -> Any:
+        F = lambda x, p: {"s": x["s"] ** 3 + x["s"] - p["a"] - np.sum(k * x["v"]), "v": x["v"] - k}
+        x = bs.root(F, {"s": 0.5, "v": np.zeros(2)}, p)
+        return x["s"] + np.sum(x["v"])
+
+    p = {"a": 1.5}
+    g, h = bs.grad(f, (0, 1))(p, k)
+    np.testing.assert_allclose(g["a"], bs.numeric.derivative(lambda a: f({"a": a}, k), 1.5).value)
+    np.testing.assert_allclose(h, bs.numeric.grad(lambda k: f(p, k), k), rtol=1e-7)
+
+
+def test_complex_unknowns() -> None:
+    """x² + |x|² c = a is not holomorphic: linear over the reals alone."""
+    F = lambda x, a: x * x + 0.3 * np.conj(x) - a
+    f = lambda t: (lambda x: np.real(x) * 2 + np.imag(x))(bs.root(F, 1.0 + 0.5j, t * (1 + 2j)))
+    for method in METHODS:
+        g = lambda t, m=method: np.real(bs.root(F, 1.0 + 0.5j, t * (1 + 2j), method=m))
+        np.testing.assert_allclose(bs.grad(g)(1.3), bs.numeric.derivative(g, 1.3).value, rtol=1e-7)
+    np.testing.assert_allclose(bs.grad(f)(1.3), bs.numeric.derivative(f, 1.3).value, rtol=1e-7)
+
+
+def test_a_derivative_solves_and_does_not_unroll() -> None:
+    """500 slow rounds forward; the gradient takes one run of f and a few products by its rows."""
+    from backsolve.hooks import Watcher, hooks
+
+    class Blocks(Watcher):
+        blocks = 0
+
+        def on_block(self, row: Any, image: Any, seed: Any) -> None:
+            self.blocks += row.primitive.name == "tanh"
+
+    runs = []
+
+    def f(z: Any, u: Any) -> Any:
+        runs.append(0)
+        return np.tanh(0.97 * z + u)
+
+    loss = lambda u: np.sum(bs.fixed_point(f, np.zeros(N), u, method="gmres"))
+    u = np.full(N, 1e-3)
+    _, pull = bs.vjp(loss, u)
+    before, seen = len(runs), Blocks()
+    assert before > 60
+    hooks.add(seen)
+    (g,) = pull(1.0)
+    hooks.remove(seen)
+    assert len(runs) - before == 1
+    assert 1 <= seen.blocks <= N + 3
+    h = 1e-6
+    np.testing.assert_allclose(np.sum(g), (loss(u + h) - loss(u - h)) / (2 * h), rtol=1e-5)
+
+
+def test_matvecs_of_a_linear_solve() -> None:
+    A, b = symmetric(), RNG.normal(size=40)
+    calls = []
+    product = lambda v: (calls.append(0), A @ v)[1]
+    x = bs.linear_solve(product, b, "cg")
+    np.testing.assert_allclose(x, np.linalg.solve(A, b), rtol=1e-7, atol=1e-9)
+    assert len(calls) <= 4  # the products go through the rows of one run
+    history: list[float] = []
+    products = []
+    got = krylov.cg(lambda v: (products.append(0), A @ v)[1], b, lambda v: v, 1e-11, 400, history)
+    assert len(products) == got.rounds + 1 == len(history)
+
+
+@pytest.mark.parametrize("method", ["direct", "cg", "minres", "gmres"])
+def test_linear_solves_vary_with_matrix_and_right_hand_side(method: str) -> None:
+    A, b = symmetric(12), RNG.normal(size=12)
+    f = lambda A, b: np.sum(bs.linear_solve(lambda v: A @ v + A.T @ v, b, method) ** 3)
+    g = lambda A, b: np.sum(np.linalg.solve(A + A.T, b) ** 3)
+    for k in (0, 1):
+        np.testing.assert_allclose(bs.grad(f, k)(A, b), bs.grad(g, k)(A, b), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(bs.hessian(f, 1)(A, b), bs.hessian(g, 1)(A, b), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(bs.jit(bs.grad(f))(A, b), bs.grad(g)(A, b), rtol=1e-6, atol=1e-9)
+
+
+def test_preconditioners_save_rounds_in_both_directions() -> None:
+    d = np.linspace(1.0, 1e3, 200)
+    off = 0.1 * RNG.normal(size=(200, 200)) / 15
+    A = np.diag(d) + off
+    b = RNG.normal(size=200)
+    solve = lambda b, M=None: bs.linear_solve(lambda v: A @ v, b, "gmres", M, maxiter=15)
+    with pytest.raises(ConvergenceError):
+        solve(b)
+    M = Custom(lambda v: v / d, lambda v: v / d)
+    for inverse in (M, lambda v: v / d):
+        np.testing.assert_allclose(solve(b, inverse), np.linalg.solve(A, b), rtol=1e-6, atol=1e-10)
+        g = bs.grad(lambda b, inverse=inverse: np.sum(solve(b, inverse)))(b)
+        np.testing.assert_allclose(g, np.linalg.solve(A.T, np.ones(200)), rtol=1e-6, atol=1e-10)
+    f = bs.implicit(
+        lambda x, b: A @ x - b,
+        lambda b: np.linalg.solve(A, b),
+        "gmres",
+        lambda x, b: lambda v: v / d,
+        maxiter=15,
+    )
+    np.testing.assert_allclose(
+        bs.grad(lambda b: np.sum(f(b)))(b),
+        np.linalg.solve(A.T, np.ones(200)),
+        rtol=1e-6,
+        atol=1e-10,
+    )
+
+
+@pytest.mark.parametrize("method", ["direct", "cg", "minres"])
+def test_argmin_bilevel(method: str) -> None:
+    """The gradient of a validation error with respect to the strength of a ridge."""
+    X, y = RNG.normal(size=(20, 5)), RNG.normal(size=20)
+    Xv, yv = RNG.normal(size=(10, 5)), RNG.normal(size=10)
+    inner = lambda w, t: np.sum((X @ w - y) ** 2) + np.exp(t) * np.sum(w * w)
+    outer = lambda t: np.sum((Xv @ bs.argmin(inner, np.zeros(5), t, method=method) - yv) ** 2)
+    exact = lambda t: np.sum(
+        (Xv @ np.linalg.solve(X.T @ X + np.exp(t) * np.eye(5), X.T @ y) - yv) ** 2
+    )
+    np.testing.assert_allclose(outer(0.3), exact(0.3), rtol=1e-9)
+    np.testing.assert_allclose(bs.grad(outer)(0.3), bs.grad(exact)(0.3), rtol=1e-7)
+    np.testing.assert_allclose(bs.hessian(outer)(0.3), bs.hessian(exact)(0.3), rtol=1e-6)
+
+
+def test_argmin_of_what_is_not_convex_everywhere() -> None:
+    rosenbrock = lambda x, a: (a - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    f = lambda a: bs.argmin(rosenbrock, np.array([-1.2, 1.0]), a)
+    np.testing.assert_allclose(f(1.0), [1.0, 1.0], rtol=1e-7)
+    np.testing.assert_allclose(bs.jacobian(f)(1.0), [1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(bs.jit(f)(1.0), [1.0, 1.0], rtol=1e-7)
+
+
+def test_anderson_takes_fewer_rounds() -> None:
+    rounds = []
+    f = lambda x: (rounds.append(0), 0.99 * np.cos(x) + 0.1 * x)[1]
+    counts = []
+    for memory in (0, 4):
+        rounds.clear()
+        x = bs.fixed_point(f, np.linspace(0.1, 1.0, 5), memory=memory)
+        counts.append(len(rounds))
+        np.testing.assert_allclose(f(x), x, atol=1e-9)
+    assert counts[1] < counts[0] / 2
+
+
+def test_steady_state_of_a_differential_equation() -> None:
+    """x' = p − x − x³ settles where the right-hand side is zero."""
+
+    def settle(p: Any) -> Any:
+        x = 0.0 * p
+        for _ in range(2000):
+            x = x + 0.05 * (p - x - x**3)
+        return x
+
+    f = bs.implicit(lambda x, p: p - x - x**3, settle)
+    p = np.array([0.5, 2.0])
+    x = f(p)
+    np.testing.assert_allclose(np.diag(bs.jacobian(f)(p)), 1 / (1 + 3 * x**2), rtol=1e-9)
+
+
+def test_errors_say_what_is_wrong() -> None:
+    with pytest.raises(ConvergenceError, match="residuals: ") as caught:
+        bs.root(lambda x: x * x + 1.0, 0.7)
+    assert len(caught.value.history) > 1
+    with pytest.raises(ConvergenceError, match="contraction"):
+        bs.fixed_point(lambda x: 2 * x + 1.0, 1.0, maxiter=20)
+    with pytest.raises(ConvergenceError, match="minimum"):
+        bs.argmin(lambda x: x, 1.0, maxiter=20)
+    with pytest.raises(SingularError, match="singular"):
+        bs.grad(bs.implicit(lambda x, p: x * x - p, np.sqrt))(0.0)
+    with pytest.raises(SingularError, match="singular"):
+        bs.linear_solve(lambda v: 0 * v, np.ones(2))
+    with pytest.raises(ConvergenceError, match="MINRES needs a symmetric matrix"):
+        bs.linear_solve(lambda v: np.array([[1.0, 5.0], [-3.0, 1.0]]) @ v, np.ones(2), "minres")
+    with pytest.raises(ConvergenceError, match="positive definite"):
+        bs.linear_solve(lambda v: np.array([1.0, -1.0]) * v, np.ones(2), "cg")
+    with pytest.raises(ShapeError, match="as many equations as unknowns"):
+        bs.grad(lambda p: bs.implicit(lambda x, p: x[:1] - p, lambda p: np.ones(2))(p)[0])(1.0)
+    with pytest.raises(StructureError, match="method is one of"):
+        bs.implicit(lambda x, p: x - p, lambda p: p, "jacobi")
+    with pytest.raises(StructureError, match="needs functions"):
+        bs.implicit(lambda x, p: x - p, 3)
+    with pytest.raises(StructureError, match="form and the shapes"):
+        bs.linear_solve(lambda v: (v, v), np.ones(2))
+    with pytest.raises(TracedValueError, match=r"bs\.root"):
+        bs.jit(bs.implicit(lambda x, p: x - p, lambda p: brentq(lambda x: x - p, 0, 5)))(1.0)
+    with pytest.raises(ArithmeticError, match="did not converge"):
+        bs.jit(lambda a: bs.root(lambda x: x * x + a, 0.7))(1.0)
+
+
+def test_cyclic_blocks_need_a_solver() -> None:
+    A = np.array([[4.0, 1.0], [0.5, 3.0]])
+    block = bs.Block([[A, 0.5 * np.eye(2)], [np.eye(2), 2.0]])
+    b = (np.ones(2), np.arange(2.0))
+    dense = np.block([[A, 0.5 * np.eye(2)], [np.eye(2), 2.0 * np.eye(2)]])
+    want = np.linalg.solve(dense, np.concatenate(b))
+    with pytest.raises(ShapeError, match="cyclic"):
+        bs.backslash(block, b)
+    for method in METHODS:
+        np.testing.assert_allclose(np.concatenate(bs.backslash(block, b, method)), want, rtol=1e-9)
+    g = bs.grad(lambda t: np.sum(bs.backslash(block, (t, b[1]), "gmres")[0]))(b[0])
+    np.testing.assert_allclose(g, np.linalg.inv(dense)[:2, :2].sum(axis=0), rtol=1e-8)
+
+
+def test_blocks_of_blocks_are_solved_blockwise_in_any_order() -> None:
+    inner = bs.Block([[2.0, 0], [1.0, 4.0]])
+    outer = bs.Block([[inner, bs.Block([[1.0, 0], [0, 1.0]])], [0, inner]])
+    x = bs.backslash(outer, ((1.0, 2.0), (3.0, 5.0)))
+    m = np.array([[2.0, 0], [1.0, 4.0]])
+    dense = np.block([[m, np.eye(2)], [np.zeros((2, 2)), m]])
+    want = np.linalg.solve(dense, [1.0, 2.0, 3.0, 5.0])
+    np.testing.assert_allclose(np.ravel(x), want, rtol=1e-12)
+    shuffled = bs.Block([[2.0, 3.0, 0], [0, 1.0, 0], [0, 4.0, 5.0]])  # neither lower nor upper
+    y = bs.backslash(shuffled, (1.0, 2.0, 3.0))
+    want = np.linalg.solve([[2.0, 3, 0], [0, 1, 0], [0, 4, 5]], [1.0, 2, 3])
+    np.testing.assert_allclose(y, want, rtol=1e-12)

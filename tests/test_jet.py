@@ -1,0 +1,121 @@
+"""Taylor mode against nested forward mode, to order 8; what it counts; how it nests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.errors import ShapeError, StructureError, UnsupportedError
+from backsolve.solve import taylor
+
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=(5, 4)) * 0.3
+
+
+def nested(f: Callable[[Any], Any], x: Any, v: Any, order: int) -> list[Any]:
+    def along(t: Any) -> Any:
+        return f(x + t * v)
+
+    def slope(g: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda t: bs.jvp(g, (t,), (1.0,))[1]
+
+    found = []
+    for _ in range(order):
+        along = slope(along)
+        found.append(along(0.0))
+    return found
+
+
+SMOOTH: dict[str, Callable[[Any], Any]] = {
+    "network": lambda x: np.tanh(W @ x).sum(),
+    "quotient": lambda x: np.log(1 + x @ x) / np.sqrt(2 + np.sin(x).sum()),
+    "inverse": lambda x: np.linalg.inv(np.outer(x, x) + np.eye(4)).sum(),
+    "product": lambda x: np.exp(-x * x).prod(),
+    "branches": lambda x: np.where(x > 0, x**3, np.cos(x)).sum() * np.sort(x)[1],
+    "power": lambda x: ((2 + np.sin(x)) ** 2.5).sum() + (1.5 ** x[0]) * np.arctan2(x[1], 3.0),
+    "special": lambda x: bs.numpy.special.erf(x).sum() * bs.numpy.special.expit(x[0]),
+    "reductions": lambda x: x.max() ** 2 * np.abs(x).sum() + np.cumprod(2 + x)[-1] + np.var(x),
+    "shapes": lambda x: np.concatenate([x[::-1], x[1:2] * 3]).reshape(5, 1).T @ np.ones(5),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SMOOTH))
+def test_against_nested_forward_mode(name: str) -> None:
+    f = SMOOTH[name]
+    x, v = RNG.normal(size=4), RNG.normal(size=4)
+    order = 5 if name in ("inverse", "product") else 6
+    value, found = bs.jet(f, (x,), [[v, *[np.zeros(4)] * (order - 1)]])
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
+    for got, expected in zip(found, nested(f, x, v, order), strict=True):
+        np.testing.assert_allclose(
+            got, expected, rtol=1e-9, atol=1e-9 * (1 + np.max(np.abs(expected)))
+        )
+
+
+def test_order_eight() -> None:
+    def f(x: Any) -> Any:
+        return np.sin(x) * np.exp(x * 0.5) / (1 + x * x)
+
+    _, found = bs.jet(f, (0.3,), [[1.0, *[0.0] * 7]])
+    np.testing.assert_allclose(found, nested(f, 0.3, 1.0, 8), rtol=1e-10)
+
+
+def test_a_curve_and_several_arguments() -> None:
+    """x(t) = 1 + 2t + 3t²/2, y(t) = t − t³/6 + …: derivatives of their product by hand."""
+    value, found = bs.jet(
+        lambda p: p["x"] * p["y"],
+        ({"x": 1.0, "y": 0.0},),
+        [[{"x": 2.0, "y": 1.0}, {"x": 3.0, "y": 0.0}, {"x": 0.0, "y": -1.0}]],
+    )
+    assert value == 0.0
+    np.testing.assert_allclose(found, [1.0, 4.0, 3 * 3.0 - 1.0])
+
+
+def test_work_grows_like_a_power_of_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    next_of = taylor._Product._next
+
+    def counted(self: Any, k: int) -> Any:
+        nonlocal calls
+        calls += k + 1
+        return next_of(self, k)
+
+    monkeypatch.setattr(taylor._Product, "_next", counted)
+    counts = []
+    for order in (4, 8, 16):
+        calls = 0
+        bs.jet(lambda x: np.tanh(np.sin(x) * np.exp(x)), (0.3,), [[1.0, *[0.0] * (order - 1)]])
+        counts.append(calls)
+    assert counts[0] > 0
+    assert counts[2] < 6 * counts[1] < 36 * counts[0]  # nesting would double with each order
+
+
+def test_inside_grad_and_jit() -> None:
+    def third(x: Any) -> Any:
+        return bs.jet(lambda t: np.sin(t * t), (x,), [[1.0, 0.0, 0.0]])[1][2]
+
+    def exact(x: Any) -> Any:
+        return -8 * x**3 * np.cos(x * x) - 12 * x * np.sin(x * x)
+
+    np.testing.assert_allclose(third(0.7), exact(0.7), rtol=1e-12)
+    np.testing.assert_allclose(bs.jit(third)(0.7), exact(0.7), rtol=1e-12)
+    np.testing.assert_allclose(bs.grad(third)(0.7), bs.grad(exact)(0.7), rtol=1e-10)
+    np.testing.assert_allclose(bs.jit(bs.grad(third))(0.7), bs.grad(exact)(0.7), rtol=1e-10)
+    xs = np.linspace(0.1, 1, 4)
+    np.testing.assert_allclose(bs.vmap(third)(xs), exact(xs), rtol=1e-10)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(StructureError, match="series for each"):
+        bs.jet(np.sin, (1.0,), [])
+    with pytest.raises(StructureError, match="one length"):
+        bs.jet(np.add, (1.0, 2.0), [[1.0], [1.0, 0.0]])
+    with pytest.raises(ShapeError, match="shape"):
+        bs.jet(np.sin, (np.ones(3),), [[np.ones(2)]])
+    inner = bs.jit(lambda x: x * x)
+    with pytest.raises(UnsupportedError, match="compiled"):
+        bs.jet(lambda x: inner(x) + 1, (1.0,), [[1.0]])

@@ -109,6 +109,7 @@ class _Passes:
         self.has_zeros, self.linear, self.dtype = kept is not None, linear, dtype
         self.where_kept = lambda x: kept(x, *numbers)
         self.seen = 0
+        self.tried = False
         self.value: Any = None
         self.slope: Any = None
         self.support: Any = None
@@ -121,11 +122,12 @@ class _Passes:
 
     def are_ready(self, size: int) -> bool:
         """Whether they are compiled, which is worth it once many entries were seen."""
-        if self.value is None and self.seen < ENOUGH:
+        if not self.tried:
             with _lock:
                 self.seen += size
-                if self.seen >= ENOUGH:
+                if self.seen >= ENOUGH and not self.tried:
                     self._compile()
+                    self.tried = True
         return self.value is not None
 
     def _compile(self) -> None:

@@ -99,7 +99,10 @@ def pull(op: Operator, t: Any) -> Any:
 
 def plus(a: Any, b: Any) -> Any:
     if a.__class__ is Masked and b.__class__ is Masked:
-        return Masked(a.value + b.value, np.logical_or(a.mask, b.mask))
+        mask = np.logical_or(a.mask, b.mask)
+        if type(mask) is np.ndarray and mask.all():  # parts that cover the whole
+            return a.value + b.value
+        return Masked(a.value + b.value, mask)
     return plain(a) + plain(b)
 
 

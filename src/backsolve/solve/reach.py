@@ -60,7 +60,7 @@ def _joined(masks: Sequence[Any]) -> Any:
         if found is None or mask is None:
             return None
         found = np.logical_or(found, mask)
-    return found
+    return None if type(found) is np.ndarray and found.all() else found
 
 
 def _kept(block: Operator, live: Any, fed: Any) -> Operator:

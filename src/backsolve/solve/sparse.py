@@ -13,7 +13,7 @@ import numpy as np
 
 from ..operators.entries import Entries
 from ..operators.entries.entries import numbered
-from ..operators.entries.terms import Index, is_known
+from ..operators.entries.terms import Index, is_known, spread
 from ..primitive import P
 
 
@@ -66,7 +66,7 @@ def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
             np.add.at(template, here, part.values)
         else:
             places.append(here)
-            values.append(np.broadcast_to(part.values, (part.size,)))
+            values.append(spread(part.values, (part.size,)))
     small = np.int32 if max(count, width) < 2**31 else np.int64
     indptr = np.zeros(height + 1, small)
     np.cumsum(np.bincount(rows[first], minlength=height), out=indptr[1:])

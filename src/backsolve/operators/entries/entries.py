@@ -12,7 +12,7 @@ from ...primitive import P
 from ..base import Cost, Operator
 from ..structure import facts
 from .meet import meet
-from .terms import Index, Listed, Part, Steps, Term, is_known, scaled, take
+from .terms import Index, Listed, Part, Steps, Term, is_known, scaled, spread, take
 
 _MANY = 48  # terms, from which on they are listed and become one
 _FEW = 64  # entries, up to which traced ones are added one by one: in registers, where a scatter is not
@@ -104,7 +104,7 @@ class Entries(Operator):
 def _in_full(p: Listed, dtype: Any) -> Any:
     if not np.ndim(p.values) and is_known(p.values):
         return np.full(p.size, p.values, dtype)
-    return np.broadcast_to(p.values, (p.size,))
+    return spread(p.values, (p.size,))
 
 
 def _added_up(pieces: Sequence[Any], place: Index, size: int) -> Any:
@@ -141,7 +141,7 @@ def _with(t: Part, values: Any) -> Part:
 def merged(parts: Sequence[Listed]) -> Listed:
     """One list, no place twice."""
     rows, cols = (np.concatenate([getattr(p, k) for p in parts]) for k in ("rows", "cols"))
-    values = np.concatenate([np.broadcast_to(p.values, (p.size,)) for p in parts])
+    values = np.concatenate([spread(p.values, (p.size,)) for p in parts])
     first, place, count = numbered(rows, cols)
     if count == rows.size:
         return Listed(rows, cols, values)

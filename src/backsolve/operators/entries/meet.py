@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...primitive import P
-from .terms import Index, Listed, Part, Shape, Steps, Term, compact, scaled, take
+from .terms import Index, Listed, Part, Shape, Steps, Term, compact, scaled, shape_of, shaped, take
 
 
 def meet(a: Part, b: Part, middle: Shape) -> Part | None:
@@ -100,12 +100,12 @@ def _resplit(t: Term, counts: list[int], origin: list[tuple[int, int]]) -> Term:
         Steps(s.offset, tuple([s.strides[k] * f for k, f in origin])) for s in (t.rows, t.cols)
     )
     values = t.values
-    lengths = np.shape(values)
+    lengths = shape_of(values)
     if lengths:
         shape = tuple(
             [n if lengths[k] != 1 else 1 for n, (k, _) in zip(counts, origin, strict=True)]
         )
-        values = np.reshape(values, shape)
+        values = shaped(values, shape)
     return Term(tuple(counts), rows, cols, values)
 
 
@@ -127,7 +127,8 @@ def _meet_evenly(
         if y.counter is not None:
             col += b.cols.strides[y.counter] * kb
         if x.counter is not None and y.counter is not None:
-            key_a[x.counter], key_b[y.counter] = _part(ka, step_a, n), _part(kb, step_b, n)
+            key_a[x.counter] = _part(ka, step_a, n, x.length)
+            key_b[y.counter] = _part(kb, step_b, n, y.length)
             shared.append(
                 (
                     x.counter,
@@ -191,14 +192,16 @@ def _meet_evenly(
     return compact(counts, rows, cols, values)
 
 
-def _part(first: int, step: int, n: int) -> slice:
+def _part(first: int, step: int, n: int, length: int) -> slice:
+    if n == length and step == 1:
+        return slice(None)
     stop = first + step * n
     return slice(first, stop if stop >= 0 else None, step)
 
 
 def _read(values: Any, key: list[Any]) -> Any:
     """values[key], where an axis of length 1 stands for all; a plain number for itself."""
-    lengths = np.shape(values)
+    lengths = shape_of(values)
     if not lengths:
         return values
     places = []
@@ -269,24 +272,24 @@ def _multiply(
 
 def _without_repeats(x: Any, names: Sequence[str]) -> tuple[Any, list[str]]:
     """x without its axes of length 1, along which it repeats."""
-    lengths = np.shape(x)
+    lengths = shape_of(x)
     if not lengths:
         return x, []
     kept = [c for c, n in zip(names, lengths, strict=True) if n != 1]
-    return np.reshape(x, tuple([n for n in lengths if n != 1])), kept
+    return shaped(x, tuple([n for n in lengths if n != 1])), kept
 
 
 def _ordered(x: Any, names: Sequence[str], output: Sequence[str]) -> Any:
     """x with its axes where `output` has them, of length 1 where it has none."""
-    if not np.ndim(x):
+    if not shape_of(x):
         return x
     have = [c for c in output if c in names]
     order = [list(names).index(c) for c in have]
     if order != sorted(order):
         x = np.transpose(x, order)
-    shape = iter(np.shape(x))
+    shape = iter(shape_of(x))
     lengths = tuple([next(shape) if c in names else 1 for c in output])
-    return np.reshape(x, lengths) if lengths != np.shape(x) else x
+    return shaped(x, lengths)
 
 
 # ---- one by one

@@ -60,8 +60,8 @@ class Term:
 
     def listed(self) -> Listed:
         values = self.values
-        if np.ndim(values):
-            values = np.reshape(np.broadcast_to(values, self.counts), (self.size,))
+        if shape_of(values):
+            values = shaped(spread(values, self.counts), (self.size,))
         return Listed(self.rows.listed(self.counts), self.cols.listed(self.counts), values)
 
 
@@ -95,10 +95,10 @@ Part = Term | Listed
 def compact(counts: Shape, rows: Steps, cols: Steps, values: Any) -> Term:
     """A term without axes of length 1, and with axes as one where they follow each other evenly."""
     keep = [k for k, n in enumerate(counts) if n != 1]
-    lengths = np.shape(values)
+    lengths = shape_of(values)
     if lengths:
-        values = np.reshape(values, tuple([lengths[k] for k in keep]))
         lengths = tuple([lengths[k] for k in keep])
+        values = shaped(values, lengths)
     counts = tuple([counts[k] for k in keep])
     r, c = ([s.strides[k] for k in keep] for s in (rows, cols))
     groups: list[list[int]] = []
@@ -112,8 +112,6 @@ def compact(counts: Shape, rows: Steps, cols: Steps, values: Any) -> Term:
         groups.append([k])
     if lengths and len(groups) < len(counts):
         values = np.reshape(values, tuple([prod(lengths[k] for k in g) for g in groups]))
-    if lengths and not groups:
-        values = np.reshape(values, ())
     return Term(
         tuple([prod(counts[k] for k in g) for g in groups]),
         Steps(rows.offset, tuple([r[g[-1]] for g in groups])),
@@ -122,9 +120,24 @@ def compact(counts: Shape, rows: Steps, cols: Steps, values: Any) -> Term:
     )
 
 
+def shape_of(values: Any) -> Shape:
+    """np.shape, without asking a Tensor what this function means for it."""
+    return getattr(values, "shape", ())
+
+
+def shaped(values: Any, shape: Shape) -> Any:
+    """np.reshape, of which nothing is recorded where it changes nothing."""
+    return values if shape_of(values) == shape else np.reshape(values, shape)
+
+
+def spread(values: Any, shape: Shape) -> Any:
+    """np.broadcast_to, likewise."""
+    return values if shape_of(values) == shape else np.broadcast_to(values, shape)
+
+
 def take(values: Any, index: Index) -> Any:
     """values[index] of a flat array; a number stands for all."""
-    if not np.ndim(values):
+    if not shape_of(values):
         return values
     if index.size == values.shape[0] and np.array_equal(index, np.arange(index.size)):
         return values

@@ -27,7 +27,7 @@ from ..sum import OperatorSum
 from ..windows import Fold, Windows
 from ..zero import Zero
 from .entries import Entries, steps_over, tidied
-from .terms import Listed, Steps, compact
+from .terms import Listed, Steps, compact, shape_of, shaped
 
 
 def entries_of(a: Operator) -> Entries:
@@ -59,8 +59,9 @@ def _along(a: Operator, values: Any) -> Entries:
     """A diagonal; `values` may be a number or an array that fits the shape."""
     shape = a.in_type.shape
     steps = steps_over(shape)
-    if np.ndim(values):
-        values = np.reshape(values, (1,) * (len(shape) - np.ndim(values)) + np.shape(values))
+    lengths = shape_of(values)
+    if lengths:
+        values = shaped(values, (1,) * (len(shape) - len(lengths)) + lengths)
     return _one(a, shape, steps, steps, values)
 
 

@@ -116,6 +116,34 @@ def test_bad_input() -> None:
         bs.jet(np.add, (1.0, 2.0), [[1.0], [1.0, 0.0]])
     with pytest.raises(ShapeError, match="shape"):
         bs.jet(np.sin, (np.ones(3),), [[np.ones(2)]])
-    inner = bs.jit(lambda x: x * x)
-    with pytest.raises(UnsupportedError, match="compiled"):
+    inner = bs.checkpoint(lambda x: x * x)
+    with pytest.raises(UnsupportedError, match="checkpointed"):
         bs.jet(lambda x: inner(x) + 1, (1.0,), [[1.0]])
+
+
+def rounds(x: Any) -> Any:
+    y = np.zeros(4)
+    for i in range(1, 4):
+        y[i] = y[i - 1] * x[i] + np.sin(x[i - 1])
+    return y.sum()
+
+
+def until(x: Any) -> Any:
+    r = a = 1 + x @ x
+    while abs(r * r - a) > 1e-14:
+        r = 0.5 * (r + a / r)
+    return r * x[0] if x[1] > 0 else r + x[2] ** 3
+
+
+@pytest.mark.parametrize("f", [rounds, until])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_loops_branches_and_compiled_calls_are_looked_into(f: Any, sign: int) -> None:
+    x, v = sign * np.array([0.3, 0.5, -0.2, 0.7]), RNG.normal(size=4)
+    compiled = bs.jit(f)
+    series = [[v, *[np.zeros(4)] * 3]]
+    expected = nested(f, x, v, 4)
+    for g in (f, lambda x: 1.0 * compiled(x)):
+        np.testing.assert_allclose(bs.jet(g, (x,), series)[1], expected, rtol=1e-7)
+    if f is rounds:  # inside `jit` a loop of known length is written out
+        inside = bs.jit(lambda x: bs.jet(compiled, (x,), series)[1])
+        np.testing.assert_allclose(inside(x), expected, rtol=1e-9)

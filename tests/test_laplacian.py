@@ -186,8 +186,8 @@ def test_traces() -> None:
 
 def test_bad_input() -> None:
     x = np.ones(3)
-    inner = bs.jit(lambda x: np.sin(x))
-    with pytest.raises(UnsupportedError, match="compiled"):
+    inner = bs.checkpoint(lambda x: np.sin(x))
+    with pytest.raises(UnsupportedError, match="checkpointed"):
         bs.laplacian(lambda x: inner(x).sum())(x)
     with pytest.raises(UnsupportedError, match="real arguments"):
         bs.laplacian(lambda x: np.abs(x).sum())(x + 1j)
@@ -201,3 +201,65 @@ def test_bad_input() -> None:
         bs.hessian_trace(np.sum, state=bs.random.key(0))
     with pytest.raises(ValueError, match="at least 1"):
         bs.hessian_trace(np.sum, samples=0, state=bs.random.key(0))
+
+
+def rounds(x: Any) -> Any:
+    y = np.zeros(4)
+    for i in range(1, 4):
+        y[i] = y[i - 1] * x[i] + np.sin(x[i - 1])
+    return y.sum()
+
+
+def until(x: Any) -> Any:
+    r = a = 1 + x @ x
+    while abs(r * r - a) > 1e-14:
+        r = 0.5 * (r + a / r)
+    return r * x[0] if x[1] > 0 else r + x[2] ** 3
+
+
+def scanned(x: Any) -> Any:
+    last, made = bs.scan(lambda c, e: (c * e + np.sin(c), c * c), x[0], x)
+    return last + made.sum()
+
+
+def layers(x: Any) -> Any:
+    s = x
+    for i in range(3):
+        s = np.tanh(W[:4] @ s + i * x)
+    return s.sum() * x[0]
+
+
+def over_one(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: bs.vmap(f)(np.stack([x, x]))[1]
+
+
+@pytest.mark.parametrize("f", [rounds, until, scanned, layers])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit, over_one], ids=["eager", "jit", "vmap"])
+def test_loops_branches_and_compiled_calls_are_looked_into(f: Any, sign: int, way: Any) -> None:
+    x = sign * np.array([0.3, 0.5, -0.2, 0.7])
+    dense, compiled = bs.hessian(f)(x), bs.jit(f)
+    for g in (f, lambda x: 1.0 * compiled(x)):
+        close = {"rtol": 1e-8, "atol": 1e-10}
+        np.testing.assert_allclose(way(bs.laplacian(g))(x), np.trace(dense), **close)
+        np.testing.assert_allclose(way(bs.hessian_diagonal(g))(x), np.diagonal(dense), **close)
+    slope = bs.grad(lambda x: np.trace(bs.hessian(f)(x)))(x)
+    np.testing.assert_allclose(bs.grad(bs.laplacian(compiled))(x), slope, rtol=1e-7, atol=1e-9)
+
+
+def test_the_structure_of_a_compiled_call_is_kept() -> None:
+    compiled = bs.jit(lambda x: np.sum(np.sin(x) ** 2))
+    x = RNG.normal(size=500)
+    found, seen = watched(bs.laplacian(lambda x: 2 * compiled(x)), x)
+    np.testing.assert_allclose(found, np.sum(4 * np.cos(2 * x)), rtol=1e-10)
+    assert seen.size <= 500  # along every direction would be 500 × 500
+
+
+def test_a_staged_loop_stays_a_loop() -> None:
+    """Its rounds are not written out: the Program does not grow with their number."""
+    sizes = []
+    for count in (3, 300):
+        f = lambda x, n=count: bs.fori_loop(0, n, lambda i, s: np.sin(s) * x, x).sum()
+        program = bs.jit(bs.laplacian(f)).lower(np.ones(3)).stages["program"]
+        sizes.append(len(program.splitlines()))
+    assert sizes[0] == sizes[1]

@@ -12,8 +12,8 @@ from . import tree
 from .errors import ShapeError, StructureError
 from .kinds import same_kind
 from .replay import number, replay
-from .solve.taylor import Given, Rows, Series, opaque
-from .solve.taylor import type_of_value as taylor_type
+from .solve.rows import type_of_value
+from .solve.taylor import Given, Rows, Series
 from .tensor import Tensor
 from .vary import Varied
 
@@ -41,8 +41,8 @@ def jet(
     varied = Varied("jet", primals, range(len(primals)))
     curves = _curves(varied, series)
     with np.errstate(all="ignore"):
-        types = [taylor_type(c[0]) for c in curves]
-        values, found, structure = replay(f, varied, curves, types, Rows(), opaque())
+        types = [type_of_value(c[0]) for c in curves]
+        values, found, structure = replay(f, varied, curves, types, Rows())
         derivatives = [
             structure.unflatten([_derivative(s, v, k) for s, v in zip(found, values, strict=True)])
             for k in range(1, order + 1)

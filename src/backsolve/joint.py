@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from .ir import type_of
+from .ir import Program, type_of
 from .operators import Operator
 from .primitive import Primitive, wrap
 from .row import Row
 
 # operator_of(inputs, record): the inputs are raw values, or Tensors when the solve is recorded
 OperatorOf = Callable[[Sequence[Any], bool], Operator]
+# The Program that a joint row stands for, and what it is run on; None for each input that varies
+Inside = tuple[Program, Sequence[Any]]
 
 
 class _Joint(Primitive):
@@ -45,16 +47,24 @@ def component_of(row: Row) -> int:
     return row.params["k"]
 
 
+def inside_of(row: Row) -> Inside | None:
+    """What a joint row can be looked into as, if at all."""
+    assert row.params is not None
+    inside = row.params["inside"]
+    return None if inside is None else inside()
+
+
 def record_joint(
     name: str,
     operator_of: OperatorOf,
     inputs: Sequence[Any],
     rows: Sequence[Row | None],
     outputs: Sequence[Any],
+    inside: Callable[[], Inside] | None = None,
 ) -> list[Any]:
     """Tensors for raw `outputs` that depend on raw `inputs` (of `rows`) through one joint row."""
     saved = (None, *inputs)
-    params = {"name": name, "operator_of": operator_of, "outputs": len(outputs)}
+    params = {"name": name, "operator_of": operator_of, "outputs": len(outputs), "inside": inside}
     base = Row(JOINT, tuple(rows), saved, params, (), np.dtype(float), None)
     tensors = []
     for k, y in enumerate(outputs):

@@ -7,27 +7,21 @@ values. Inside a staging it is staged by itself, and its Program evaluated.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from . import tree
 from .errors import UnsupportedError
 from .hooks import Watcher, hooks
-from .ir import Program, Type
-from .primitive import Primitive
+from .ir import Type
+from .joint import component_of, inside_of
+from .primitive import Primitive, wrap
 from .row import Row
+from .solve.rows import Evaluator
 from .tensor import Staged, Tensor
 from .trace import stage
 from .vary import Varied
-
-
-class Evaluator(Protocol):
-    """Makes values of its own kind; `number_of` one of them is the number that it stands for."""
-
-    def call(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any: ...
-    def evaluate(self, program: Program, inputs: Sequence[Any]) -> list[Any]: ...
-    def number_of(self, x: Any) -> Any: ...
 
 
 class _Inputs(Watcher):
@@ -39,7 +33,8 @@ class _Inputs(Watcher):
 
     def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
         if row is not None:
-            self.of[row] = tuple(inputs)
+            # as they are now: a Tensor may be written into later
+            self.of[row] = tuple([wrap(a._v, a.row) if type(a) is Tensor else a for a in inputs])
 
 
 def replay(
@@ -48,16 +43,14 @@ def replay(
     given: Sequence[Any],
     types: Sequence[Type],
     rows: Evaluator,
-    opaque: str,
 ) -> tuple[list[Any], list[Any], tree.Structure]:
     """f's results as numbers, the same as `rows` makes them of `given` (None: constant), and their form.
 
-    f takes what varies, whose `types` are given, and nothing else; `opaque` is the message about a call that
-    cannot be looked into.
+    f takes what varies, whose `types` are given, and nothing else.
     """
     if any(isinstance(x, Staged) for x in varied.originals):
         return _staged(f, varied, given, types, rows)
-    return _eager(f, varied, given, rows, opaque)
+    return _eager(f, varied, given, rows)
 
 
 def _eager(
@@ -65,7 +58,6 @@ def _eager(
     varied: Varied,
     given: Sequence[Any],
     rows: Evaluator,
-    opaque: str,
 ) -> tuple[list[Any], list[Any], tree.Structure]:
     seen = _Inputs()
     hooks.add(seen)
@@ -77,10 +69,7 @@ def _eager(
     made: dict[Row, Any] = dict(zip(varied.rows, given, strict=True))
     for row in varied.gather(live)[0]:
         if row not in made:
-            if row not in seen.of:
-                raise UnsupportedError(opaque)
-            args = [_replaced(a, made) for a in seen.of[row]]
-            made[row] = rows.call(row.primitive, args, row.params or {})
+            made[row] = _made(row, seen, made, rows)
     found = [
         made.get(y.row) if isinstance(y, Tensor) and y.row is not None else None for y in outputs
     ]
@@ -107,7 +96,23 @@ def _staged(
 
     program, _ = stage(flat, types)
     found = rows.evaluate(program, given)
-    return [rows.number_of(x) for x in found], found, structures[0]
+    return [rows.plain(x) for x in found], found, structures[0]
+
+
+def _made(row: Row, seen: _Inputs, made: dict[Row, Any], rows: Evaluator) -> Any:
+    if row.primitive.is_component:
+        return made[row.parents[0]][component_of(row)]
+    if row.primitive.is_joint:
+        inside = inside_of(row)
+        if inside is None:
+            raise UnsupportedError(rows.opaque())
+        program, inputs = inside
+        varying = iter(row.parents)
+        return rows.evaluate(program, [made[next(varying)] if x is None else x for x in inputs])
+    if row not in seen.of:
+        raise UnsupportedError(rows.opaque())
+    args = [_replaced(a, made) for a in seen.of[row]]
+    return rows.call(row.primitive, args, row.params or {})
 
 
 def _replaced(a: Any, made: dict[Row, Any]) -> Any:

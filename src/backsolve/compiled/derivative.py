@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..api import jvp, vjp
-from ..ir import Type
+from ..ir import Program, Type
 from ..joint import record_joint
 from ..operators import Custom
 from ..primitive import coerce
@@ -60,8 +60,12 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
 
         return Custom(push, pull, name="compiled")
 
+    def inside() -> tuple[Program, list[Any]]:
+        return special.program, [None if k in places else v for k, v in enumerate(values_now)]
+
     rows = [leaves[k].row for k in places]
-    return record_joint("compiled", operator_of, [values_now[k] for k in places], rows, results)
+    varying = [values_now[k] for k in places]
+    return record_joint("compiled", operator_of, varying, rows, results, inside)
 
 
 def _compiled_push(special: Specialised, places: tuple[int, ...]) -> Specialised:

@@ -14,8 +14,8 @@ from ..errors import NotScalarError, StructureError, UnsupportedError
 from ..kinds import same_kind
 from ..replay import number, replay
 from ..solve.partials import Partials, seeds
-from ..solve.second import Rows, Second, opaque
-from ..solve.taylor import type_of_value
+from ..solve.rows import type_of_value
+from ..solve.second import Rows, Second
 from ..tensor import Tensor
 from ..vary import ArgNums, Varied, numbers_of
 from .arguments import of_chosen
@@ -156,7 +156,7 @@ def _passed(
     given = [Second(x, p) for x, p in zip(numbers, first, strict=True)]
     types = [type_of_value(x) for x in numbers]
     with np.errstate(all="ignore"):
-        values, found, structure = replay(g, varied, given, types, Rows(apart), opaque())
+        values, found, structure = replay(g, varied, given, types, Rows(apart))
         for s in found:
             _second(s)
     varied.finish()

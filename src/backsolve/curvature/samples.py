@@ -12,8 +12,8 @@ from .. import tree
 from ..api import grad, vmap
 from ..errors import NotScalarError, StructureError
 from ..hooks import hooks
+from ..solve.rows import type_of_value
 from ..solve.taps import Tap, tapped
-from ..solve.taylor import type_of_value
 from ..trace import stage
 
 

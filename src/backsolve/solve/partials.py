@@ -111,9 +111,14 @@ def seeds(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any]) -> list[Part
 
 def over_stack(f: Callable[..., Any], stacks: Sequence[Any]) -> Any:
     """f on each of the arrays of one or several stacks, staged once and run batched."""
+    return all_over_stack(f, stacks)[0]
+
+
+def all_over_stack(f: Callable[..., Any], stacks: Sequence[Any]) -> list[Any]:
+    """The same of an f of several results."""
     types = [Type(tuple(s.shape[1:]), s.dtype) for s in stacks]
     program, _ = stage(f, types)
-    return evaluate_batched(program, stacks, [True] * len(stacks), stacks[0].shape[0])[0]
+    return evaluate_batched(program, stacks, [True] * len(stacks), stacks[0].shape[0])
 
 
 def _same(a: Columns | None, b: Columns | None) -> bool:

@@ -13,25 +13,25 @@ Everything is computed when it is asked for: a row that only linear ones read ne
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import frozen
 from ..errors import UnsupportedError
-from ..ir import Program, Var
 from ..operators import Contraction, Diagonal, Operator
 from ..operators.contraction import _LETTERS
 from ..operators.nests import split_subscripts
 from ..primitive import P, Primitive, row_values
+from ..primitives.control import BRANCH, LOOP
 from ..row import Row, ancestors
 from ..tensor import Staged, Tensor
 from .fit import fit_ahead, fit_back
 from .forward import forward_substitute
-from .partials import Partials, over_stack
-from .taylor import _raw, _vary
+from .partials import Partials, all_over_stack, over_stack
+from .rows import Evaluator, raw, type_of_value, vary
 
 # Rows that move entries about: so they do with the columns of partials.
 _MOVES = ("reshape", "permute", "broadcast_to", "slice", "gather")
@@ -54,49 +54,109 @@ class Second:
         return None
 
 
-class Rows:
+class Rows(Evaluator):
     """Rows evaluated on such values; `apart` keeps the second derivatives of each direction."""
 
-    def __init__(self, apart: bool) -> None:
-        self.apart = apart
-        self._made: dict[Any, tuple[Any, Any]] = {}
+    kind = Second
 
-    def evaluate(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
-        env: dict[Var, Any] = dict(zip(program.inputs, inputs, strict=True))
-        env.update((v, _raw(c)) for v, c in program.constants)
-        for e in program.equations:
-            args = [env[a] if isinstance(a, Var) else a for a in e.inputs]
-            if e.primitive.holds_regions and any(isinstance(a, Second) for a in args):
-                raise UnsupportedError(opaque())
-            if e.primitive.holds_regions:
-                env.update(zip(e.outputs, e.primitive(*args, **e.params), strict=True))
-            else:
-                env[e.outputs[0]] = self.call(e.primitive, args, e.params)
-        return [env[a] if isinstance(a, Var) else a for a in program.outputs]
+    def __init__(self, apart: bool) -> None:
+        super().__init__()
+        self.apart = apart
 
     def number_of(self, x: Any) -> Any:
-        return x.value if isinstance(x, Second) else x
+        return x.value
 
-    def call(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if not any(isinstance(a, Second) for a in args):
-            return _raw(prim(*args, **params))
-        key = (prim, *[id(a) for a in args], frozen(params))
-        if key not in self._made:
-            self._made[key] = (self._make(prim, args, params), args)  # args: their ids stay theirs
-        return self._made[key][0]
+    def opaque(self) -> str:
+        return (
+            "second derivatives ahead cannot look into a checkpointed or hand-written call: call the function "
+            "itself, or take np.trace or np.diagonal of bs.hessian(f)"
+        )
 
-    def _make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if prim.is_joint or prim.is_component:
-            raise UnsupportedError(opaque())
-        firsts = [_raw(a.value) if isinstance(a, Second) else a for a in args]
+    def region(self, prim: Primitive, args: Sequence[Any], region: Any) -> Sequence[Any]:
+        if prim not in (LOOP, BRANCH) or not self.is_staged(args):
+            return super().region(prim, args, region)
+        if any(type_of_value(self.plain(a)).is_stack for a in args):
+            raise UnsupportedError(self.opaque())
+        whole = _Region(prim, args, region, self.apart)
+        count = next(a.first.count for a in args if isinstance(a, Second))
+        return [
+            _OfRegion(whole, k, count, self.apart) if y.dtype.kind in "fc" else y
+            for k, y in enumerate(whole.values)
+        ]
+
+    def make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        firsts = [raw(a.value) if isinstance(a, Second) else a for a in args]
         record = any(isinstance(v, Tensor) for v in firsts)
         varied = [
-            _vary(v) if isinstance(a, Second) else v for a, v in zip(args, firsts, strict=True)
+            vary(v) if isinstance(a, Second) else v for a, v in zip(args, firsts, strict=True)
         ]
         y = prim(*varied, **params)
         if not isinstance(y, Tensor) or y.row is None:
-            return _raw(y)
+            return raw(y)
         return _Made(y if record else y._v, y.row, record, firsts, args, self.apart)
+
+
+class _Region:
+    """A region on staged values: it stays one, and is run along every direction, all of them as one batch."""
+
+    def __init__(self, prim: Primitive, args: Sequence[Any], region: Any, apart: bool):
+        self._prim, self._region, self._apart = prim, region, apart
+        self._args = {i: a for i, a in enumerate(args) if isinstance(a, Second)}
+        self._firsts = [raw(a.value) if isinstance(a, Second) else a for a in args]
+        self.values = [raw(y) for y in self._run(*self._firsts)]
+
+    def _run(self, *xs: Any) -> list[Any]:
+        found: list[Any] = self._prim(*xs, region=self._region)
+        return found
+
+    @cached_property
+    def firsts(self) -> list[Any]:
+        return self._each({i: a.first for i, a in self._args.items()}, 1)
+
+    @cached_property
+    def seconds(self) -> list[Any]:
+        bends = self._each({i: a.first for i, a in self._args.items()}, 2)
+        if not self._apart:
+            bends = [np.sum(t, axis=0) for t in bends]
+        bent = {i: a.second for i, a in self._args.items() if a.second is not None}
+        if not bent:
+            return bends
+        pushed = self._each(bent, 1) if self._apart else self._along(bent, 1)
+        return [a + b for a, b in zip(bends, pushed, strict=True)]
+
+    def _each(self, moves: dict[int, Partials], order: int) -> list[Any]:
+        """The derivatives of this order along each of the directions, stacked."""
+        stacks = [t.dense() for t in moves.values()]
+        return all_over_stack(
+            lambda *ts: self._along(dict(zip(moves, ts, strict=True)), order), stacks
+        )
+
+    def _along(self, moves: dict[int, Any], order: int) -> list[Any]:
+        f: Callable[..., Sequence[Any]] = self._run
+        for _ in range(order):
+            f = functools.partial(all_along, f, moves)
+        found = f(*self._firsts)
+        return [
+            np.zeros(y.shape, y.dtype) if t is None else t
+            for t, y in zip(found, self.values, strict=True)
+        ]
+
+
+class _OfRegion(Second):
+    """One of the results of a region."""
+
+    def __init__(self, region: _Region, k: int, count: int, apart: bool):
+        self.value = region.values[k]
+        self._region, self._k, self._count, self._apart = region, k, count, apart
+
+    @property
+    def first(self) -> Partials:
+        return Partials(self._count, self._region.firsts[self._k])
+
+    @property
+    def second(self) -> Any:
+        found = self._region.seconds[self._k]
+        return Partials(self._count, found) if self._apart else found
 
 
 class _Made(Second):
@@ -224,7 +284,7 @@ class _Made(Second):
         params = self._row.params or {}
         inputs, output = split_subscripts(params["subscripts"])
         a, b = self._first_of(i), self._first_of(j)
-        operands = [_raw(x) for x in self._firsts]
+        operands = [raw(x) for x in self._firsts]
         if inputs[i] == inputs[j] and len(set(inputs[i])) == len(inputs[i]):
             met = a.times(b).weighed(2)  # entry meets entry: one operand for two
             rest = [x for n, x in enumerate(inputs) if n != j]
@@ -245,7 +305,7 @@ class _Made(Second):
         operands[i], operands[j] = a.dense(), b.dense()
         nest_of = f"{','.join(inputs)}->{new if self._apart else ''}{output}"
         found = P.contract(*operands, subscripts=nest_of, sizes=params["sizes"])
-        found = 2 * _raw(found)
+        found = 2 * raw(found)
         return Partials(a.count, found) if self._apart else found
 
     def _by_directions(self) -> Any:
@@ -270,16 +330,23 @@ class _Made(Second):
 
 def along(f: Callable[..., Any], xs: Sequence[Any], moves: dict[int, Any]) -> Any:
     """The derivative of f(*xs) where xs[i] moves along moves[i]; None is zero. Nests."""
-    varied = [_vary(_raw(x)) if i in moves else x for i, x in enumerate(xs)]
-    y = f(*varied)
+    return all_along(lambda *inner: [f(*inner)], moves, *xs)[0]
+
+
+def all_along(f: Callable[..., Sequence[Any]], moves: dict[int, Any], *xs: Any) -> list[Any]:
+    """The same of an f of several results."""
+    varied = [vary(raw(x)) if i in moves else x for i, x in enumerate(xs)]
+    ys = f(*varied)
+    outputs = [y.row if isinstance(y, Tensor) else None for y in ys]
+    live = [r for r in outputs if r is not None]
     fresh = [varied[i].row for i in moves]
-    if not isinstance(y, Tensor) or y.row is None or any(r is None for r in fresh):
-        return None
-    rows, older = ancestors([y.row], min(r.index for r in fresh))
-    record = older or isinstance(y, Staged) or any(r.parents for r in fresh)
+    if not live or any(r is None for r in fresh):
+        return [None] * len(ys)
+    rows, older = ancestors(live, min(r.index for r in fresh))
+    record = older or any(isinstance(y, Staged) for y in ys) or any(r.parents for r in fresh)
     record = record or any(isinstance(t, Tensor) for t in moves.values())
     pairs = [(varied[i].row, t) for i, t in moves.items()]
-    return forward_substitute(rows, pairs, [y.row], record=record)[0]
+    return forward_substitute(rows, pairs, outputs, record=record)
 
 
 def _asks(prim: Primitive, i: int, j: int, count: int) -> bool:
@@ -293,10 +360,3 @@ def _sum(parts: Sequence[Any]) -> Any:
     for t in parts[1:]:
         total = total.plus(t) if isinstance(t, Partials) else total + t
     return total
-
-
-def opaque() -> str:
-    return (
-        "second derivatives ahead cannot look into a compiled, checkpointed or hand-written call, nor into a "
-        "staged loop: call the function itself, or take np.trace or np.diagonal of bs.hessian(f)"
-    )

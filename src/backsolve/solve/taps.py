@@ -20,7 +20,7 @@ from ..primitive import P
 from ..row import ancestors, descendants
 from ..tensor import Tensor
 from .reverse import back_substitute
-from .taylor import _vary
+from .rows import vary
 
 _TURNS = ("permute", "reshape")  # the same numbers in another order
 
@@ -65,7 +65,7 @@ def tapped(program: Program, parameters: Sequence[Any]) -> tuple[dict[int, Tap],
     varied: dict[int, Any] = {}
     for k, (var, x) in enumerate(zip(program.inputs, parameters, strict=True)):
         if k not in taken:
-            varied[k] = x = _vary(x)
+            varied[k] = x = vary(x)
         values[var] = x
     found: dict[int, tuple[tuple[str, str, str], Any, Any]] = {}
     for e, plan in zip(program.equations, plans, strict=True):
@@ -76,7 +76,7 @@ def tapped(program: Program, parameters: Sequence[Any]) -> tuple[dict[int, Tap],
             continue
         if plan is not None:
             leaf, labels, place = plan
-            zero = _vary(np.zeros(e.outputs[0].shape, e.outputs[0].dtype))
+            zero = vary(np.zeros(e.outputs[0].shape, e.outputs[0].dtype))
             found[leaf] = (labels, args[place], zero)
             result = result + zero
         values[e.outputs[0]] = result

@@ -17,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import frozen
-from ..errors import UnsupportedError
-from ..ir import Program, Type, Var, type_of
-from ..primitive import P, Primitive, row_values, wrap
+from ..primitive import Primitive, row_values
 from ..row import Row
-from ..tensor import Tensor, leaf_row
+from ..tensor import Tensor
 from ..trace import stage
 from .fit import fit_ahead
+from .rows import Evaluator, raw, type_of_value, vary
 
 
 class Series:
@@ -92,7 +90,7 @@ class _Product(Series):
                 factors[i] = self._args[i][n]
             if all(factors[i] is not None for i in self._places):
                 images.append(self._row.primitive(*factors, **(self._row.params or {})))
-        return _total([_raw(t) for t in images])
+        return _total([raw(t) for t in images])
 
 
 class _Smooth(Series):
@@ -123,48 +121,34 @@ class _Smooth(Series):
 
         types = [type_of_value(s[0]) for s in inner]
         program, _ = stage(apply, [*types, type_of_value(x[0])])
-        return self._rows.evaluate(program, [*inner, _Slope(x)])[0]
+        found = self._rows.evaluate(program, [*inner, _Slope(x)])[0]
+        return found if isinstance(found, Series) else Series(found)
 
 
-class Rows:
-    """Rows evaluated on series; a row that is there already is not made again."""
+class Rows(Evaluator):
+    """Rows evaluated on series."""
 
-    def __init__(self) -> None:
-        self._made: dict[Any, tuple[Any, Any]] = {}
+    kind = Series
 
-    def evaluate(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
-        env: dict[Var, Any] = dict(zip(program.inputs, inputs, strict=True))
-        env.update((v, _raw(c)) for v, c in program.constants)
-        for e in program.equations:
-            args = [env[a] if isinstance(a, Var) else a for a in e.inputs]
-            (out,) = e.outputs
-            env[out] = self.call(e.primitive, args, e.params)
-        found = [env[a] if isinstance(a, Var) else a for a in program.outputs]
-        return [y if isinstance(y, Series) else Series(y) for y in found]
-
-    def number_of(self, x: Series) -> Any:
+    def number_of(self, x: Any) -> Any:
         return x[0]
 
-    def call(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if not any(isinstance(a, Series) for a in args):
-            return _raw(prim(*args, **params))
-        key = (prim, *[id(a) for a in args], frozen(params))
-        if key not in self._made:
-            self._made[key] = (self._make(prim, args, params), args)  # args: their ids stay theirs
-        return self._made[key][0]
+    def opaque(self) -> str:
+        return (
+            "jet cannot look into a checkpointed or hand-written call, nor, inside `jit` and `vmap`, into a "
+            "loop whose rounds cannot be counted beforehand: call the function itself"
+        )
 
-    def _make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
-        if prim.is_joint or prim.is_component:
-            raise UnsupportedError(opaque())
-        firsts = [_raw(a[0]) if isinstance(a, Series) else a for a in args]
+    def make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
+        firsts = [raw(a[0]) if isinstance(a, Series) else a for a in args]
         record = any(isinstance(v, Tensor) for v in firsts)
         varied = [
-            _vary(v) if isinstance(a, Series) else v for a, v in zip(args, firsts, strict=True)
+            vary(v) if isinstance(a, Series) else v for a, v in zip(args, firsts, strict=True)
         ]
         y = prim(*varied, **params)
         row = y.row
         if row is None:
-            return Series(_raw(y))
+            return Series(raw(y))
         first = y if record else y._v
         saved = row_values(row) if record else row.saved
         if not _captured(row, args):
@@ -189,15 +173,6 @@ def _captured(row: Row, args: Sequence[Any]) -> list[int]:
     ]
 
 
-def _vary(v: Any) -> Any:
-    """A fresh row, under an outer one if there is one; integers and the like do not vary."""
-    if isinstance(v, Tensor):
-        if v.row is not None:
-            return P.alias(v)
-        v = v._v
-    return wrap(v, leaf_row(v) if type_of(v).dtype.kind in "fc" else None)
-
-
 def _splits(k: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write k as an ordered sum."""
     if parts == 1:
@@ -208,10 +183,6 @@ def _splits(k: int, parts: int) -> Iterator[tuple[int, ...]]:
             yield (n, *rest)
 
 
-def opaque() -> str:
-    return "jet cannot look into a compiled, checkpointed or hand-written call: call the function itself"
-
-
 def _total(images: Sequence[Any]) -> Any:
     if not images:
         return None
@@ -219,14 +190,3 @@ def _total(images: Sequence[Any]) -> Any:
     for t in images[1:]:
         total = total + t
     return total
-
-
-def type_of_value(v: Any) -> Type:
-    t = v._v.type if isinstance(v, Tensor) and isinstance(v._v, Var) else type_of(_raw(v))
-    return Type(t.shape, t.dtype)
-
-
-def _raw(y: Any) -> Any:
-    if isinstance(y, Tensor) and y.row is None and not isinstance(y._v, Var):
-        return y._v
-    return y

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .errors import ShapeError, UnsupportedError
+from .errors import ShapeError, StructureError, UnsupportedError
 from .hooks import hooks
 from .operators import I
 from .primitive import Primitive, wrap
@@ -61,6 +61,11 @@ class Point(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"on({self.manifold!r}, {self.x!r})"
+
+    @property
+    def declaration(self) -> tuple[Any, bool, bool]:
+        """All but the array."""
+        return self.manifold, self.is_in_coordinates, self.projects
 
     # ---- what a tangent is here
 
@@ -138,7 +143,7 @@ DISPLACED = Primitive(
 
 tree.register(
     Point,
-    lambda p: ((p.manifold, p.is_in_coordinates, p.projects), (p.x,)),
+    lambda p: (p.declaration, (p.x,)),
     lambda meta, xs: Point(meta[0], xs[0], *meta[1:]),
 )
 
@@ -158,28 +163,54 @@ def plain_structure(s: tree.Structure) -> tree.Structure:
 
 
 def points_in(s: tree.Structure, leaves: list[Any]) -> dict[int, Point]:
-    """The Points of a tree by the number of their leaf."""
+    """The Points of a tree by the number of their leaf. One that stands in several places of a module is a
+    Point if any of these declares it."""
     found: dict[int, Point] = {}
     count = 0
 
-    def walk(s: tree.Structure) -> None:
+    def declare(number: int, how: Any) -> None:
+        if number in found and found[number].declaration != how:
+            raise StructureError(
+                f"an array that stands in two places is declared on {found[number].manifold} in one and on "
+                f"{how[0]} in the other"
+            )
+        found[number] = Point(how[0], leaves[number], *how[1:])
+
+    def walk(s: tree.Structure, made: list[int] | None) -> None:
+        """`made` are numbers of leaves (or −1) in the order in which `tree` counts what may stand again."""
         nonlocal count
         if s.kind is tree.LEAF:
+            if made is not None:
+                made.append(count)
             count += 1
         elif s.kind is Point:
-            found[count] = Point(s.meta[0], leaves[count], *s.meta[1:])
-            count += 1
+            again = s.children[0]
+            number = made[again.meta] if made is not None and again.kind is tree.AGAIN else count
+            walk(again, made)
+            declare(number, s.meta)
+        elif s.kind is tree.FIXED:
+            if made is not None:
+                made.append(-1)
         else:
+            is_sharing = s.kind in tree._SHARED
+            inside = [] if is_sharing and made is None else made
             for child in s.children:
-                walk(child)
+                walk(child, inside)
+            if is_sharing and inside is not None:
+                inside.append(-1)
 
-    walk(s)
+    walk(s, None)
     return found
+
+
+def manifold_of(points: dict[int, Point], number: int) -> Any:
+    """The manifold of a leaf, or None."""
+    return points[number].manifold if number in points else None
 
 
 def no_points(x: Any, who: str) -> None:
     """An error of those that would leave a manifold in silence."""
-    if hooks.has_points and points_in(*tree.flatten(x)[::-1]):
+    if points_in(*tree.flatten(x)[::-1]):
         raise UnsupportedError(
             f"{who} adds arrays and would leave the manifold that a parameter is declared on; "
             "use SGD, Adam and the like, or RiemannianCG"

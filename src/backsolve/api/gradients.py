@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..declared import plain_structure
 from ..errors import DTypeError, NotScalarError, ShapeError, StructureError
 from ..hooks import hooks, undisturbed
 from ..ir import Type, type_of
@@ -179,7 +180,7 @@ def _is_numeric(v: Any) -> bool:
 def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str) -> list[Any]:
     """`given` flattened, checked against the form, shapes and dtypes of what it goes with."""
     leaves, got = tree.flatten(given)
-    if got != structure:
+    if got != structure and plain_structure(got) != structure:
         raise StructureError(
             f"{what} must have the form of what it goes with: {structure.unflatten(like)!r}"
             + tree.sharing_note(structure, got)

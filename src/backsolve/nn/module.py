@@ -32,6 +32,16 @@ its places, and it is one again in what transformations give back.
 >>> gradient = bs.grad(lambda m: m(5.0))(Tied())
 >>> gradient.encode, gradient.decode is gradient.encode
 (array(20.), True)
+
+An array that is set by `bs.on` is declared on a manifold and stays so: derivatives are tangents, optimisers and
+`bs.fit` keep it there.
+
+>>> layer = bs.nn.Linear(2, 3)
+>>> layer.weight = bs.on(bs.manifolds.Stiefel(), np.eye(3, 2))
+>>> layer.named_parameters()["weight"].manifold
+Stiefel(retraction='qr')
+>>> type(layer.weight).__name__
+'ndarray'
 """
 
 from __future__ import annotations
@@ -43,8 +53,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import tree
+from ..declared import Point
 from ..errors import StructureError
+from ..hooks import hooks
 from ..tensor import Tensor
+from .on_manifolds import (
+    Declarations,
+    check_point,
+    declared_again,
+    taken_off,
+    undeclared,
+    with_declarations,
+)  # fmt: skip
 
 _ARRAYS = (np.ndarray, np.generic, Tensor)
 _COUNTED = (np.ndarray, np.number, Tensor)  # of NumPy's True there is only one anyway
@@ -56,6 +76,7 @@ class Module:
     buffers: ClassVar[tuple[str, ...]] = ()
     training: bool
     frozen: bool
+    _manifolds: Declarations  # by path, what is declared on one
     _init_of_fields: ClassVar[bool]  # not written by hand
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
@@ -67,11 +88,26 @@ class Module:
         dataclasses.dataclass(init=generate, eq=False, repr=False)(cls)
         tree.register(cls, _take_apart, lambda meta, xs: _put_together(cls, meta, xs), _COUNTED)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hooks.has_points:
+            value, found = taken_off(value, name)
+            stays = isinstance(value, _ARRAYS) and not found
+            if found or (self._manifolds and not stays):
+                self.__dict__["_manifolds"] = with_declarations(self._manifolds, name, found)
+            elif isinstance(value, np.ndarray) and (how := dict(self._manifolds).get(name)):
+                check_point(name, how, value)
+        object.__setattr__(self, name, value)
+
     # ---- looking inside
 
     def named_parameters(self) -> dict[str, Any]:
-        """The arrays that are trained, by dotted names."""
-        return {name: value for name, value, kind in _arrays(self) if kind == "parameter"}
+        """The arrays that are trained, by dotted names; what is declared on a manifold, as `bs.on` gives it."""
+        declared = _declared(self)
+        return {
+            name: Point(how[0], value, *how[1:]) if (how := declared.get(id(value))) else value
+            for name, value, kind in _arrays(self)
+            if kind == "parameter"
+        }
 
     def named_buffers(self) -> dict[str, Any]:
         """All other arrays: state, and what is frozen."""
@@ -102,15 +138,23 @@ class Module:
             for name, value in own.items()
             if name in state
         }
+        declared = _declared(self)
+        for name, value in new.items():
+            if how := declared.get(id(own[name])):
+                check_point(name, how, value)
         self.__dict__.update(vars(self.replace(new)))
 
     def replace(self, arrays: Mapping[str, Any]) -> Any:
-        """A copy with other arrays under these names; what stands in several places changes in all."""
+        """A copy with other arrays under these names; what stands in several places changes in all.
+
+        What is declared on a manifold stays so.
+        """
         own = self.state_dict()
         unknown = [name for name in arrays if name not in own]
         if unknown:
             raise StructureError(f"{type(self).__name__} has no arrays named {', '.join(unknown)}")
-        return _swapped(self, {id(own[name]): new for name, new in arrays.items()}, {})
+        plain = {n: a.x if isinstance(a, Point) else a for n, a in arrays.items()}
+        return _swapped(self, {id(own[name]): new for name, new in plain.items()}, {})
 
     def modules(self) -> Iterator[tuple[str, Module]]:
         """This module and all inside of it, by dotted names; one that stands twice, once."""
@@ -119,7 +163,7 @@ class Module:
     def __repr__(self) -> str:
         parts = []
         for name, value in vars(self).items():
-            if name in ("training", "frozen"):
+            if name in ("training", "frozen", "_manifolds"):
                 continue
             if isinstance(value, _ARRAYS):
                 parts.append(f"{name}={tuple(np.shape(value))}")
@@ -148,6 +192,7 @@ class Module:
 
 Module.training = True
 Module.frozen = False
+Module._manifolds = ()
 
 
 # ---- as a container
@@ -158,7 +203,7 @@ def _take_apart(module: Any) -> tuple[Any, list[Any]]:
     for name, value in vars(module).items():
         if _is_entry(value):
             form.append((name, True, None))
-            entries.append(value)
+            entries.append(declared_again(value, name, module._manifolds))
             continue
         try:
             hash(value)
@@ -176,6 +221,8 @@ def _put_together(kind: type, form: Any, entries: list[Any]) -> Any:
     left = iter(entries)
     for name, is_entry, setting in form:
         new.__dict__[name] = next(left) if is_entry else setting
+    for name in {path.partition(".")[0] for path, _ in new._manifolds}:
+        new.__dict__[name] = undeclared(new.__dict__[name], name, new._manifolds)
     return new
 
 
@@ -212,6 +259,19 @@ def _arrays(module: Module) -> Iterator[tuple[str, Any, str]]:
         if id(value) not in seen:
             seen.add(id(value))
             yield ".".join(path), value, kind
+
+
+def _declared(module: Module) -> dict[int, Any]:
+    """How arrays, known by identity, are declared on manifolds; one that stands twice, by any of its places."""
+    found: dict[int, Any] = {}
+    for name, part in module.modules():
+        inside = {".".join(p): a for p, a, _ in _walk(part, (), "")} if part._manifolds else {}
+        for path, how in part._manifolds:
+            if found.setdefault(id(inside.get(path)), how) != how:
+                raise StructureError(
+                    f"{name}.{path} stands in two places that are declared on different manifolds"
+                )
+    return found
 
 
 def places(container: Any, array: Any) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..declared import no_points, without_points
+from ..declared import manifold_of, points_in, without_points
 from .base import Optimizer, State
 
 
@@ -120,13 +120,23 @@ class Groups(Optimizer):
 
 @dataclass(frozen=True)
 class Average:
-    """A moving average of parameters, apart from the optimiser: `average = ema.update(average, parameters)`."""
+    """A moving average of parameters, apart from the optimiser: `average = ema.update(average, parameters)`.
+
+    On a manifold it moves towards the parameter along a tangent, and stays there.
+    """
 
     decay: float = 0.999
 
     def init(self, parameters: Any) -> Any:
-        no_points(parameters, "Average")
         return tree.map(np.array, parameters)
 
     def update(self, average: Any, parameters: Any) -> Any:
-        return tree.map(lambda a, p: a + (1 - self.decay) * (p - a), average, parameters)
+        leaves, structure = tree.flatten(average)
+        points = points_in(structure, leaves)
+        steps = tree.flatten(tree.map(lambda a, p: (1 - self.decay) * (p - a), average, parameters))
+        return structure.unflatten(
+            [
+                m.retract(a, m.project(a, step)) if (m := manifold_of(points, k)) else a + step
+                for k, (a, step) in enumerate(zip(leaves, steps[0], strict=True))
+            ]
+        )

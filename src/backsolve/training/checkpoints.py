@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import tree
 from ..backends.native.threads import get_threads
+from ..declared import Point
 from ..errors import StructureError
 from ..interop import safetensors
 from .history import History
@@ -112,8 +113,18 @@ def _rest_of(run: Run) -> dict[str, Any]:
         "best_value": run.best_value,
         "batches": run.batches.state_dict(),
         "history": run.history.rows,
+        "manifolds": _manifolds_of(run),
         "callbacks": [c.state_dict() if hasattr(c, "state_dict") else None for c in run.callbacks],
         "made_with": made_with(),
+    }
+
+
+def _manifolds_of(run: Run) -> dict[str, str]:
+    """What parameters are declared on, by name."""
+    return {
+        name: repr(p.manifold)
+        for name, p in run.state["parameters"].items()
+        if isinstance(p, Point)
     }
 
 
@@ -141,6 +152,12 @@ def _restore(run: Run, arrays: dict[str, Any], about: dict[str, Any], path: Path
         for name, a in zip(names, leaves, strict=True)
         if name in given and (given[name].shape, given[name].dtype) != (a.shape, a.dtype)
     ]
+    theirs, ours = about.get("manifolds", {}), _manifolds_of(run)
+    wrong += [
+        f"{name} is declared on {theirs.get(name, 'none')} there, on {ours.get(name, 'none')} here"
+        for name in sorted({*theirs, *ours})
+        if theirs.get(name) != ours.get(name)
+    ]
     if wrong:
         more = f"\n  and {len(wrong) - 6} more" if len(wrong) > 6 else ""
         raise StructureError(
@@ -148,8 +165,8 @@ def _restore(run: Run, arrays: dict[str, Any], about: dict[str, Any], path: Path
             + "\n  ".join(wrong[:6])
             + more
         )
-    ours, theirs = made_with(), about["made_with"]
-    other = [f"{k} {theirs[k]} there, {ours[k]} here" for k in ours if ours[k] != theirs.get(k)]
+    now, then = made_with(), about["made_with"]
+    other = [f"{k} {then[k]} there, {now[k]} here" for k in now if now[k] != then.get(k)]
     if other:
         warnings.warn(
             f"{path} was made with {'; '.join(other)}: the run goes on, but not to the same last bits",
@@ -172,9 +189,11 @@ def _restore(run: Run, arrays: dict[str, Any], about: dict[str, Any], path: Path
 
 def _named(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Leaves by dotted names, in the order of tree.flatten."""
-    handlers = tree._handlers(type(value))
     if value is None:
         return
+    if isinstance(value, Point):
+        value = value.x
+    handlers = tree._handlers(type(value))
     if handlers is None:
         yield path, value
         return

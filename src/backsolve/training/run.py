@@ -9,7 +9,7 @@ from typing import Any
 
 from .history import History, is_higher_better
 from .prediction import predict
-from .step import State, Steps, unheld
+from .step import State, Steps, as_given
 
 
 class Run:
@@ -40,7 +40,7 @@ class Run:
     @property
     def model(self) -> Any:
         """The model as it stands, in arrays of its own, ready to be used."""
-        return unheld(self.steps.model_of(self.state).eval())
+        return as_given(self.steps.model_of(self.state).eval())
 
     def stop(self, reason: str = "a callback") -> None:
         """End the run after this step, or this epoch."""
@@ -148,7 +148,7 @@ def fitted(run: Run) -> Fitted:
         values = {row["epoch"]: row.get(run.monitored or "") for row in run.history.rows}
         best = next((epoch for epoch, value in values.items() if value == run.best_value), None)
     counts = run.epoch, run.step, run.seconds
-    return Fitted(unheld(model.eval()), run.history, *counts, run.stopped, best)
+    return Fitted(as_given(model.eval()), run.history, *counts, run.stopped, best)
 
 
 def _shown(items: Iterable[tuple[str, Any]]) -> str:

@@ -21,6 +21,7 @@ from ..compiled import jit
 from ..debug import debug_nans
 from ..errors import NaNError, StructureError
 from ..nn.module import Module, places
+from ..nn.on_manifolds import declared_again
 from ..optim import Accumulated, Average, Clipped, Groups, Optimizer
 from .objective import Objective, described
 
@@ -154,6 +155,13 @@ def unheld(model: Any) -> Any:
     return model.inside if isinstance(model, Held) else model
 
 
+def as_given(model: Any) -> Any:
+    """As `unheld`, with arrays that were given as `bs.on` declares them in that form again."""
+    if not isinstance(model, Held):
+        return model
+    return declared_again(model.inside, "inside", model._manifolds)
+
+
 def _refuse_unclear(model: Any) -> None:
     """Memory that several parameters share is one in NumPy and would be several in a step: an error.
 
@@ -218,7 +226,7 @@ def scaled(rule: Any, factor: Any) -> Any:
 
 
 def _copies(arrays: dict[str, Any]) -> dict[str, Any]:
-    return {name: np.array(getattr(a, "value", a)) for name, a in arrays.items()}
+    return {n: tree.map(lambda x: np.array(getattr(x, "value", x)), a) for n, a in arrays.items()}
 
 
 def _like(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _overlap(a: Any, b: Any) -> bool:
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return True
     try:
-        return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]
+        return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]  # stubs know -1 and 0
     except np.exceptions.TooHardError:
         return True
 

@@ -13,7 +13,7 @@ import numpy as np
 from .. import tree
 from ..backends.native.compile import Native, compile_program, recall_program
 from ..backends.native.recipes import key_of
-from ..backends.native.schedule import Unsupported
+from ..backends.native.support import Unsupported
 from ..ir import Program, Type, type_of
 from ..primitive import wrap
 from ..rewrite import rewrite, rewrite_for_machines

@@ -196,7 +196,7 @@ def _last_byte(a: Any) -> int:
 
 def _shares(a: Any, b: Any) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # stubs know -1, 0
     except np.exceptions.TooHardError:
         return False
 

@@ -13,6 +13,7 @@ from ...primitive import P
 from .blas import Product
 from .kernel import Kernel
 from .steps import Zero
+from .support import Unsupported
 from .views import View
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ def lower_outer(schedule: Schedule, e: Equation) -> bool:
 
 def lower_contraction(schedule: Schedule, e: Equation) -> View:
     from .lapack import product_with_factor
-    from .schedule import Unsupported
 
     labels, output = split_subscripts(e.params["subscripts"])
     views = [schedule.view_of(a) for a in e.inputs]

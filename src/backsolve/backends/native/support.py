@@ -16,6 +16,10 @@ REDUCTIONS = {
 }
 
 
+class Unsupported(Exception):  # noqa: N818 - a signal: this Program runs on the NumPy backend
+    """An equation that has no native form."""
+
+
 def is_native_elementwise(e: Equation) -> bool:
     from .elementwise import supports
 

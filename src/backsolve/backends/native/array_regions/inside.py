@@ -13,6 +13,7 @@ from ..stacks import WIDTH
 from ..views import Buffer, View
 
 if TYPE_CHECKING:
+    from ..placement import Placement
     from ..schedule import Schedule
 
 Range = tuple[float, float]
@@ -30,7 +31,7 @@ class Inside:
     recurs: bool = False  # it may be under way several times at once
     repeats: bool = False  # it is the body of a loop
 
-    def give(self, schedule: Schedule, k: int, var: Var) -> None:
+    def give(self, schedule: Placement, k: int, var: Var) -> None:
         """Input k of the region, a number or in memory."""
         if k in self.ranges:
             schedule.ranges[var] = self.ranges[k]

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import backsolve as bs
 from backsolve.errors import StructureError
 from backsolve.ir import Type
+from backsolve.solve.sparse import Pick, Put
 from backsolve.trace import stage
 
 from .test_eliminate import bratu, broyden, brusselator, matrices
@@ -197,3 +198,52 @@ def test_elimination_computes_each_entry_once() -> None:
     program, _ = stage(plan._made._traced, [Type((n,), np.dtype(float))])
     largest = max(v.type.size for e in program.equations for v in e.outputs)
     assert largest <= plan.nnz
+
+
+def fills(layout: Any) -> str:
+    return type(layout.fill).__name__
+
+
+@pytest.mark.parametrize(
+    ("f", "shape", "fill"),
+    [(bratu, (30,), "Put"), (brusselator, (2, 6, 7), "Pick"), (broyden, (40,), "Pick")],
+    ids=["bratu", "brusselator", "broyden"],
+)
+def test_numbers_are_put_in_even_steps_and_picked_otherwise(f: Any, shape: Any, fill: str) -> None:
+    x = RNG.normal(size=shape)
+    plan = bs.sparsity(f, x)
+    assert fills(plan.only) == fill
+    program, _ = stage(plan._made._traced, [Type(x.shape, x.dtype)])
+    scatters = [e for e in program.equations if e.primitive.name == "scatter_add"]
+    assert len(scatters) == (fill == "Put")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_numbers_at_any_places(seed: int) -> None:
+    """Places that several values have, values beside constants, many and few constants."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(1, 60)), int(rng.integers(1, 60))
+    at = rng.integers(0, n, m) if seed % 2 else rng.permutation(n)[:m]
+    template = rng.integers(0, 3, n).astype("f4" if seed % 3 else "f8")
+    if seed % 5 == 0:
+        template = rng.normal(size=n)
+    if seed % 7 == 0:
+        template[:] = 0
+    values = rng.normal(size=at.size).astype(template.dtype)
+    expected = template.copy()
+    np.add.at(expected, at, values)
+    pick = Pick.of(at, template)
+    for fill in [Put(at), *([] if pick is None else [pick])]:
+        np.testing.assert_allclose(fill.numbers(values, template), expected, rtol=1e-6, atol=1e-6)
+    assert pick is not None or np.unique(at).size < at.size or template[at].any()
+
+
+def test_constants_are_told_apart_by_their_bits() -> None:
+    template = np.array([np.nan, -0.0, 0.0, np.inf, np.nan, 0.0, 1.0])
+    pick = Pick.of(np.array([6, 2]), np.where(np.isin(np.arange(7), [2, 6]), 0.0, template))
+    assert pick is not None
+    assert pick.constants.size == 4
+    found = pick.numbers(np.array([5.0, 7.0]), template)
+    np.testing.assert_array_equal(found, [np.nan, -0.0, 7.0, np.inf, np.nan, 0.0, 5.0])
+    assert np.signbit(found[1])
+    assert not np.signbit(found[5])

@@ -275,7 +275,7 @@ def _layout(pattern: Any) -> Layout:
     found = csr(pattern, copy=True).astype(bool)
     found.sum_duplicates()
     found.eliminate_zeros()
-    return Layout(found.shape, found.indptr, found.indices, np.zeros(found.nnz), ())
+    return Layout(found.shape, found.indptr, found.indices, np.zeros(found.nnz))
 
 
 def _fitting(layout: Layout, system: System) -> Layout:
@@ -293,7 +293,7 @@ def _fitting(layout: Layout, system: System) -> Layout:
         )
     p = system.parameters[0].dtype
     dtype = np.result_type(p, types[0].dtype) if "c" in (p.kind, types[0].dtype.kind) else p
-    return Layout(layout.shape, layout.indptr, layout.indices, np.zeros(layout.nnz, dtype), ())
+    return Layout(layout.shape, layout.indptr, layout.indices, np.zeros(layout.nnz, dtype))
 
 
 def jacobian_entries(system: System) -> list[list[Entries]]:

@@ -1,11 +1,15 @@
 """Entries of a Jacobian in the order of a compressed sparse matrix.
 
 The places of all terms are known before any value is: they are numbered once, row by row. What is constant is
-added into a template then; what varies is computed by a Program and put among it.
+added up then; what varies is computed by a Program and brought to its places in one of two ways:
+
+    Put     added into a copy of the constants: where little varies, or in even steps
+    Pick    every number of the matrix is read from one array of all that varies and the constants
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +17,71 @@ import numpy as np
 
 from ..operators.entries import Entries
 from ..operators.entries.entries import numbered
-from ..operators.entries.terms import Index, is_known, spread
+from ..operators.entries.terms import Index, is_known, spread, take
 from ..primitive import P
+
+_FEW = 16  # constants that are told apart: more are kept one by one
+_LITTLE = 4  # Put, if less than one entry in so many varies
+
+
+@dataclass(frozen=True, eq=False)
+class Put:
+    """numbers[at[k]] += values[k]."""
+
+    at: Index
+
+    def numbers(self, values: Any, template: Any) -> Any:
+        put = P.scatter_add(values, self.at, shape=template.shape)
+        return put + template if template.any() else put
+
+
+@dataclass(frozen=True, eq=False)
+class Pick:
+    """numbers = pool[source], then numbers[at] += pool[rest]; the pool is the values, then the constants."""
+
+    source: Any
+    constants: Any
+    rest: Index
+    at: Index
+
+    def numbers(self, values: Any, template: Any) -> Any:
+        pool = np.concatenate([values, self.constants]) if self.constants.size else values
+        numbers = take(pool, self.source)
+        if not self.at.size:
+            return numbers
+        return numbers + P.scatter_add(take(pool, self.rest), self.at, shape=template.shape)
+
+    @classmethod
+    def of(cls, at: Index, template: Any) -> Pick | None:
+        """None if too many places have several numbers that are to be added."""
+        counting = np.arange(at.size)
+        source = np.full(template.size, -1, np.intp)
+        source[at] = counting
+        more = np.flatnonzero(source[at] != counting)
+        free = np.flatnonzero(source < 0)
+        both = np.flatnonzero((source >= 0) & (template != 0))
+        if 2 * (more.size + both.size) > at.size:
+            return None
+        distinct, which = _distinct(template[free])
+        source[free] = at.size + which
+        constants = np.concatenate([distinct, template[both]])
+        last = at.size + distinct.size + np.arange(both.size)
+        size = at.size + constants.size
+        source = source.astype(np.int32 if size < 2**31 else np.intp)
+        return cls(
+            source, constants, np.concatenate([more, last]), np.concatenate([at[more], both])
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A compressed sparse matrix without what varies: `places[k]` is where the values of term k are added."""
+    """A compressed sparse matrix without what varies; `fill` brings that to its places."""
 
     shape: tuple[int, int]
     indptr: Any
     indices: Any
     template: Any
-    places: tuple[Index, ...]
+    fill: Put | Pick | None = None
 
     @property
     def nnz(self) -> int:
@@ -40,13 +96,11 @@ class Layout:
 
     def filled(self, values: list[Any]) -> Any:
         """The numbers of the matrix, given those of the terms that vary."""
-        if not values:
+        if self.fill is None:
             return np.array(self.template)
         whole = values[0] if len(values) == 1 else np.concatenate(values)
-        at = self.places[0] if len(values) == 1 else np.concatenate(self.places)
-        put = P.scatter_add(whole, at, shape=(self.nnz,))
-        put = put + self.template if self.template.any() else put
-        return put if put.dtype == self.template.dtype else put.astype(self.template.dtype)
+        found = self.fill.numbers(whole, self.template)
+        return found if found.dtype == self.template.dtype else found.astype(self.template.dtype)
 
 
 def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
@@ -73,4 +127,30 @@ def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
     indices = cols[first].astype(small)
     for shared in (indptr, indices):  # all matrices of this layout have them in common
         shared.flags.writeable = False
-    return Layout((height, width), indptr, indices, template, tuple(places)), values
+    return Layout((height, width), indptr, indices, template, _fill(places, template)), values
+
+
+def _fill(places: Sequence[Index], template: Any) -> Put | Pick | None:
+    if not places:
+        return None
+    at = np.concatenate(places)
+    steps = np.diff(at)
+    if _LITTLE * at.size < template.size or not steps.size or np.all(steps == steps[0]):
+        return Put(at)
+    return Pick.of(at, template) or Put(at)
+
+
+def _distinct(constants: Any) -> tuple[Any, Index]:
+    """The distinct ones, by their bits, and which of them each is; all, if they are many."""
+    bits = np.ascontiguousarray(constants).view(f"u{constants.dtype.itemsize}")
+    which = np.full(bits.size, -1, np.intp)
+    left = np.arange(bits.size)
+    found: list[int] = []
+    while left.size:
+        if len(found) == _FEW:
+            return constants, np.arange(constants.size)
+        found.append(int(left[0]))
+        same = bits[left] == bits[left[0]]
+        which[left[same]] = len(found) - 1
+        left = left[~same]
+    return constants[found], which

@@ -74,6 +74,26 @@ def test_a_band_of_a_hundred_thousand(kind: str, count: int) -> None:
     assert c.count == count
 
 
+def grid(m: int) -> Any:
+    near = np.eye(m, k=1) + np.eye(m, k=-1)
+    return np.kron(near, np.eye(m)) + np.kron(np.eye(m), near) + 4 * np.eye(m * m)
+
+
+@pytest.mark.parametrize("kind", ["star", "acyclic"])
+@pytest.mark.parametrize("name", ["chain", "grid", "bands", "scattered"])
+def test_larger_symmetric_matrices(name: str, kind: str) -> None:
+    rng = np.random.default_rng(2)
+    mask = {
+        "chain": np.eye(60, k=1) + np.eye(60, k=-1),
+        "grid": grid(8),
+        "bands": sum(np.eye(50, k=k) for k in (-9, -4, -1, 0, 1, 4, 9)),
+        "scattered": np.triu(rng.random((70, 70)) < 0.05),
+    }[name]
+    A = rng.uniform(1, 2, mask.shape) * (mask != 0)
+    A = A + A.T
+    np.testing.assert_allclose(recovered(A, coloured(pattern_of(A), kind)), A, rtol=1e-9, atol=1e-9)
+
+
 FUNCTIONS: dict[str, Any] = {
     "bratu": (bratu, RNG.normal(size=9)),
     "brusselator": (brusselator, RNG.normal(size=(2, 4, 5))),

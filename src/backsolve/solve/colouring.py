@@ -243,9 +243,8 @@ def star_colours(near: list[list[int]]) -> Index:
 def by_acyclic(pattern: Pattern) -> Colouring:
     _check_symmetric(pattern)
     n = pattern.shape[0]
-    near = _without_diagonal(pattern)
-    colours = acyclic_colours(near)
-    source, tied = _substitution(pattern, near, colours)
+    colours = acyclic_colours(_without_diagonal(pattern))
+    source, tied = _substitution(pattern, colours)
     return Colouring("acyclic", colours, np.full(n, -1), source, tied)
 
 
@@ -257,9 +256,9 @@ def acyclic_colours(near: list[list[int]]) -> Index:
     """
     n = len(near)
     bits, around, twice = [0] * n, [0] * n, [0] * n
-    parent: dict[tuple[int, int], tuple[int, int]] = {}
+    parent: dict[int, int] = {}  # of a tree, by the number bit of c · n + w
 
-    def root(t: tuple[int, int]) -> tuple[int, int]:
+    def root(t: int) -> int:
         while (up := parent.get(t, t)) != t:
             parent[t] = t = parent.get(up, up)
         return t
@@ -273,7 +272,7 @@ def acyclic_colours(near: list[list[int]]) -> Index:
                 while left:
                     c = left & -left
                     left ^= c
-                    tree = root((w, c))
+                    tree = root(c * n + w)
                     if tree in seen:
                         used |= c
                     seen.add(tree)
@@ -282,55 +281,61 @@ def acyclic_colours(near: list[list[int]]) -> Index:
             twice[w] |= around[w] & bit
             around[w] |= bit
             if bits[w]:
-                parent[root((w, bit))] = root((v, bits[w]))
+                parent[root(bit * n + w)] = root(bits[w] * n + v)
     return np.array([b.bit_length() - 1 for b in bits], np.intp)
 
 
-def _substitution(pattern: Pattern, near: list[list[int]], colours: Index) -> tuple[Index, Any]:
-    """Where the sum stands that entry k is found from, and the entries that it holds besides."""
+def _substitution(pattern: Pattern, colours: Index) -> tuple[Index, Any]:
+    """Where the sum stands that entry k is found from, and the entries that it holds besides.
+
+    The sum of v in colour c is a node (v, c), an entry H_vw an edge between (v, colour of w) and (w, colour of
+    v): a forest, as no two colours span a cycle. Away from the roots, each edge is found from its far end, whose
+    sum holds besides only edges that are farther away.
+    """
     import scipy.sparse as sp
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
     from scipy.sparse.linalg import splu
 
-    n, colour = pattern.shape[0], colours.tolist()
-    left: dict[tuple[int, int], set[int]] = {}  # neighbours of a vertex in a colour, not yet found
-    for v, ws in enumerate(near):
-        for w in ws:
-            left.setdefault((v, colour[w]), set()).add(w)
-    others = {t: list(ws) for t, ws in left.items()}
-    leaves = [t for t, ws in left.items() if len(ws) == 1]
-    edges: list[
-        tuple[int, int]
-    ] = []  # (the leaf, the other end), each after those that its sum holds
-    while leaves:
-        v, c = leaves.pop()
-        if not left[v, c]:
-            continue  # found from its other end
-        w = left[v, c].pop()
-        edges.append((v, w))
-        rest = left[w, colour[v]]
-        rest.discard(v)
-        if len(rest) == 1:
-            leaves.append((w, colour[v]))
-    number = {e: k for k, e in enumerate(edges)}
-    i, j = [], []
-    for k, (v, w) in enumerate(edges):
-        for u in others[v, colour[w]]:
-            i.append(k)
-            j.append(number[v, u] if (v, u) in number else number[u, v])
-    matrix = sp.csc_array((np.ones(len(i)), (i, j)), shape=(len(edges), len(edges)))
-    key = np.array([v * n + w for v, w in edges], np.intp)
-    both = np.concatenate([key, key % max(n, 1) * n + key // max(n, 1)])
-    order = np.argsort(both)
-    places = pattern.rows * n + pattern.cols
-    off = np.flatnonzero(pattern.rows != pattern.cols)
-    edge = order[np.searchsorted(both, places[off], sorter=order)] % max(len(edges), 1)
-    leaf, end = np.divmod(key[edge], n)
+    n, shades = pattern.shape[0], int(colours.max(initial=-1)) + 1
     source = colours[pattern.cols] * n + pattern.rows
-    source[off] = colours[end] * n + leaf
-    if not edges:
+    off = np.flatnonzero(pattern.rows != pattern.cols)
+    if not off.size:
         return source, None
+    rows, cols = pattern.rows[off], pattern.cols[off]
+    turned = np.lexsort((rows, cols))  # which entry is the transpose of entry k
+    sums, node = np.unique(rows * shades + colours[cols], return_inverse=True)
+    upper = np.flatnonzero(rows < cols)
+    near, far = node[upper], node[turned[upper]]
+    count, root = upper.size, sums.size
+
+    def joined(i: Any, j: Any) -> Any:
+        return sp.csr_array((np.ones(i.size), (i, j)), shape=(root + 1, root + 1))
+
+    _, label = connected_components(joined(near, far)[:root, :root], directed=False)
+    trees = np.unique(label, return_index=True)[1]
+    assert count == root - trees.size, "two colours span a cycle"
+    up = np.concatenate([near, far, np.full(trees.size, root)])
+    down = np.concatenate([far, near, trees])
+    order, before = breadth_first_order(joined(up, down), root)
+    swap = before[near] == far
+    near, far = np.where(swap, far, near), np.where(swap, near, far)
+    depth = np.empty(root + 1, np.intp)
+    depth[order] = np.arange(root + 1)
+    number = np.empty(count, np.intp)  # of each edge: the farthest is the first
+    number[np.argsort(-depth[far])] = np.arange(count)
+    ending = np.full(root, -1, np.intp)
+    ending[far] = number
+    behind = np.flatnonzero(ending[near] >= 0)
+    i = np.concatenate([np.arange(count), ending[near[behind]]])
+    j = np.concatenate([np.arange(count), number[behind]])
+    matrix = sp.csc_array((np.ones(i.size), (i, j)), shape=(count, count))
     factor = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=0.0)
-    first = np.zeros(len(edges), np.intp)
+    edge = np.empty(off.size, np.intp)
+    edge[upper] = edge[turned[upper]] = number
+    read = np.empty(count, np.intp)
+    read[number] = sums[far] % shades * n + sums[far] // shades
+    source[off] = read[edge]
+    first = np.empty(count, np.intp)
     first[edge] = off
     return source, (factor, first, off, edge)
 

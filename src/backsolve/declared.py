@@ -213,5 +213,5 @@ def no_points(x: Any, who: str) -> None:
     if points_in(*tree.flatten(x)[::-1]):
         raise UnsupportedError(
             f"{who} adds arrays and would leave the manifold that a parameter is declared on; "
-            "use SGD, Adam and the like, or RiemannianCG"
+            "use SGD, Adam and the like, LBFGS or RiemannianCG"
         )

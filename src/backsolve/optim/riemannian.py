@@ -11,8 +11,10 @@ import numpy as np
 from .. import tree
 from ..api import value_and_grad
 from ..control import while_loop
+from ..declared import manifold_of, plain_structure, points_in, without_points
+from ..errors import StructureError
 from ..hooks import hooks
-from ..manifolds import Manifold
+from ..manifolds import Euclidean, Manifold
 from .base import Optimizer, Rate, Slots, as_number, powers
 from .solver import Solver
 
@@ -94,10 +96,19 @@ class RiemannianCG(Solver):
     """Conjugate gradients on a manifold, by Polak and Ribière, begun anew where they do not go down.
 
     A step is halved until f falls by a ten-thousandth of what its slope promises; the next begins at
-    twice the last. All arrays of the parameters lie on that one manifold.
+    twice the last. All arrays of the parameters lie on that one manifold; without one, parameters are plain
+    arrays or what `bs.on` declared, each on its own.
+
+    >>> import numpy as np
+    >>> import backsolve as bs
+    >>> p = {"x": bs.on(bs.manifolds.Sphere(), np.array([0.6, 0.8])), "b": np.ones(2)}
+    >>> f = lambda p: np.sum((p["x"] * np.array([1.0, 2.0]) - p["b"]) ** 2) + p["x"][1]
+    >>> found, state = RiemannianCG().minimize(f, p)
+    >>> np.round(found["x"].x, 4)
+    array([ 0., -1.])
     """
 
-    manifold: Manifold
+    manifold: Manifold | None = None
     max_halvings: int = 30
 
     def init(self, f: Callable[[Any], Any], parameters: Any) -> RiemannianCGState:
@@ -131,15 +142,14 @@ class RiemannianCG(Solver):
         is_lower = value < state.value
         new = self._moved(x, np.where(is_lower, t, 0), d)
         value, u = self._evaluated(f, new)
-        carried = tree.map(self.manifold.transport, x, new, g)
+        carried = self._tangents("transport", x, new, g)
         square = self._inner(new, u, u)
         change = square - self._inner(new, u, carried)
         share = np.maximum(change / np.maximum(state.error**2, np.finfo(value.dtype).tiny), 0)
         share = np.where(is_lower, share, 0)
         forward = tree.map(
-            lambda a, b, v, w: share.astype(w.dtype) * self.manifold.transport(a, b, v) - w,
-            x, new, d, u,
-        )  # fmt: skip
+            lambda v, w: share.astype(w.dtype) * v - w, self._tangents("transport", x, new, d), u
+        )
         is_down = self._inner(new, u, forward) < 0
         d = tree.map(lambda v, w: np.where(is_down, v, -w), forward, u)
         return new, RiemannianCGState(
@@ -155,19 +165,38 @@ class RiemannianCG(Solver):
         )
 
     def _evaluated(self, f: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-        value, g = value_and_grad(f)(x)
-        u = tree.map(self.manifold.gradient, x, g)
-        return value * np.ones((), self._dtype(x)), u
+        value, g = value_and_grad(lambda p: hooks.users(f)(p))(without_points(x))
+        return value * np.ones((), self._dtype(x)), self._tangents("gradient", x, g)
 
     def _value(self, f: Callable[[Any], Any], x: Any) -> Any:
-        return hooks.users(f)(x) * np.ones((), self._dtype(x))
+        return hooks.users(f)(without_points(x)) * np.ones((), self._dtype(x))
 
     def _moved(self, x: Any, t: Any, d: Any) -> Any:
-        return tree.map(lambda p, v: self.manifold.retract(p, t.astype(v.dtype) * v), x, d)
+        steps = tree.map(lambda v: t.astype(v.dtype) * v, d)
+        return tree.flatten(x)[1].unflatten(self._each("retract", x, steps))
+
+    def _tangents(self, method: str, x: Any, *others: Any) -> Any:
+        structure = plain_structure(tree.flatten(x)[1])
+        return structure.unflatten(self._each(method, x, *others))
 
     def _inner(self, x: Any, u: Any, v: Any) -> Any:
-        parts = tree.flatten(tree.map(lambda *a: np.sum(self.manifold.inner(*a)), x, u, v))[0]
+        parts = [np.sum(p) for p in self._each("inner", x, u, v)]
         return sum(parts[1:], start=parts[0])
+
+    def _each(self, method: str, x: Any, *others: Any) -> list[Any]:
+        """A method of each parameter's own manifold."""
+        leaves, structure = tree.flatten(x)
+        points = points_in(structure, leaves)
+        if points and self.manifold is not None:
+            raise StructureError(
+                "RiemannianCG has a manifold of its own: give it plain arrays, or leave the manifold out for "
+                "parameters that bs.on declared"
+            )
+        columns = zip(leaves, *(tree.flatten(o)[0] for o in others), strict=True)
+        return [
+            getattr(manifold_of(points, k) or self.manifold or Euclidean(), method)(*row)
+            for k, row in enumerate(columns)
+        ]
 
     def _dtype(self, x: Any) -> Any:
         return np.result_type(*(a.dtype for a in tree.flatten(x)[0]))

@@ -8,8 +8,95 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..declared import no_points
+from ..api import jvp
+from ..declared import manifold_of, no_points, plain_structure, points_in
 from .base import _real
+
+
+class Space:
+    """All numbers of a container one behind the other; tangents likewise, each part on its own manifold.
+
+    Where nothing is declared on one, moving is adding and carrying along does nothing.
+
+    >>> import backsolve as bs
+    >>> space = Space({"a": bs.on(bs.manifolds.Sphere(), np.array([1.0, 0.0])), "b": np.zeros(1)})
+    >>> space.gradient(space.vector, np.ones(3))
+    array([0., 1., 1.])
+    """
+
+    def __init__(self, parameters: Any):
+        leaves, self._structure = tree.flatten(parameters)
+        points = points_in(self._structure, leaves)
+        self._manifolds = [manifold_of(points, k) for k in range(len(leaves))]
+        self.is_curved = bool(points)
+        leaves = [_real(p) for p in leaves]
+        if any(p.dtype.kind == "c" for p in leaves):
+            raise TypeError(
+                "this rule takes real parameters: a complex one as its real and imaginary part"
+            )
+        self.dtype: Any = np.result_type(*(p.dtype for p in leaves)) if leaves else np.dtype(float)
+        self._shapes, self._dtypes = [np.shape(p) for p in leaves], [p.dtype for p in leaves]
+        self._ends = np.cumsum([0, *[int(np.prod(s)) for s in self._shapes]]).tolist()
+        self.vector = self._joined(leaves)
+
+    def given(self, v: Any) -> Any:
+        """A vector as the container that was given."""
+        return self._structure.unflatten(self._leaves(v))
+
+    def plain(self, v: Any) -> Any:
+        """The same with arrays where points were declared, as functions get it."""
+        return plain_structure(self._structure).unflatten(self._leaves(v))
+
+    # ---- the geometry, of vectors
+
+    def gradient(self, x: Any, g: Any) -> Any:
+        return self._each("gradient", g, x, g)
+
+    def moved(self, x: Any, u: Any) -> Any:
+        return self._each("retract", x + u, x, u)
+
+    def carried(self, x: Any, y: Any, u: Any) -> Any:
+        """A tangent at x as one at y."""
+        return self._each("transport", u, x, y, u)
+
+    def along(self, x: Any, t: Any, d: Any) -> tuple[Any, Any]:
+        """The point reached at t along the way that starts with velocity d, and the velocity there."""
+        if not self.is_curved:
+            return x + t * d, d
+        return jvp(lambda t: self.moved(x, t * d), (t,), (np.ones_like(t),))
+
+    def inner(self, x: Any, u: Any, v: Any) -> Any:
+        if not self.is_curved:
+            return np.sum(u * v)
+        parts = [
+            np.sum(b * c) if m is None else np.sum(m.inner(a, b, c))
+            for m, a, b, c in zip(self._manifolds, *map(self._cut, (x, u, v)), strict=True)
+        ]
+        return sum(parts[1:], start=parts[0])
+
+    # ---- parts
+
+    def _each(self, method: str, flat: Any, *vectors: Any) -> Any:
+        """A method of each part's manifold; where there is none, the part of `flat`."""
+        if not self.is_curved:
+            return flat
+        rows = zip(self._manifolds, self._cut(flat), *map(self._cut, vectors), strict=True)
+        return self._joined(
+            [part if m is None else getattr(m, method)(*parts) for m, part, *parts in rows]
+        )
+
+    def _cut(self, v: Any) -> list[Any]:
+        return [
+            np.reshape(v[a:b], shape)
+            for a, b, shape in zip(self._ends, self._ends[1:], self._shapes, strict=False)
+        ]
+
+    def _joined(self, parts: list[Any]) -> Any:
+        flat = [np.reshape(p, (-1,)).astype(self.dtype) for p in parts]
+        return flat[0] if len(flat) == 1 else np.concatenate(flat) if flat else np.zeros(0)
+
+    def _leaves(self, v: Any) -> list[Any]:
+        return [p.astype(dtype) for p, dtype in zip(self._cut(v), self._dtypes, strict=True)]
 
 
 def as_vector(parameters: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -20,24 +107,5 @@ def as_vector(parameters: Any) -> tuple[Any, Callable[[Any], Any]]:
     (array([1., 1., 1., 1., 0.]), array([0.]))
     """
     no_points(parameters, "this rule")
-    leaves, structure = tree.flatten(parameters)
-    leaves = [_real(p) for p in leaves]
-    if any(p.dtype.kind == "c" for p in leaves):
-        raise TypeError(
-            "this rule takes real parameters: a complex one as its real and imaginary part"
-        )
-    dtype = np.result_type(*(p.dtype for p in leaves)) if leaves else np.dtype(float)
-    parts = [np.reshape(p, (-1,)).astype(dtype) for p in leaves]
-    vector = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0)
-    shapes, dtypes = [np.shape(p) for p in leaves], [p.dtype for p in leaves]
-    ends = np.cumsum([0, *[int(np.prod(s)) for s in shapes]]).tolist()
-
-    def back(v: Any) -> Any:
-        return structure.unflatten(
-            [
-                np.reshape(v[a:b], shape).astype(dtype)
-                for a, b, shape, dtype in zip(ends, ends[1:], shapes, dtypes, strict=False)
-            ]
-        )
-
-    return vector, back
+    space = Space(parameters)
+    return space.vector, space.given

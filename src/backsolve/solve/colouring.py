@@ -288,9 +288,9 @@ def acyclic_colours(near: list[list[int]]) -> Index:
 def _substitution(pattern: Pattern, colours: Index) -> tuple[Index, Any]:
     """Where the sum stands that entry k is found from, and the entries that it holds besides.
 
-    The sum of v in colour c is a node (v, c), an entry H_vw an edge between (v, colour of w) and (w, colour of
-    v): a forest, as no two colours span a cycle. Away from the roots, each edge is found from its far end, whose
-    sum holds besides only edges that are farther away.
+    The sum of v in colour c is a node (v, c), an entry H_vw an edge between (v, colour of w) and
+    (w, colour of v): a forest, as no two colours span a cycle. Each edge is found from its end away from the
+    root, whose sum holds besides only edges that are farther away.
     """
     import scipy.sparse as sp
     from scipy.sparse.csgraph import breadth_first_order, connected_components

@@ -1,9 +1,8 @@
-"""Run benchmarks and write their tables into docs/benchmarks.md: what `make bench` does.
+"""Run benchmarks and write their tables into docs/: what `make bench` does. Each kind of processor has a page.
 
     python benchmarks/report.py [part …] [-- arguments of the part]
 
-A part is a file here (arrays, eager, compiled, training, loops, mathematics, memory, starting); all by
-default. What it prints replaces the lines between `<!-- begin: part -->` and `<!-- end: part -->`; the prose
+A part is a file here (PARTS below); all by default. What it prints replaces the lines between `<!-- begin: part -->` and `<!-- end: part -->`; the prose
 around is nobody's but the writer's. With arguments (a selection of workloads) it only prints.
 """
 
@@ -11,12 +10,27 @@ from __future__ import annotations
 
 import datetime
 import pathlib
+import platform
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-PAGE = HERE.parent / "docs" / "benchmarks.md"
-PARTS = ("eager", "compiled", "training", "loops", "memory", "starting", "mathematics", "arrays")
+PAGES = {"x86_64": "benchmarks-x86-64.md", "AMD64": "benchmarks-x86-64.md"}
+PAGE = HERE.parent / "docs" / PAGES.get(platform.machine(), "benchmarks.md")
+PARTS = (
+    *(
+        "eager",
+        "compiled",
+        "training",
+        "digits",
+        "loops",
+        "memory",
+        "starting",
+        "mathematics",
+        "arrays",
+    ),
+    *("elimination", "sparse", "chooser", "scan", "checkpointing", "second"),
+)
 
 
 def run(part: str, arguments: list[str]) -> str:

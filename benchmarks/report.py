@@ -2,8 +2,9 @@
 
     python benchmarks/report.py [part …] [-- arguments of the part]
 
-A part is a file here (PARTS below); all by default. What it prints replaces the lines between `<!-- begin: part -->` and `<!-- end: part -->`; the prose
-around is nobody's but the writer's. With arguments (a selection of workloads) it only prints.
+A part is a file here (PARTS below); all by default. What it prints replaces the lines between
+`<!-- begin: part -->` and `<!-- end: part -->`; the prose around is nobody's but the writer's. With arguments
+(a selection of workloads) it only prints.
 """
 
 from __future__ import annotations

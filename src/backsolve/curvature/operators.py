@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..api import grad, jacobian, linearize
-from ..errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError, UnsupportedError
 from ..ir import Type
 from ..operators import Operator
 from ..optim.linear import conjugate_gradients
@@ -25,12 +25,13 @@ from ..tensor import Tensor
 from ..vary import ArgNums
 from .ahead import hessian_diagonal
 from .arguments import of_chosen
+from .kronecker import kronecker_blocks, on_blocks, solve_blocks
 
 
 class Curvature(Operator):
     """Symmetric, from differentials of the parameters to their adjoints; takes and gives their form."""
 
-    __slots__ = ("_diagonal", "_times", "at", "name")
+    __slots__ = ("_blocks", "_diagonal", "_times", "at", "name")
     facts = frozenset(["symmetric"])
 
     def __init__(
@@ -39,9 +40,10 @@ class Curvature(Operator):
         at: Any,  # the parameters
         times: Callable[[Any], Any],
         diagonal: Callable[[], Any],
+        blocks: Callable[[int | None], list[Any]] | None = None,  # by the axis of examples
     ):
         self.name, self.at = name, at
-        self._times, self._diagonal = times, diagonal
+        self._times, self._diagonal, self._blocks = times, diagonal, blocks
 
     @property
     def in_type(self) -> Any:
@@ -92,8 +94,46 @@ class Curvature(Operator):
         found, _ = tree.flatten(back(conjugate_gradients(times, vector, tolerance, most)))
         return form.unflatten(found)
 
+    def kfac(self, examples: int | None = 0) -> Kfac:
+        """K-FAC's approximation: T · A ⊗ G for each parameter, A of what its layer reads, G of what it gives.
+
+        `examples` is the axis of the model's outputs that counts them; None if all are of one example. See
+        curvature/kronecker.py for what is left out; `.factors` has A, G and T, and says whether they are exact.
+        """
+        if self._blocks is None:
+            raise UnsupportedError(
+                f"{self!r} is no Jᵀ H J and has no Kronecker factors: take bs.gauss_newton or bs.fisher"
+            )
+        return Kfac(self.at, self._blocks(examples))
+
     def __repr__(self) -> str:
         return f"{self.name}({self.shape[0]} × {self.shape[1]})"
+
+
+class Kfac(Curvature):
+    """A block for each parameter, most of them T · A ⊗ G: an approximation (curvature/kronecker.py)."""
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, at: Any, blocks: list[Any]):
+        super().__init__("KFAC", at, self._apply_blocks, self._diagonals)
+        self.blocks = blocks
+
+    @property
+    def factors(self) -> Any:
+        """The blocks, in the form of the parameters; each has `apply`, `solve` and `is_exact`."""
+        return tree.flatten(self.at)[1].unflatten(self.blocks)
+
+    def solve(self, b: Any, damping: float = 0.0, tolerance: float = 0.0, most: int = 0) -> Any:
+        """x with (A + damping) x = b, block by block and without iteration."""
+        return solve_blocks(self.blocks, b, damping)
+
+    def _apply_blocks(self, t: Any) -> Any:
+        return on_blocks(self.blocks, lambda block, x: block.apply(x), t)
+
+    def _diagonals(self) -> Any:
+        reshaped = lambda block, x: np.reshape(block.diagonal(), np.shape(x))
+        return on_blocks(self.blocks, reshaped, self.at)
 
 
 def hessian_operator(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Curvature]:
@@ -179,7 +219,13 @@ def _sandwich(
     def times(v: Any) -> Any:
         return inner.backward(outer.forward(inner.forward(v)))
 
-    return Curvature(name, at, times, lambda: _diagonal_of(inner, outer, outputs, at))
+    return Curvature(
+        name,
+        at,
+        times,
+        lambda: _diagonal_of(inner, outer, outputs, at),
+        lambda examples: kronecker_blocks(outputs, loss, at, examples),
+    )
 
 
 def _diagonal_of(inner: System, outer: System, outputs: Callable[[Any], Any], at: Any) -> Any:

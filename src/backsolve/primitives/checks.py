@@ -30,7 +30,7 @@ def code_of(kind: str, message: str) -> int:
 
 
 def exception_of(kind: str) -> type[Exception]:
-    return getattr(builtins, kind)
+    return np.linalg.LinAlgError if kind == "LinAlgError" else getattr(builtins, kind)
 
 
 def _run(code: Any, *, messages: Messages) -> Any:
@@ -42,6 +42,12 @@ def _run(code: Any, *, messages: Messages) -> Any:
 
 def _batched(check: Any, size: int, args: Any, batched: Any, params: Any) -> Any:
     return check(np.max(args[0]), **params)
+
+
+def stop_if(failed: Any, kind: str, message: str) -> None:
+    """Where `failed` is staged: compiled code raises, when it runs, an exception of this class."""
+    code = code_of(kind, message)
+    CHECK(np.where(failed, np.int64(code), np.int64(0)), messages=((code, (kind, message)),))
 
 
 CHECK = Primitive("check", _run, type=lambda code, messages: Type((), CODE), batch=_batched)

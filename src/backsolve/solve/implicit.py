@@ -25,7 +25,7 @@ from ..ir import Type, type_of
 from ..joint import record_joint
 from ..operators import Custom, Operator
 from ..primitive import P, wrap
-from ..primitives.checks import CHECK, code_of
+from ..primitives.checks import stop_if
 from ..row import Row, ancestors, descendants, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_in_region
@@ -72,10 +72,7 @@ class How:
 def report(what: str, advice: str, failed: Any, history: Sequence[float]) -> None:
     """Raise if `failed`; of compiled code, when it runs."""
     if isinstance(failed, Staged):
-        message = f"{what} did not converge; {advice}"
-        code = code_of("ArithmeticError", message)
-        messages = ((code, ("ArithmeticError", message)),)
-        CHECK(np.where(failed, np.int64(code), np.int64(0)), messages=messages)
+        stop_if(failed, "ArithmeticError", f"{what} did not converge; {advice}")
     elif failed:
         shown = [f"{r:.3g}" for r in history]
         if len(shown) > 8:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 
-from ..ir import Program, Var
+from ..ir import Equation, Program, Var
 from ..operators.nests import split_subscripts
 from ..primitive import P
 from ..row import ancestors, descendants
@@ -56,18 +57,35 @@ def _gram(x: Any, labels: str, kept: str) -> Any:
     return P.contract(x, x, subscripts=f"{labels},{other}->{kept}{kept.upper()}", sizes=())
 
 
-def tapped(program: Program, parameters: Sequence[Any]) -> tuple[dict[int, Tap], dict[int, Any]]:
-    """Of a program from parameters to one number: taps by parameter, and the other parameters' gradients."""
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Where a parameter meets a: labels of W (as it was turned), a and y, and which operand a is.
+
+    A parameter that is added to y has no a: it meets ones.
+    """
+
+    leaf: int
+    labels: tuple[str, str, str]
+    place: int | None
+    turns: tuple[Equation, ...]
+
+
+def plans_of(program: Program, sums: bool = False) -> list[Plan | None]:
+    """For every equation, what can be tapped at it; with `sums`, parameters that are added, too."""
     leaf_of = _single_uses(program)
-    plans = [_labels(e, leaf_of) for e in program.equations]
-    taken = {leaf for leaf, *_ in filter(None, plans)}
+    found = [_labels(e, leaf_of) for e in program.equations]
+    if sums:
+        found = [p or _added(e, leaf_of) for p, e in zip(found, program.equations, strict=True)]
+    return found
+
+
+def run_tapped(
+    program: Program, plans: Sequence[Plan | None], parameters: Sequence[Any], zeros: dict[int, Any]
+) -> tuple[list[Any], dict[int, Any]]:
+    """The outputs where zeros are added to what the parameters of `plans` make, and what these met."""
     values: dict[Var, Any] = dict(program.constants)
-    varied: dict[int, Any] = {}
-    for k, (var, x) in enumerate(zip(program.inputs, parameters, strict=True)):
-        if k not in taken:
-            varied[k] = x = vary(x)
-        values[var] = x
-    found: dict[int, tuple[tuple[str, str, str], Any, Any]] = {}
+    values.update(zip(program.inputs, parameters, strict=True))
+    met: dict[int, Any] = {}
     for e, plan in zip(program.equations, plans, strict=True):
         args = [values[a] if type(a) is Var else a for a in e.inputs]
         result = e.primitive(*args, **e.params)
@@ -75,45 +93,62 @@ def tapped(program: Program, parameters: Sequence[Any]) -> tuple[dict[int, Tap],
             values.update(zip(e.outputs, result, strict=True))
             continue
         if plan is not None:
-            leaf, labels, place = plan
-            zero = vary(np.zeros(e.outputs[0].shape, e.outputs[0].dtype))
-            found[leaf] = (labels, args[place], zero)
-            result = result + zero
+            met[plan.leaf] = None if plan.place is None else args[plan.place]
+            if plan.leaf in zeros:
+                result = result + zeros[plan.leaf]
         values[e.outputs[0]] = result
-    y = values[program.outputs[0]] if type(program.outputs[0]) is Var else None
-    places = [*varied, *found]
-    fresh = [x.row for x in varied.values()] + [zero.row for _, _, zero in found.values()]
+    return [values[a] if type(a) is Var else a for a in program.outputs], met
+
+
+def tapped(program: Program, parameters: Sequence[Any]) -> tuple[dict[int, Tap], dict[int, Any]]:
+    """Of a program from parameters to one number: taps by parameter, and the other parameters' gradients."""
+    plans = plans_of(program)
+    places = {p.leaf: (p, e.outputs[0]) for p, e in zip(plans, program.equations, strict=True) if p}
+    varied = {k: vary(x) for k, x in enumerate(parameters) if k not in places}
+    zeros = {k: vary(np.zeros(y.shape, y.dtype)) for k, (_, y) in places.items()}
+    given = [varied.get(k, x) for k, x in enumerate(parameters)]
+    (y,), met = run_tapped(program, plans, given, zeros)
+    fresh = {k: x.row for k, x in {**varied, **zeros}.items()}
     grads: list[Any] = [None] * len(fresh)
     if isinstance(y, Tensor) and y.row is not None:
-        oldest = min(r.index for r in fresh)
+        oldest = min(r.index for r in fresh.values())
         rows, _ = ancestors([y.row], oldest)
         seed = np.ones(y.shape, y.dtype)
-        reached = set(descendants(rows, fresh))
-        grads = back_substitute([(y.row, seed)], fresh, oldest=oldest, record=True, reached=reached)
-    full = [
-        np.zeros(r.shape, r.dtype) if g is None else g for g, r in zip(grads, fresh, strict=True)
-    ]
-    by_place = dict(zip(places, full, strict=True))
-    taps = {k: Tap(labels, a, by_place[k]) for k, (labels, a, _) in found.items()}
-    return taps, {k: by_place[k] for k in varied}
+        wanted = list(fresh.values())
+        reached = set(descendants(rows, wanted))
+        grads = back_substitute(
+            [(y.row, seed)], wanted, oldest=oldest, record=True, reached=reached
+        )
+    full = {
+        k: np.zeros(r.shape, r.dtype) if g is None else g
+        for g, (k, r) in zip(grads, fresh.items(), strict=True)
+    }
+    taps = {k: Tap(p.labels, met[k], full[k]) for k, (p, _) in places.items()}
+    return taps, {k: full[k] for k in varied}
 
 
-def _single_uses(program: Program) -> dict[Var, int]:
+_Leaves = dict[Var, tuple[int, tuple[Equation, ...]]]
+
+
+def _single_uses(program: Program) -> _Leaves:
     """The variables that are a parameter, turned or not, and are read once."""
     uses: dict[Var, int] = {}
     for a in [a for e in program.equations for a in e.inputs] + list(program.outputs):
         if type(a) is Var:
             uses[a] = uses.get(a, 0) + 1
-    leaf_of = {v: k for k, v in enumerate(program.inputs) if uses.get(v) == 1}
+    leaf_of: _Leaves = {v: (k, ()) for k, v in enumerate(program.inputs) if uses.get(v) == 1}
     for e in program.equations:
         source = e.inputs[0] if e.inputs else None
-        if e.primitive.name in _TURNS and source in leaf_of and uses.get(e.outputs[0]) == 1:
-            leaf_of[e.outputs[0]] = leaf_of[source]
+        if type(source) is not Var or source not in leaf_of:
+            continue
+        if e.primitive.name in _TURNS and uses.get(e.outputs[0]) == 1:
+            leaf, turns = leaf_of[source]
+            leaf_of[e.outputs[0]] = leaf, (*turns, e)
     return leaf_of
 
 
-def _labels(e: Any, leaf_of: dict[Var, int]) -> tuple[int, tuple[str, str, str], int] | None:
-    """(parameter, labels of W, a and y, where a stands) of a contraction that can be tapped."""
+def _labels(e: Equation, leaf_of: _Leaves) -> Plan | None:
+    """A contraction that can be tapped."""
     if e.primitive.name != "contract" or len(e.inputs) != 2 or e.params["sizes"]:
         return None
     holes = [k for k, a in enumerate(e.inputs) if type(a) is Var and a in leaf_of]
@@ -126,4 +161,20 @@ def _labels(e: Any, leaf_of: dict[Var, int]) -> tuple[int, tuple[str, str, str],
     shared = {c for c in a if c not in w} == {c for c in y if c not in w}
     if not (simple and apart and shared):
         return None
-    return leaf_of[e.inputs[holes[0]]], (w, a, y), 1 - holes[0]
+    leaf, turns = leaf_of[e.inputs[holes[0]]]
+    return Plan(leaf, (w, a, y), 1 - holes[0], turns)
+
+
+def _added(e: Equation, leaf_of: _Leaves) -> Plan | None:
+    """A sum with a parameter, which is repeated along the axes that it does not have."""
+    if e.primitive.name != "add":
+        return None
+    holes = [a for a in e.inputs if type(a) is Var and a in leaf_of]
+    if len(holes) != 1 or len(e.outputs[0].shape) > len(ascii_lowercase):
+        return None
+    shape, mine = e.outputs[0].shape, holes[0].shape
+    y, ahead = ascii_lowercase[: len(shape)], len(shape) - len(mine)
+    w = "".join(c for c, n, m in zip(y[ahead:], mine, shape[ahead:], strict=True) if n == m)
+    many = "".join(c for c in y if c not in w)
+    leaf, turns = leaf_of[holes[0]]
+    return Plan(leaf, (w, many, y), None, turns)

@@ -1,0 +1,295 @@
+"""Kronecker factors of Jᵀ H J: a product A ⊗ G for each parameter, from one run and a few back substitutions.
+
+A parameter W that meets a in a contraction, y_t = W a_t for t = 1 … T (examples, places of a window), has the
+gradient Σ_t ȳ_t a_tᵀ. So its block of Jᵀ H J is
+
+    Σ_tu (a_t a_uᵀ) ⊗ S_tu        with        S_tu = (∂z/∂y_t)ᵀ H (∂z/∂y_u).
+
+K-FAC leaves out the terms t ≠ u and the blocks between parameters, and takes the product of means for the mean
+of products,
+
+    T A ⊗ G        with        A = 1/T Σ_t a_t a_tᵀ        G = 1/T Σ_t S_tt.
+
+That is the block itself if T = 1, or if all S_tt are alike: in a linear model with squares. A parameter that is
+added meets a = 1. One that enters in another way (read twice, scaled entry by entry) has its block in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..api import grad, jacobian, jvp, vjp, vmap
+from ..errors import ShapeError, SingularError, StructureError, UnsupportedError
+from ..hooks import hooks
+from ..operators import Operator, Reshape, Transpose, kronecker
+from ..primitives.checks import stop_if
+from ..solve.rows import type_of_value
+from ..solve.taps import Plan, plans_of, run_tapped
+from ..tensor import Staged
+from ..trace import stage
+
+LARGEST = 2048  # entries of a parameter without factors whose block is formed
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The block `count` · A ⊗ G of one parameter, which `into` lays out as outputs × inputs of its layer."""
+
+    A: Any  # the mean of a aᵀ
+    G: Any  # the mean of S
+    count: int  # T
+    into: Operator
+    samples: tuple[Any, Any, Any] | None  # a, ȳ and H ȳ by example, if there is one t for each
+
+    @property
+    def operator(self) -> Operator:
+        """The block, on arrays of the parameter's shape."""
+        block: Operator = self.into.T @ (kronecker(self.A, self.G) * float(self.count)) @ self.into
+        return block
+
+    @property
+    def error(self) -> Any:
+        """|T A ⊗ G − B| / |B| in Frobenius' norm, B the block; NaN if examples have several t each."""
+        if self.count == 1:
+            return 0.0
+        if self.samples is None:
+            return np.nan
+        a, y, u = self.samples  # (T, I), (C, T, O) twice
+        K = (a @ a.T) ** 2
+        flat = [np.reshape(x, (-1, x.shape[-1])) for x in (y, u)]
+        L = (flat[0] @ flat[0].T) * (flat[1] @ flat[1].T)
+        L = np.sum(np.reshape(L, (*y.shape[:2], *y.shape[:2])), axis=(0, 2))
+        return np.sqrt(np.maximum(np.sum(_centred(K) * L), 0.0) / np.sum(K * L))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether this is the block itself, up to rounding, and no approximation to it."""
+        return bool(self.error < 1e-6)
+
+    def apply(self, x: Any) -> Any:
+        return self.operator.apply(x)
+
+    def solve(self, b: Any, damping: Any) -> Any:
+        """(T A ⊗ G + damping)⁻¹ b, by the eigenvectors of A and G."""
+        a, Q = np.linalg.eigh(self.A)
+        g, R = np.linalg.eigh(self.G)
+        scale = self.count * g[:, None] * a[None, :]
+        found = R @ (R.T @ self.into.apply(b) @ Q / _regular(scale, damping)) @ Q.T
+        return self.into.T.apply(found)
+
+    def diagonal(self) -> Any:
+        found = self.count * np.diagonal(self.G)[:, None] * np.diagonal(self.A)[None, :]
+        return self.into.T.apply(found)
+
+    def __repr__(self) -> str:
+        (m, n), (k, _) = self.A.shape, self.G.shape
+        return f"Factors({self.count} · A {m} × {n} ⊗ G {k} × {k})"
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The block of a parameter without factors, as a matrix."""
+
+    matrix: Any
+    is_exact = True
+
+    def apply(self, x: Any) -> Any:
+        return np.reshape(self.matrix @ np.reshape(x, -1), np.shape(x))
+
+    def solve(self, b: Any, damping: Any) -> Any:
+        w, Q = np.linalg.eigh(self.matrix)
+        found = Q @ ((Q.T @ np.reshape(b, -1)) / _regular(w, damping))
+        return np.reshape(found, np.shape(b))
+
+    def diagonal(self) -> Any:
+        return np.diagonal(self.matrix)
+
+    def __repr__(self) -> str:
+        return f"Whole({self.matrix.shape[0]} × {self.matrix.shape[1]})"
+
+
+def kronecker_blocks(
+    outputs: Callable[[Any], Any], loss: Callable[[Any], Any], at: Any, examples: int | None
+) -> list[Factors | Whole]:
+    """The blocks of all leaves of the parameters `at`, in order."""
+    leaves, structure = tree.flatten(at)
+
+    def flat(*parts: Any) -> Any:
+        return _one_array(hooks.rewritten(outputs)(structure.unflatten(parts)))
+
+    program, _ = stage(flat, [type_of_value(x) for x in leaves])
+    plans = plans_of(program, sums=True)
+    taps = {p.leaf: (p, e.outputs[0]) for p, e in zip(plans, program.equations, strict=True) if p}
+    (z,), met = run_tapped(program, plans, leaves, {})
+    split = _Examples(z, examples)
+    H = split.curvature(loss, z)
+
+    def shifted(*zeros: Any) -> Any:
+        return run_tapped(program, plans, leaves, dict(zip(taps, zeros, strict=True)))[0][0]
+
+    found: dict[int, Factors | Whole] = {}
+    if taps:
+        zeros = [np.zeros(y.shape, y.dtype) for _, y in taps.values()]
+        seeds = np.concatenate([split.units, np.moveaxis(H, 2, 0), split.probes])
+        adjoints = vmap(lambda q: vjp(shifted, *zeros)[1](split.joined(q)))(seeds)
+        for (k, (plan, _)), adjoint in zip(taps.items(), adjoints, strict=True):
+            c = split.width
+            y, u = adjoint[:c], adjoint[c : 2 * c]
+            split.check_apart(adjoint[2 * c :])
+            found[k] = _factors(plan, leaves[k], met[k], y, u, split.count)
+    for k, x in enumerate(leaves):
+        if k not in found:
+            found[k] = _whole(flat, leaves, k, x, split, H)
+    return [found[k] for k in range(len(leaves))]
+
+
+def on_blocks(blocks: Sequence[Any], f: Callable[[Any, Any], Any], t: Any) -> Any:
+    """f of every block and the leaf of `t` that it goes with, in t's form."""
+    leaves, form = tree.flatten(t)
+    return form.unflatten([f(block, x) for block, x in zip(blocks, leaves, strict=True)])
+
+
+def solve_blocks(blocks: Sequence[Any], b: Any, damping: Any) -> Any:
+    return on_blocks(blocks, lambda block, x: block.solve(x, damping), b)
+
+
+class _Examples:
+    """Outputs z as one row of `width` numbers for each of `count` examples."""
+
+    def __init__(self, z: Any, axis: int | None):
+        shape = tuple(np.shape(z))
+        if axis is not None and not -len(shape) <= axis < len(shape):
+            raise ShapeError(
+                f"examples={axis} is no axis of the outputs, of shape {shape}; examples=None: all are of one"
+            )
+        self.axis = None if axis is None else axis % len(shape)
+        self._moved = shape if self.axis is None else _first(shape, self.axis)
+        self.count = 1 if self.axis is None else shape[self.axis]
+        self.width = prod(shape) // self.count
+        units = np.eye(self.width, dtype=z.dtype)[:, None, :]
+        self.units = np.broadcast_to(units, (self.width, self.count, self.width))
+        # signs by the binary digits of an example's number: any two examples differ in one of them
+        digits = np.arange(self.count) >> np.arange((self.count - 1).bit_length() + 1)[::-1, None]
+        signs = np.where(digits & 1, -1.0, 1.0)[:, :, None]
+        probe = np.random.default_rng(0).normal(size=(self.count, self.width))
+        self.probes = (signs * probe).astype(z.dtype)  # the first as it is
+
+    def joined(self, rows: Any) -> Any:
+        """(count, width) as outputs."""
+        whole = np.reshape(rows, self._moved)
+        return whole if self.axis is None else np.moveaxis(whole, 0, self.axis)
+
+    def split(self, z: Any) -> Any:
+        moved = z if self.axis is None else np.moveaxis(z, self.axis, 0)
+        return np.reshape(moved, (self.count, self.width))
+
+    def curvature(self, loss: Callable[[Any], Any], z: Any) -> Any:
+        """The Hessian of the loss in the outputs of each example: (count, width, width)."""
+
+        def product(q: Any) -> Any:
+            return self.split(jvp(grad(loss), (z,), (self.joined(q),))[1])
+
+        found = vmap(product)(np.concatenate([self.units, self.probes]))
+        self.check_apart(found[self.width :])
+        return np.moveaxis(found[: self.width], 0, 2)
+
+    def check_apart(self, images: Any) -> None:
+        """The probes' images: if they keep examples apart, only signs differ between them."""
+        if self.count == 1:
+            return
+        sizes = np.abs(images)
+        most = np.max(sizes)
+        failed = np.max(np.abs(sizes - sizes[0])) > 1e4 * np.finfo(most.dtype).eps * most
+        message = (
+            "Kronecker factors are of a model and a loss that treat examples one by one, along the axis "
+            "`examples` of the outputs; here one example sees others (batch norm? a layer that all share? "
+            "another axis? for a single example: examples=None)"
+        )
+        if isinstance(failed, Staged):
+            stop_if(failed, "TypeError", message)
+        elif failed:
+            raise UnsupportedError(message)
+
+
+def _factors(plan: Plan, W: Any, a: Any, y: Any, u: Any, examples: int) -> Factors:
+    w, met, made = plan.labels
+    many = [c for c in made if c not in w]
+    outs, ins = [c for c in w if c in made], [c for c in w if c not in made]
+    count = prod(y.shape[1 + made.index(c)] for c in many)
+    y, u = (_rows(x, made, [*many, *outs], count) for x in (y, u))
+    a = np.ones((count, 1), y.dtype) if a is None else _rows(a[None], met, [*many, *ins], count)[0]
+    total = np.tensordot(y, u, ((0, 1), (0, 1)))
+    G = (total + total.T) / (2 * count)
+    into = _layout(plan, W, [w.index(c) for c in [*outs, *ins]], (G.shape[0], a.shape[1]))
+    return Factors(a.T @ a / count, G, count, into, (a, y, u) if count == examples else None)
+
+
+def _rows(x: Any, labels: str, order: Sequence[str], count: int) -> Any:
+    """(C, *labels) as (C, count, the rest)."""
+    turned = np.transpose(x, (0, *[1 + labels.index(c) for c in order]))
+    return np.reshape(turned, (x.shape[0], count, -1))
+
+
+def _layout(plan: Plan, W: Any, order: Sequence[int], shape: tuple[int, int]) -> Operator:
+    """From the parameter to a matrix, outputs × inputs."""
+    into: Operator = Reshape(type_of_value(W), np.shape(W))
+    for e in plan.turns:
+        before = into.out_type
+        turn = Transpose(before, e.params["axes"]) if e.primitive.name == "permute" else None
+        into = (turn or Reshape(before, e.params["shape"])) @ into
+    if plan.place is not None:
+        into = Transpose(into.out_type, tuple(order)) @ into
+    return Reshape(into.out_type, shape) @ into
+
+
+def _whole(
+    flat: Callable[..., Any], leaves: Sequence[Any], k: int, x: Any, split: _Examples, H: Any
+) -> Whole:
+    size = prod(np.shape(x))
+    if size > LARGEST:
+        raise UnsupportedError(
+            f"parameter {k}, of shape {np.shape(x)}, is not read once, in one contraction or sum: its block "
+            f"has no Kronecker factors, and with {size} entries it is too large to be formed"
+        )
+
+    def of_one(part: Any) -> Any:
+        return split.split(flat(*[part if n == k else v for n, v in enumerate(leaves)]))
+
+    J = np.reshape(jacobian(of_one)(x), (split.count, split.width, size))
+    matrix = np.tensordot(J, H @ J, ((0, 1), (0, 1)))
+    return Whole((matrix + matrix.T) / 2)
+
+
+def _regular(scale: Any, damping: Any) -> Any:
+    found = scale + damping
+    least, most = np.min(np.abs(found)), np.max(np.abs(found))
+    failed = np.logical_not(least > np.finfo(most.dtype).eps * most)
+    message = "a block of this matrix is singular: solve with a damping above 0"
+    if isinstance(failed, Staged):
+        stop_if(failed, "LinAlgError", message)
+    elif failed:
+        raise SingularError(message)
+    return found
+
+
+def _centred(K: Any) -> Any:
+    K = K - np.mean(K, axis=0)
+    return K - np.mean(K, axis=1)[:, None]
+
+
+def _first(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (shape[axis], *shape[:axis], *shape[axis + 1 :])
+
+
+def _one_array(z: Any) -> Any:
+    if isinstance(z, list | tuple | dict) or np.ndim(z) == 0:
+        raise StructureError(
+            "Kronecker factors are of a model that gives one array of outputs, examples along an axis"
+        )
+    return z

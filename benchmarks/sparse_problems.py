@@ -1,4 +1,4 @@
-"""Functions with sparse Jacobians and Hessians, written once for NumPy and JAX; derivatives by hand for some.
+"""Functions with sparse Jacobians and Hessians, written once for NumPy, JAX and CasADi; derivatives by hand.
 
 Bratu's problem and Broyden's banded function (Moré, Garbow, Hillstrom 1981), the Brusselator on a periodic
 square (Hairer, Wanner 1996), and a cart with a pole swung up, transcribed by the trapezoidal rule (Kelly 2017).
@@ -67,6 +67,33 @@ def brusselator(m: Any) -> Callable[[Any], Any]:
     return f
 
 
+def brusselator_by_hand(y: Any) -> Callable[[Any], Any]:
+    n = y.shape[1]
+    k, size = 0.1 * n**2, n * n
+    ring = sp.csr_array(np.roll(np.eye(n), 1, 0) + np.roll(np.eye(n), -1, 0))
+    one = sp.eye_array(n)
+    diffusion = k * (sp.kron(ring, one) + sp.kron(one, ring))
+    grid = sp.eye_array(size)
+    J = sp.block_array([[diffusion + grid, grid], [grid, diffusion + grid]]).tocsr()
+    J.sort_indices()
+    rows = np.repeat(np.arange(2 * size), np.diff(J.indptr))
+    top, left = rows < size, J.indices < size
+    at = np.flatnonzero(J.indices % size == rows % size)
+    of = [at[(top == t)[at] & (left == c)[at]] for t in (True, False) for c in (True, False)]
+
+    def run(y: Any) -> Any:
+        u, v = y[0].ravel(), y[1].ravel()
+        square, mixed = u * u, 2 * u * v
+        data = J.data.copy()
+        data[of[0]] = mixed - (4.4 + 4 * k)
+        data[of[1]] = square
+        data[of[2]] = 3.4 - mixed
+        data[of[3]] = -4 * k - square
+        return sp.csr_array((data, J.indices, J.indptr), shape=J.shape)
+
+    return run
+
+
 def broyden(m: Any) -> Callable[[Any], Any]:
     def f(x: Any) -> Any:
         n = x.shape[0]
@@ -116,8 +143,8 @@ def cart_pole_lagrangian(m: Any) -> Callable[[Any], Any]:
 
     def f(z: Any) -> Any:
         c = defects(z)
-        multipliers = np.cos(np.arange(c.shape[0]))
-        return (z.reshape(5, -1)[4] ** 2).sum() + (multipliers * c).sum()
+        multipliers = m.array(np.cos(np.arange(c.shape[0])))
+        return m.sum(z.reshape(5, -1)[4] ** 2) + m.sum(multipliers * c)
 
     return f
 
@@ -129,8 +156,20 @@ def _points(*shape: int) -> Any:
 PROBLEMS = [
     Problem("Bratu, n = 1e3", bratu, _points(1000), (30e-3, 15e-6), by_hand=bratu_by_hand),
     Problem("Bratu, n = 1e6", bratu, _points(1_000_000), (0.4, 13e-3), by_hand=bratu_by_hand),
-    Problem("Brusselator 64²", brusselator, _points(2, 64, 64), (50e-3, 0.1e-3)),
-    Problem("Brusselator 256²", brusselator, _points(2, 256, 256), (0.1, 1e-3)),
+    Problem(
+        "Brusselator 64²",
+        brusselator,
+        _points(2, 64, 64),
+        (50e-3, 0.1e-3),
+        by_hand=brusselator_by_hand,
+    ),
+    Problem(
+        "Brusselator 256²",
+        brusselator,
+        _points(2, 256, 256),
+        (0.1, 1e-3),
+        by_hand=brusselator_by_hand,
+    ),
     Problem("cart-pole, N = 1000", cart_pole, _points(5 * 1001), (50e-3, 0.1e-3)),
     Problem(
         "its Lagrangian's Hessian", cart_pole_lagrangian, _points(5 * 1001), (50e-3, 0.1e-3), True

@@ -42,9 +42,11 @@ def test_hessian_of_the_lagrangian():
     assert found.nnz <= 4 * z.size  # of each point by itself
 
 
-@pytest.mark.parametrize("name", ["bratu", "broyden"])
-def test_derivatives_by_hand(name):
-    x = np.random.default_rng(0).uniform(0.2, 1, 20)
+@pytest.mark.parametrize(
+    ("name", "shape"), [("bratu", (20,)), ("broyden", (20,)), ("brusselator", (2, 5, 5))]
+)
+def test_derivatives_by_hand(name, shape):
+    x = np.random.default_rng(0).uniform(0.2, 1, shape)
     by_hand = getattr(problems, f"{name}_by_hand")(x)(x)
-    expected = bs.jacobian(getattr(problems, name)(np))(x)
+    expected = bs.jacobian(getattr(problems, name)(np))(x).reshape(by_hand.shape)
     np.testing.assert_allclose(by_hand.toarray(), expected, rtol=1e-12)

@@ -212,3 +212,34 @@ def test_special_initialisers() -> None:
     x = np.random.default_rng(0).normal(size=(2, 4, 6)).astype(np.float32)
     kernel = nn.init.dirac((4, 2, 3), groups=2)
     np.testing.assert_allclose(nn.functional.conv1d(x, kernel, padding=1, groups=2), x)
+
+
+def test_forward_is_what_a_call_does() -> None:
+    class Scale(nn.Module):
+        factor: np.ndarray
+
+        def forward(self, x):
+            if x.sum() > 0:
+                return self.factor * x
+            return -x
+
+    class Twice(Scale):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    class Called(Scale):
+        def __call__(self, x):
+            return 10 * self.forward(x)
+
+    class CalledTwice(Called):
+        def forward(self, x):
+            return 2 * self.factor * x
+
+    x = np.array([1.0, 2.0])
+    for kind, times in ((Scale, 1), (Twice, 2), (Called, 10), (CalledTwice, 20)):
+        model = kind(np.array(3.0))
+        np.testing.assert_array_equal(model(x), 3 * times * x)
+        loss = lambda model, x: model(x).sum()
+        assert bs.grad(loss)(model, x).factor == 3 * times
+        assert bs.jit(bs.grad(loss))(model, x).factor == 3 * times
+    assert not callable(nn.Module())

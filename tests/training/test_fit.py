@@ -279,6 +279,28 @@ class TestMistakes:
         with pytest.raises(ShapeError, match="one length"):
             fit(linear(), F.mse_loss, (X, Y[:-1]))
 
+    @pytest.mark.parametrize("compiled", [False, True])
+    def test_a_loss_may_bring_output_and_target_to_one_shape(self, compiled: bool) -> None:
+        column = lambda y, t: np.mean((y[:, 0] - t) ** 2)
+        either = lambda y, t: column(y, t) if np.sum(y) > 0 else column(t[:, None], y[:, 0])
+        for loss in (column, either, bs.jit(column)):
+            found = fit(linear(), loss, (X, Y[:, 0]), epochs=2, compile=compiled).metrics["loss"]
+            assert found == pytest.approx(
+                fit(linear(), F.mse_loss, (X, Y), epochs=2).metrics["loss"], rel=1e-5
+            )
+
+    def test_every_output_meets_every_target_inside_of_a_branch(self) -> None:
+        outer = lambda y, t: np.mean((y - t) ** 2)
+        either = lambda y, t: outer(y, t) if np.sum(y) > 0 else 2 * outer(y, t)
+        for loss in (outer, either, bs.jit(outer)):
+            with pytest.raises(ShapeError, match=r"meet as \(32, 32\)"):
+                fit(linear(), loss, (X, Y[:, 0]))
+
+    @pytest.mark.parametrize("optimizer", ["adam", optim.Adam, 0.1])
+    def test_an_optimizer_is_an_object(self, optimizer: Any) -> None:
+        with pytest.raises(TypeError, match=r"such as bs.optim.Adam\(1e-3\)"):
+            fit(linear(), F.mse_loss, (X, Y), optimizer=optimizer)
+
     def test_names_and_numbers(self) -> None:
         with pytest.raises(ValueError, match="no metric is called 'acuracy'"):
             fit(linear(2), F.cross_entropy, (X, LABELS), metrics=["acuracy"])

@@ -71,7 +71,9 @@ _COUNTED = (np.ndarray, np.number, Tensor)  # of NumPy's True there is only one 
 
 
 class Module:
-    """See the head of this file. `buffers` names the attributes that are state, not parameters."""
+    """See the head of this file. `forward`, where there is no `__call__`, is what a call does; `buffers` names
+    the attributes that are state, not parameters.
+    """
 
     buffers: ClassVar[tuple[str, ...]] = ()
     training: bool
@@ -87,6 +89,8 @@ class Module:
         cls._init_of_fields = generate
         dataclasses.dataclass(init=generate, eq=False, repr=False)(cls)
         tree.register(cls, _take_apart, lambda meta, xs: _put_together(cls, meta, xs), _COUNTED)
+        if "forward" in vars(cls) and _found(cls, "__call__") in (None, _found(cls, "forward", 1)):
+            cls.__call__ = cls.forward  # type: ignore[method-assign, attr-defined]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if hooks.has_points:
@@ -196,6 +200,11 @@ Module._manifolds = ()
 
 
 # ---- as a container
+
+
+def _found(cls: type, name: str, above: int = 0) -> Any:
+    """What a class, or the classes `above` it, have of this name."""
+    return next((vars(c)[name] for c in cls.__mro__[above:] if name in vars(c)), None)
 
 
 def _take_apart(module: Any) -> tuple[Any, list[Any]]:

@@ -75,6 +75,8 @@ def fit(
     """
     if epochs < 0:
         raise ValueError(f"epochs={epochs} must not be negative")
+    if isinstance(optimizer, type) or not hasattr(optimizer or Adam(), "update"):
+        raise TypeError(f"optimizer must be one such as bs.optim.Adam(1e-3), got {optimizer!r}")
     if isinstance(validation, float):
         data, validation = split(data, validation, seed)
     objective = Objective(loss, named_metrics(metrics))

@@ -7,6 +7,7 @@ one gets what the model makes of the first part of a batch, and its second part.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ import numpy as np
 from .. import tree
 from ..errors import NotScalarError, ShapeError, StructureError
 from ..hooks import hooks
+from ..ir import Type, type_of
+from ..trace import stage
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Objective:
             x, target = pair(batch, f)
             if not outputs:
                 outputs.append(hooks.users(model)(x))
-            _refuse_outer(outputs[0], target)
+            _refuse_outer(f, outputs[0], target)
             return hooks.users(f)(outputs[0], target)
 
         found = call(self.loss)
@@ -76,7 +79,7 @@ def pair(batch: Any, f: Callable[..., Any]) -> tuple[Any, Any]:
     )
 
 
-def _refuse_outer(output: Any, target: Any) -> None:
+def _refuse_outer(f: Callable[..., Any], output: Any, target: Any) -> None:
     """(N, 1) and (N,) broadcast to (N, N): every output would meet every target."""
     if not (hasattr(output, "shape") and hasattr(target, "shape")):
         return
@@ -85,11 +88,31 @@ def _refuse_outer(output: Any, target: Any) -> None:
         joint = np.broadcast_shapes(*shapes)
     except ValueError:
         return
-    if joint not in shapes:
+    if joint not in shapes and _meet(f, type_of(output), type_of(target)):
         raise ShapeError(
             f"the model gives {shapes[0]} for targets {shapes[1]}, which would meet as {joint}: give both one "
             "shape, target[:, None] or output[:, 0]"
         )
+
+
+def _meet(f: Callable[..., Any], output: Type, target: Type) -> bool:
+    """Whether an operation of f takes two arrays of these shapes; f may have brought them to one shape."""
+    whole = lambda *args: tree.flatten(hooks.users(f)(*args))[0]
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            programs = [stage(whole, [output, target])[0]]
+    except Exception:  # f itself says what is wrong with it
+        return False
+    wanted = {output.shape, target.shape}
+    for program in programs:  # grows by the regions inside
+        for e in program.equations:
+            if e.primitive.holds_regions:
+                programs += [
+                    p for p in e.params["region"].programs() if all(p is not q for q in programs)
+                ]
+            elif wanted <= {type_of(a).shape for a in e.inputs}:
+                return True
+    return False
 
 
 def named_metrics(metrics: Any) -> dict[str, Callable[..., Any]]:

@@ -208,3 +208,28 @@ def test_a_recursion_that_changes_its_argument_is_told_what_to_write():
     with pytest.raises(errors.ControlFlowError, match="bind what it returns where it is called"):
         bs.jit(changed)(x, n)
     assert bs.jit(lambda x, n: returned(x, n).sum())(x, n) == pytest.approx(changed(x, n))
+
+
+def test_a_number_that_no_argument_changes_stays_known() -> None:
+    """A shape that is computed by functions which call each other, next to what is traced."""
+
+    def levels(tree, x):
+        return 1 + max((levels(branch, x) for branch in tree), default=0)
+
+    def inside(f):
+        return lambda x: f(x)
+
+    columns = inside(inside(inside(lambda x: 2)))
+    f = lambda x: np.sum(x.reshape(levels((((), ()), ()), x), columns(x), -1)[0] ** 2)
+    x = np.arange(12.0)
+    assert bs.jit(f)(x) == f(x)
+    np.testing.assert_array_equal(bs.jit(bs.grad(f))(x), bs.grad(f)(x))
+
+
+def test_a_number_that_a_branch_chooses_is_traced() -> None:
+    def steps(x, n):
+        if x < 1:
+            return 0
+        return 1 + steps(x / 2, n)
+
+    assert [bs.jit(lambda x: steps(x, 3))(x) for x in (0.5, 5.0, 100.0)] == [0, 3, 7]

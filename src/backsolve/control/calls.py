@@ -210,7 +210,14 @@ def _called(f: Callable[..., Any], key_of_f: Any, form: Form, traced: list[int])
     if found.messages:
         *results, code = results
         Failure(code, found.messages).report()
+    if found.is_done:  # a number that no argument changes stays known: a shape, a choice
+        pairs = zip(found.form.taken(), results, strict=True)
+        results = [own if _is_constant(own) else result for own, result in pairs]
     return found.form.filled(results)
+
+
+def _is_constant(x: Any) -> bool:
+    return type(x) in (bool, complex) or _is_known_number(x)
 
 
 def _close_circle(found: _Recording) -> None:

@@ -280,6 +280,91 @@ def test_errors_say_what_is_wrong() -> None:
         bs.jit(lambda a: bs.root(lambda x: x * x + a, 0.7))(1.0)
 
 
+def test_an_x_that_does_not_solve_the_equations_is_an_error() -> None:
+    F = lambda x, p: x**3 - p
+    coarse = lambda p: np.round(np.cbrt(p), 2)
+    wrong = bs.implicit(F, coarse)
+    with pytest.raises(ConvergenceError, match=r"largest entry of \|F\| is 0.0\d") as caught:
+        wrong(10.0)
+    np.testing.assert_allclose(caught.value.history, [abs(F(coarse(10.0), 10.0))])
+    for f in (bs.jit(wrong), bs.jit(bs.grad(wrong)), lambda p: bs.vmap(wrong)(np.array([8.0, p]))):
+        with pytest.raises(ArithmeticError, match="does not solve"):
+            f(10.0)
+    assert wrong(8.0) == 2.0
+    for given in (False, 1e-2):
+        assert bs.implicit(F, coarse, check=given)(10.0) == 2.15
+    # whatever the units: of the equations, of x, and in single precision
+    for scale in (1e-9, 1.0, 1e9):
+        scaled = bs.implicit(lambda x, p, s=scale: s * (x**3 - p), np.cbrt)
+        np.testing.assert_allclose(bs.grad(scaled)(10.0), 10 ** (-2 / 3) / 3, rtol=1e-9)
+    assert bs.implicit(F, np.cbrt)(np.float32(10)).dtype == np.float32
+    with pytest.raises(StructureError, match="above 0"):
+        bs.implicit(F, np.cbrt, check=-1.0)
+
+
+def by_scipy(p: Any) -> Any:
+    calls.append(p)
+    return brentq(lambda x: x**3 + x - p, -10, 10, xtol=1e-14)
+
+
+calls: list[Any] = []
+CUBIC = bs.implicit(lambda x, p: x**3 + x - p, by_scipy, like=0.0)
+
+
+def test_a_solver_that_cannot_be_staged_is_called_back() -> None:
+    slope = lambda p: 1 / (3 * by_scipy(p) ** 2 + 1)
+    ps = np.array([2.0, 10.0, -3.0])
+    slopes = [slope(p) for p in ps]
+    calls.clear()
+    np.testing.assert_allclose(bs.jit(CUBIC)(2.0), 1.0, rtol=1e-12)
+    assert calls == [2.0]
+    np.testing.assert_allclose(bs.jit(bs.grad(CUBIC))(10.0), slopes[1], rtol=1e-9)
+    np.testing.assert_allclose(bs.vmap(bs.grad(CUBIC))(ps), slopes, rtol=1e-9)
+    np.testing.assert_allclose(bs.jit(bs.vmap(bs.grad(CUBIC)))(ps), slopes, rtol=1e-9)
+    second = bs.grad(bs.grad(CUBIC))(10.0)
+    np.testing.assert_allclose(bs.jit(bs.grad(bs.grad(CUBIC)))(10.0), second, rtol=1e-9)
+    inside = bs.jit(bs.grad(lambda a: bs.fori_loop(0, 3, lambda i, s: CUBIC(s + a), a)))
+    want = bs.numeric.derivative(lambda a: CUBIC(CUBIC(CUBIC(2 * a) + a) + a), 1.5).value
+    np.testing.assert_allclose(inside(1.5), want, rtol=1e-7)
+
+
+def test_containers_are_called_back_in_their_form() -> None:
+    A = symmetric(3)
+
+    def outside(p: dict[str, Any], k: float) -> dict[str, Any]:
+        assert isinstance(p["b"], np.ndarray)
+        return {"x": np.linalg.solve(A, p["b"]) * k, "size": float(k)}
+
+    F = lambda x, p, k: {"x": A @ x["x"] - k * p["b"], "size": x["size"] - k}
+    like = {"x": np.zeros(3), "size": 0.0}
+    f = bs.implicit(F, outside, like=like)
+    loss = lambda b: np.sum(f({"b": b}, 2.0)["x"]) + f({"b": b}, 2.0)["size"]
+    want = 2 * np.linalg.solve(A, np.ones(3))
+    np.testing.assert_allclose(bs.jit(bs.grad(loss))(np.ones(3)), want, rtol=1e-9)
+    other = bs.implicit(F, lambda p, k: {"x": np.zeros(2), "size": 0.0}, like=like)
+    with pytest.raises(StructureError, match="not the form"):
+        bs.jit(lambda b: other({"b": b}, 2.0)["x"])(np.ones(3))
+
+
+def test_singular_matrices_in_compiled_code() -> None:
+    double = bs.implicit(lambda x, p: x * x - p, np.sqrt)
+    with pytest.raises(np.linalg.LinAlgError, match=r"(?i)singular"):
+        bs.jit(bs.grad(double))(0.0)
+    np.testing.assert_allclose(bs.jit(bs.grad(double))(4.0), 0.25)
+    A = np.array([[1.0, 2.0], [2.0, 4.0 + 1e-17]])
+    near = bs.jit(lambda A, b: bs.linear_solve(lambda v: A @ v, b))
+    with pytest.raises(np.linalg.LinAlgError):
+        near(A, np.ones(2))
+    B = np.array(
+        [[0.1, 0.3], [0.2, 0.6]]
+    )  # singular up to rounding: elimination does not meet a zero
+    with pytest.raises(np.linalg.LinAlgError):
+        near(B, np.ones(2))
+    np.testing.assert_allclose(
+        near(np.eye(2) + A, np.ones(2)), np.linalg.solve(np.eye(2) + A, np.ones(2))
+    )
+
+
 def test_cyclic_blocks_need_a_solver() -> None:
     A = np.array([[4.0, 1.0], [0.5, 3.0]])
     block = bs.Block([[A, 0.5 * np.eye(2)], [np.eye(2), 2.0]])

@@ -14,11 +14,13 @@ from . import tree
 from .api import grad
 from .errors import StructureError, TracedValueError
 from .hooks import hooks
+from .ir import Type, type_of
 from .operators import Custom, Inverse, Operator, as_operator
 from .operators.inverse import is_solved_by_structure
 from .solve.implicit import How, at_solution
-from .solve.iterate import fixed, minimum, newton, solved
-from .solve.packing import plain
+from .solve.iterate import check_solution, fixed, minimum, newton, solved
+from .solve.outside import OUTSIDE, Outside
+from .solve.packing import Packing, plain
 from .tensor import Staged, Tensor
 
 
@@ -31,6 +33,8 @@ def implicit(
     tol: float | None = None,
     maxiter: int | None = None,
     restart: int = 30,
+    check: bool | float = True,
+    like: Any = None,
 ) -> Callable[..., Any]:
     """The function p ↦ x with F(x, *p) = 0, found by `solver(*p)`; its derivatives are those of the equation.
 
@@ -39,8 +43,12 @@ def implicit(
     count as parameters, too. A derivative solves one linear system with ∂F/∂x: by `method` "direct" (the matrix
     is formed), "cg", "minres" (both for symmetric ones), "gmres", or "auto": direct up to 128 unknowns, then
     gmres. `preconditioner(x, *p)` gives M ≈ (∂F/∂x)⁻¹ as a function v ↦ M v on what has x's form, or as an
-    operator. `tol` and `maxiter` are those of the linear solver. Inside `jit` and `vmap` the solver is staged
-    with the rest.
+    operator. `tol` and `maxiter` are those of the linear solver.
+
+    An x that does not solve the equations is an error: |F(x, p)| is compared with what a relative change of x
+    by `check` would do to F (by default the cube root of the precision; False looks at nothing). Inside `jit`
+    and `vmap` the solver is staged with the rest; one that cannot be, such as SciPy's, is called back into
+    Python if `like` shows the form of x: an x of its shapes and dtypes.
 
     >>> import numpy as np
     >>> cube_root = implicit(lambda x, p: x**3 - p, np.cbrt)
@@ -53,11 +61,18 @@ def implicit(
                 f"`implicit` needs functions F(x, *p) and solver(*p); {what} is {f!r}"
             )
     how = How(method, preconditioner, tol, maxiter, restart)
+    if not isinstance(check, bool) and not check > 0:
+        raise StructureError(f"check is True, False or a number above 0, got {check!r}")
 
     @functools.wraps(solver)
     def run(*p: Any) -> Any:
-        x = _solved(solver, p)
-        return _Problem(F, x, p, how).solution(tree.flatten(x)[0])
+        x = _solved(solver, p, like)
+        problem, leaves = _Problem(F, x, p, how), tree.flatten(x)[0]
+        if check is not False:
+            check_solution(
+                problem.frozen, [_floats(v) for v in leaves], None if check is True else check
+            )
+        return problem.solution(leaves)
 
     return run
 
@@ -228,10 +243,12 @@ def _minus(a: Any, b: Any, what: str, like: str) -> Any:
     return form.unflatten([x - y for x, y in zip(left, right, strict=True)])
 
 
-def _solved(solver: Callable[..., Any], p: Sequence[Any]) -> Any:
+def _solved(solver: Callable[..., Any], p: Sequence[Any], like: Any) -> Any:
     """What the solver gives for values that do not vary."""
     frozen = tree.map(lambda v: v.detach() if isinstance(v, Tensor) else v, tuple(p))
     staged = any(isinstance(v, Staged) for v in tree.flatten(frozen)[0])
+    if staged and like is not None:
+        return _called_back(solver, frozen, like)
     try:
         x = hooks.users(solver)(*frozen)
     except TracedValueError as error:
@@ -239,7 +256,34 @@ def _solved(solver: Callable[..., Any], p: Sequence[Any]) -> Any:
             raise
         raise TracedValueError(
             "the solver of `implicit` needs the numbers of its arguments, which inside `jit` and `vmap` are "
-            "not there yet. Write it with NumPy, `while` or bs.while_loop; take bs.root, bs.fixed_point or "
-            f"bs.argmin; or call the function outside. ({str(error).splitlines()[0]})"
+            "not there yet. Give `like`, an x of the form of its result: then it is called back into Python. "
+            "Or write it with NumPy, `while` or bs.while_loop; or take bs.root, bs.fixed_point or bs.argmin. "
+            f"({str(error).splitlines()[0]})"
         ) from error
     return tree.map(plain, x)
+
+
+def _called_back(solver: Callable[..., Any], p: Any, like: Any) -> Any:
+    """x of the form of `like`, by a row that calls the solver when the program runs."""
+    examples, form = tree.flatten(like)
+    packing = Packing([type_of(_floats(v)) for v in examples], "the `like` of `implicit`")
+    leaves, p_form = tree.flatten(p)
+    places = [k for k, v in enumerate(leaves) if isinstance(v, Staged)]
+    fixed = [None if isinstance(v, Staged) else v for v in leaves]
+
+    def solved(*values: Any) -> Any:
+        full = list(fixed)
+        for k, v in zip(places, values, strict=True):
+            full[k] = v
+        x = solver(*p_form.unflatten(full))
+        found, given = tree.flatten(x)
+        shapes = [np.shape(v) for v in found]
+        if given != form or shapes != [np.shape(v) for v in examples]:
+            raise StructureError(
+                f"the solver of `implicit` gave {x!r}, and not the form of {like!r}"
+            )
+        return packing.pack([_floats(v) for v in found])
+
+    call = Outside(solved, Type((packing.size,), packing.dtype))
+    vector = OUTSIDE(*[leaves[k] for k in places], call=call)
+    return form.unflatten(packing.unpack(vector))

@@ -104,19 +104,21 @@ class Linear:
             return self.how.method
         return "direct" if self.size <= DIRECT and self.M is None else self.how.large
 
-    def matrix(self) -> Any:
+    def matrix(self, is_step: bool = False) -> Any:
         if self._matrix is None:
             A = self.dense()
-            if not isinstance(A, Staged):
+            if not (is_step and isinstance(A, Staged)):
                 _check_regular(A)
-                self._matrix = A
-            return A
+            if isinstance(A, Staged):  # of this recording alone
+                return A
+            self._matrix = A
         return self._matrix
 
-    def solve(self, b: Any, transposed: bool = False) -> Any:
+    def solve(self, b: Any, transposed: bool = False, is_step: bool = False) -> Any:
+        """A⁻¹ b. If it is but a step of an iteration, compiled code leaves a singular A to that."""
         method = self.method
         if method == "direct":
-            A = self.matrix()
+            A = self.matrix(is_step)
             return np.linalg.solve(A.T if transposed else A, b)
         history: list[float] = []
         how, M = self.how, self.M
@@ -137,21 +139,25 @@ class Linear:
 
 
 def _check_regular(A: Any) -> None:
-    singular = not np.isfinite(A).all()
-    if not singular and A.size:
-        try:
-            inverse = np.linalg.inv(A)
-        except np.linalg.LinAlgError:
-            singular = True
-        else:
-            condition = np.linalg.norm(A, 1) * np.linalg.norm(inverse, 1)
-            singular = not condition * np.finfo(A.dtype).eps < 1
+    message = (
+        f"the {A.shape[0]} × {A.shape[0]} matrix of a linear system is singular, or not finite: the equations "
+        "do not say how the unknowns move. Does every unknown occur in them, and is the solution isolated?"
+    )
+    if not A.size:
+        return
+    if isinstance(A, Staged):
+        stop_if(~(_condition(A) * np.finfo(A.dtype).eps < 1), "LinAlgError", message)
+        return
+    try:
+        singular = not np.isfinite(A).all() or not _condition(A) * np.finfo(A.dtype).eps < 1
+    except np.linalg.LinAlgError:
+        singular = True
     if singular:
-        raise SingularError(
-            f"the {A.shape[0]} × {A.shape[0]} matrix of a linear system is singular, or not finite: the "
-            "equations do not say how the unknowns move. Does every unknown occur in them, and is the solution "
-            "an isolated one?"
-        )
+        raise SingularError(message)
+
+
+def _condition(A: Any) -> Any:
+    return np.linalg.norm(A, 1) * np.linalg.norm(np.linalg.inv(A), 1)
 
 
 class Point:

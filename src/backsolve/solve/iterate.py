@@ -1,4 +1,6 @@
-"""The iterations that find x with F(x) = 0, on values that do not vary: nothing here is differentiated.
+"""The iterations that find x with F(x) = 0, and the check of one that was found elsewhere.
+
+All is on values that do not vary: nothing here is differentiated.
 
 Like the methods of krylov.py they are loops over states of fixed types: they run on arrays, and are staged.
 """
@@ -10,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, StructureError
+from ..errors import ConvergenceError, ShapeError, StructureError
 from ..hooks import hooks
+from ..primitives.checks import stop_if
 from ..tensor import Staged
 from .implicit import How, Point, preconditioner_at, report, type_of_leaf
 from .krylov import cg, norm, note
@@ -48,7 +51,7 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
         leaves = packing.unpack(x)
         point = Point(F, leaves, (), (), record=False)
         M = preconditioner_at(how, leaves, (), point.unknowns)
-        d = point.linear(how, M).solve(-r)
+        d = point.linear(how, M).solve(-r, is_step=True)
         t, r, new = hooks.while_loop(
             lambda s: ~(s[2] <= (1 - 1e-4 * s[0]) * size) & (s[0] > 0.5**HALVINGS),
             lambda s: _tried(residual, x, d, 0.5 * s[0]),
@@ -199,6 +202,29 @@ def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
             f"A x differs from b by {float(left):.3g} at the solution: A must be linear, with A(0) = 0"
         )
     return leaves
+
+
+def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
+    """An error if F(x) is more than a relative change of x by `tol`, in a general direction, makes of it."""
+    point = Point(F, x, (), (), record=False)
+    packed, dtype = point.unknowns.pack(x), point.unknowns.dtype
+    tol = float(np.finfo(dtype).eps ** (1 / 3)) if tol is None else tol
+    rng = np.random.default_rng(0)
+    way = rng.choice([-1.0, 1.0], packed.shape) * rng.uniform(0.5, 1.5, packed.shape)
+    change = plain(point.push((1 + np.abs(packed)) * way.astype(dtype), point.is_staged))
+    residual = np.max(np.abs(point.equations.pack([plain(y) for y in point.outputs])))
+    most = tol * np.max(np.abs(change))
+    what = "the solver of `implicit` gave an x that does not solve F(x, p) = 0"
+    advice = "ask it for more, or give another tolerance, check=…; check=False takes x as it is"
+    if isinstance(residual, Staged):
+        stop_if(~(residual <= most), "ArithmeticError", f"{what}; {advice}")
+    elif not residual <= most:
+        error = ConvergenceError(
+            f"{what}: the largest entry of |F| is {float(residual):.3g}, and may be {float(most):.3g}, "
+            f"which is what a relative error of {tol:.1g} in x makes of it; {advice}"
+        )
+        error.history = (float(residual),)
+        raise error
 
 
 def _values(F: Residual, packing: Packing, x: Any, leaves: Any = None) -> Any:

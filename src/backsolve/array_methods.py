@@ -124,7 +124,9 @@ class ArrayMethods:
     def __invert__(self) -> Tensor:
         return P.invert(self)
 
-    def __matmul__(self, other: Any) -> Tensor:
+    def __matmul__(self, other: Any) -> Any:
+        if type(other).__dict__.get("__array_ufunc__", self) is None:
+            return NotImplemented  # theirs to answer, as NumPy has it
         return FUNCTIONS["matmul"](self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:

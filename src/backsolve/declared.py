@@ -107,7 +107,7 @@ class Point(np.lib.mixins.NDArrayOperatorsMixin):
 
     def gradient(self, g: Any) -> Any:
         """The Riemannian gradient from the adjoint of the differential; a basis is orthonormal already."""
-        return g if self.is_in_coordinates else self.manifold.gradient(self.x, g)
+        return g if self.is_in_coordinates else self.manifold.raised(self.x, g)
 
 
 def on(manifold: Any, x: Any, *, coordinates: bool = False, project: bool = False) -> Point:

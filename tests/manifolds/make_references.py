@@ -6,6 +6,7 @@ python tests/manifolds/make_references.py
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,25 @@ def main() -> None:
         point[0] @ middle @ point[2] + wide @ point[2] + point[0] @ right.T
     )
     found["FixedRank dimension"] = np.asarray(manifold.dim)
+    found |= factored(manifold, point, rng)
     np.savez_compressed(Path(__file__).with_name("pymanopt.npz"), **found)
+
+
+def factored(manifold: Any, point: Any, rng: Any) -> dict[str, np.ndarray]:
+    """Tangents as (Up, M, Vp), points as (u, s, vt)."""
+    found = {}
+    u = manifold.projection(point, rng.normal(size=(5, 4)))
+    v = manifold.projection(point, rng.normal(size=(5, 4)))
+    y = manifold.retraction(point, u)
+    groups = {"u": u, "v": v, "carried": manifold.transport(point, y, v)}
+    for name, tangent in groups.items():
+        for part, array in zip(("A", "M", "B"), tangent, strict=True):
+            found[f"LowRank {name} {part}"] = np.asarray(array)
+    for name, p in {"x": point, "y": y}.items():
+        found[f"LowRank {name} U"], found[f"LowRank {name} s"] = p[0], p[1]
+        found[f"LowRank {name} V"] = np.asarray(p[2]).T
+    found["LowRank inner"] = np.asarray(manifold.inner_product(point, u, v))
+    return found
 
 
 if __name__ == "__main__":

@@ -103,9 +103,11 @@ def test_the_slope_along_a_retraction_is_its_derivative() -> None:
     space = Space({"q": bs.on(mf.Stiefel(), np.eye(4, 2)), "b": np.ones(3)})
     x = space.vector
     d = space.gradient(x, _rng.normal(size=11))
-    reached, velocity = space.along(x, 0.7, d)
+    reached, velocity = space.along(x, np.array(0.7), d)
     h = 1e-6
-    numeric = (space.along(x, 0.7 + h, d)[0] - space.along(x, 0.7 - h, d)[0]) / (2 * h)
+    numeric = (
+        space.along(x, np.array(0.7 + h), d)[0] - space.along(x, np.array(0.7 - h), d)[0]
+    ) / (2 * h)
     np.testing.assert_allclose(velocity, numeric, atol=1e-8)
     np.testing.assert_allclose(space.gradient(reached, velocity), velocity, atol=1e-12)
 

@@ -90,6 +90,10 @@ class Manifold:
         """The tangent of steepest ascent, from the derivatives with respect to all entries."""
         return self.project(x, g)
 
+    def raised(self, x: Any, g: Any) -> Any:
+        """The same from the adjoint of a tangent, which a solve through `projection` ends with."""
+        return self.gradient(x, g)
+
     def hessian(self, x: Any, g: Any, h: Any, u: Any) -> Any:
         """The covariant derivative of the gradient along u, from derivatives g with respect to all entries,
         and their change h along u.
@@ -113,6 +117,14 @@ class Manifold:
     def transport(self, x: Any, y: Any, u: Any) -> Any:
         """A tangent at x as one at y."""
         return self.project(y, u)
+
+    def velocity(self, x: Any, t: Any, d: Any) -> tuple[Any, Any]:
+        """The point that is reached from x along t d, and the tangent there by which it moves with t."""
+        return jvp(lambda t: self.retract(x, t * d), (t,), (np.ones_like(t),))
+
+    def toward(self, x: Any, y: Any) -> Any:
+        """A tangent at x that leads to y, to first order."""
+        return self.project(x, y - x)
 
     def exp(self, x: Any, u: Any) -> Any:
         """Along the geodesic from x with velocity u, at time 1."""

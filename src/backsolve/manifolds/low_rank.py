@@ -1,4 +1,4 @@
-"""Matrices of one rank, kept whole: x = u s vᵀ is taken apart where it is needed."""
+"""Matrices of one rank, kept whole: x = u s vᵀ is taken apart where it is needed. factored.py keeps factors."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ class FixedRank(Manifold):
 
     def retract(self, x: Any, u: Any) -> Any:
         return self.nearest(x + u)
+
+    def velocity(self, x: Any, t: Any, d: Any) -> tuple[Any, Any]:
+        # to first order: a singular value decomposition of a singular matrix has no derivative
+        y = self.retract(x, t * d)
+        return y, self.transport(x, y, d)
 
     def project(self, x: Any, u: Any) -> Any:
         left, _, right = self._apart(x)

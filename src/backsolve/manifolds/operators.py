@@ -36,6 +36,33 @@ class TangentProjection(Operator):
         return f"TangentProjection({self.manifold})"
 
 
+class TangentMap(Operator):
+    """Tangent ↦ how the array that holds x changes, where tangents are written otherwise than points."""
+
+    __slots__ = ("is_adjoint", "manifold", "x")
+
+    def __init__(self, manifold: Any, x: Any, is_adjoint: bool = False):
+        self.manifold, self.x, self.is_adjoint = manifold, x, is_adjoint
+
+    def apply(self, t: Any) -> Any:
+        if self.is_adjoint:
+            return self.manifold.gradient(self.x, t)
+        return self.manifold.displacement(self.x, t)
+
+    @property
+    def T(self) -> Operator:
+        return TangentMap(self.manifold, self.x, not self.is_adjoint)
+
+    @property
+    def in_type(self) -> Type:
+        return Type(self.x.shape, self.x.dtype)
+
+    out_type = in_type
+
+    def __repr__(self) -> str:
+        return f"TangentMap({self.manifold}){'.T' if self.is_adjoint else ''}"
+
+
 class TangentBasis(Operator):
     """Coordinates ↦ tangent at x, by a basis that is orthonormal in the metric."""
 

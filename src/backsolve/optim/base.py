@@ -44,8 +44,13 @@ class Optimizer:
 
     def init(self, parameters: Any) -> State:
         """The state before the first step."""
-        leaves, _ = tree.flatten(parameters)
-        return State(np.zeros((), np.int64), tuple([self.slots(_real(p)) for p in leaves]))
+        leaves, structure = tree.flatten(parameters)
+        points = points_in(structure, leaves) if hooks.has_points else {}
+        slots = [
+            self.slots(_real(p)) if k not in points else self.slots_on(points[k].manifold, p)
+            for k, p in enumerate(leaves)
+        ]
+        return State(np.zeros((), np.int64), tuple(slots))
 
     def update(self, parameters: Any, gradients: Any, state: State) -> tuple[Any, State]:
         """Parameters and state after one more step."""
@@ -82,11 +87,6 @@ class Optimizer:
         self, manifold: Any, p: Any, g: Any, s: Slots, rate: Any, count: Any
     ) -> tuple[Any, Slots]:
         """For a parameter that bs.on declared: the step along a tangent, memories carried along."""
-        if hasattr(self, "manifold"):
-            raise StructureError(
-                f"{type(self).__name__} has a manifold of its own: give it plain arrays and gradients, or use "
-                "the plain rule (SGD, Adam, …) for parameters that bs.on declared"
-            )
         moved, kept = self.rule(p, g, s, rate, count)
         new = manifold.retract(p, manifold.project(p, moved - p))
         return new, {
@@ -102,6 +102,10 @@ class Optimizer:
     def slots(self, p: Any) -> Slots:
         """What is kept beside a parameter."""
         return {}
+
+    def slots_on(self, manifold: Any, p: Any) -> Slots:
+        """The same for one that bs.on declared."""
+        return self.slots(p)
 
     def rule(self, p: Any, g: Any, s: Slots, rate: Any, count: Any) -> tuple[Any, Slots]:
         """The parameter and its slots after step number `count`."""

@@ -20,8 +20,36 @@ from .solver import Solver
 
 
 @dataclass(frozen=True)
-class RiemannianSGD(Optimizer):
-    """SGD on a manifold, with momentum; several manifolds by `Groups`.
+class _Riemannian(Optimizer):
+    """Abstract: `manifold` is that of plain arrays; without one, parameters are what `bs.on` declared, each on
+    its own, and plain arrays have all directions."""
+
+    manifold: Manifold | None = None
+
+    def slots(self, p: Any) -> Slots:
+        return self.slots_on(self.manifold or Euclidean(), p)
+
+    def rule(self, p: Any, g: Any, s: Slots, rate: Any, count: Any) -> tuple[Any, Slots]:
+        manifold = self.manifold or Euclidean()
+        return self.moved(manifold, p, manifold.gradient(p, g), s, rate, count)
+
+    def _along(
+        self, manifold: Any, p: Any, g: Any, s: Slots, rate: Any, count: Any
+    ) -> tuple[Any, Slots]:
+        if self.manifold is not None:
+            raise _two_manifolds(self)
+        return self.moved(manifold, p, g, s, rate, count)
+
+    def moved(
+        self, manifold: Manifold, p: Any, u: Any, s: Slots, rate: Any, count: Any
+    ) -> tuple[Any, Slots]:
+        """The point and its slots after a step, from the gradient as a tangent."""
+        raise NotImplementedError(f"{type(self).__name__}.moved")
+
+
+@dataclass(frozen=True)
+class RiemannianSGD(_Riemannian):
+    """SGD on a manifold, with momentum; several manifolds by `Groups`, or as `bs.on` declares them.
 
     >>> import numpy as np
     >>> import backsolve as bs
@@ -34,45 +62,55 @@ class RiemannianSGD(Optimizer):
     array([1., 0.])
     """
 
-    manifold: Manifold
     lr: Rate = 1e-2
     momentum: float = 0.0
 
-    def slots(self, p: Any) -> Slots:
+    def slots_on(self, manifold: Any, p: Any) -> Slots:
         return {"momentum_buffer": np.zeros_like(p)} if self.momentum else {}
 
-    def rule(self, p: Any, g: Any, s: Slots, rate: Any, count: Any) -> tuple[Any, Slots]:
-        u = self.manifold.gradient(p, g)
+    def moved(
+        self, manifold: Manifold, p: Any, u: Any, s: Slots, rate: Any, count: Any
+    ) -> tuple[Any, Slots]:
         if not self.momentum:
-            return self.manifold.retract(p, -rate * u), s
+            return manifold.retract(p, -rate * u), s
         m = self.momentum * s["momentum_buffer"] + u
-        new = self.manifold.retract(p, -rate * m)
-        return new, {"momentum_buffer": self.manifold.transport(p, new, m)}
+        new = manifold.retract(p, -rate * m)
+        return new, {"momentum_buffer": manifold.transport(p, new, m)}
 
 
 @dataclass(frozen=True)
-class RiemannianAdam(Optimizer):
-    """Adam on a manifold (Bécigneul and Ganea, 2019), with one mean of squares for each point."""
+class RiemannianAdam(_Riemannian):
+    """Adam on a manifold (Bécigneul and Ganea, 2019), with one mean of squares for each point.
 
-    manifold: Manifold
+    So it is the same in every basis; Adam itself divides entry by entry, and then projects.
+    """
+
     lr: Rate = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
 
-    def slots(self, p: Any) -> Slots:
-        rank = self.manifold.axes
+    def slots_on(self, manifold: Any, p: Any) -> Slots:
+        rank = manifold.axes
         sizes = (*p.shape[: len(p.shape) - rank], *[1] * rank) if rank else (1,) * len(p.shape)
         return {"exp_avg": np.zeros_like(p), "exp_avg_sq": np.zeros(sizes, p.dtype)}
 
-    def rule(self, p: Any, g: Any, s: Slots, rate: Any, count: Any) -> tuple[Any, Slots]:
+    def moved(
+        self, manifold: Manifold, p: Any, u: Any, s: Slots, rate: Any, count: Any
+    ) -> tuple[Any, Slots]:
         b1, b2 = self.betas
-        u = self.manifold.gradient(p, g)
         m = b1 * s["exp_avg"] + (1 - b1) * u
-        v = b2 * s["exp_avg_sq"] + (1 - b2) * self.manifold.inner(p, u, u)
+        v = b2 * s["exp_avg_sq"] + (1 - b2) * manifold.inner(p, u, u)
         mean = m * as_number(1 / (1 - powers(b1, count)), p)
         square = v * as_number(1 / (1 - powers(b2, count)), p)
-        new = self.manifold.retract(p, -rate * mean / (np.sqrt(square) + self.eps))
-        return new, {"exp_avg": self.manifold.transport(p, new, m), "exp_avg_sq": v}
+        new = manifold.retract(p, -rate * mean / (np.sqrt(square) + self.eps))
+        return new, {"exp_avg": manifold.transport(p, new, m), "exp_avg_sq": v}
+
+
+def _two_manifolds(rule: Any) -> StructureError:
+    return StructureError(
+        f"{type(rule).__name__} has a manifold of its own: give it plain arrays, or leave the manifold out for "
+        "parameters that bs.on declared"
+    )
 
 
 @dataclass(frozen=True)
@@ -188,10 +226,7 @@ class RiemannianCG(Solver):
         leaves, structure = tree.flatten(x)
         points = points_in(structure, leaves)
         if points and self.manifold is not None:
-            raise StructureError(
-                "RiemannianCG has a manifold of its own: give it plain arrays, or leave the manifold out for "
-                "parameters that bs.on declared"
-            )
+            raise _two_manifolds(self)
         columns = zip(leaves, *(tree.flatten(o)[0] for o in others), strict=True)
         return [
             getattr(manifold_of(points, k) or self.manifold or Euclidean(), method)(*row)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..api import jvp
 from ..declared import manifold_of, no_points, plain_structure, points_in
 from .base import _real
 
@@ -63,7 +62,11 @@ class Space:
         """The point reached at t along the way that starts with velocity d, and the velocity there."""
         if not self.is_curved:
             return x + t * d, d
-        return jvp(lambda t: self.moved(x, t * d), (t,), (np.ones_like(t),))
+        parts = [
+            (a + t * u, u) if m is None else m.velocity(a, t.astype(u.dtype), u)
+            for m, a, u in zip(self._manifolds, self._cut(x), self._cut(d), strict=True)
+        ]
+        return self._joined([y for y, _ in parts]), self._joined([v for _, v in parts])
 
     def inner(self, x: Any, u: Any, v: Any) -> Any:
         if not self.is_curved:

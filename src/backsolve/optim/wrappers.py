@@ -133,10 +133,13 @@ class Average:
     def update(self, average: Any, parameters: Any) -> Any:
         leaves, structure = tree.flatten(average)
         points = points_in(structure, leaves)
-        steps = tree.flatten(tree.map(lambda a, p: (1 - self.decay) * (p - a), average, parameters))
+        share = 1 - self.decay
+        rows = enumerate(zip(leaves, tree.flatten(parameters)[0], strict=True))
         return structure.unflatten(
             [
-                m.retract(a, m.project(a, step)) if (m := manifold_of(points, k)) else a + step
-                for k, (a, step) in enumerate(zip(leaves, steps[0], strict=True))
+                m.retract(a, share * m.toward(a, p))
+                if (m := manifold_of(points, k))
+                else a + share * (p - a)
+                for k, (a, p) in rows
             ]
         )

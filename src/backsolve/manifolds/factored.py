@@ -1,0 +1,199 @@
+"""Matrices of one rank, kept as factors: an m × n matrix of rank r costs (m + n + r) r numbers, a tangent too.
+
+A point is one array, the rows of U, of V and of S one behind the other, for u s vᵀ with orthonormal columns of
+U and V. A tangent has the same shape, with the rows of A, of B and of M, and stands for
+
+    A Vᵀ + U Bᵀ + U M Vᵀ        with Uᵀ A = 0, Vᵀ B = 0    (Vandereycken, 2013),
+
+which are orthogonal to each other, so that Σ u v of these arrays is that of the matrices. No step makes an
+m × n array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError, UnsupportedError
+from ..operators import Operator
+from .base import Manifold, transposed
+from .operators import TangentMap
+from .orthogonal import Stiefel
+
+
+class Factored:
+    """The matrix u s vᵀ of arrays or Tensors: `@`, `.T`, entries by index arrays, `dense()`."""
+
+    __array_ufunc__ = None  # a @ matrix is ours
+
+    def __init__(self, u: Any, s: Any, v: Any):
+        self.u, self.s, self.v = u, s, v
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.u.shape[-2], self.v.shape[-2]
+
+    @property
+    def T(self) -> Factored:
+        return Factored(self.v, transposed(self.s), self.u)
+
+    def __matmul__(self, b: Any) -> Any:
+        return self.u @ (self.s @ (transposed(self.v) @ b))
+
+    def __rmatmul__(self, a: Any) -> Any:
+        return ((a @ self.u) @ self.s) @ transposed(self.v)
+
+    def __getitem__(self, key: tuple[Any, Any]) -> Any:
+        """Entries at (rows, columns), index arrays of one shape."""
+        rows, columns = key
+        return np.sum((self.u[rows] @ self.s) * self.v[columns], axis=-1)
+
+    def dense(self) -> Any:
+        return self.u @ self.s @ transposed(self.v)
+
+    def __repr__(self) -> str:
+        return f"Factored{self.shape}"
+
+
+@dataclass(frozen=True)
+class LowRank(Manifold):
+    """Matrices of rank `rank` by their factors, with the metric of the space around.
+
+    The same matrix has many factors, so rules that divide entry by entry (Adam) go by what these happen to be:
+    RiemannianAdam, SGD, LBFGS and RiemannianCG do not.
+
+    >>> import backsolve as bs
+    >>> manifold = LowRank(3, 2, 1)
+    >>> x = manifold.point_of(np.outer([3.0, 0.0, 4.0], [0.0, 2.0]))
+    >>> manifold.matrix(x) @ np.ones(2)
+    array([6., 0., 8.])
+    >>> bs.grad(lambda x: np.sum(manifold.matrix(x) @ np.ones(2)))(bs.on(manifold, x)).shape
+    (6, 1)
+    """
+
+    rows: int
+    columns: int
+    rank: int = 1
+    axes = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rank <= min(self.rows, self.columns):
+            raise ValueError(
+                f"a rank is from 1 to the smaller of {self.rows} and {self.columns}, got {self.rank}"
+            )
+
+    # ---- points
+
+    def factors(self, x: Any) -> tuple[Any, Any, Any]:
+        """U, S and V of a point; A, M and B of a tangent."""
+        m, n = self.rows, self.columns
+        if tuple(x.shape[-2:]) != (m + n + self.rank, self.rank):
+            raise ShapeError(
+                f"a point of {self} is an array of shape {(m + n + self.rank, self.rank)}, got {x.shape}; "
+                "point_of(matrix) makes one"
+            )
+        return x[..., :m, :], x[..., m + n :, :], x[..., m : m + n, :]
+
+    def packed(self, u: Any, s: Any, v: Any) -> Any:
+        return np.concatenate([u, v, s], axis=-2)
+
+    def matrix(self, x: Any) -> Factored:
+        """What a point stands for, to compute with."""
+        return Factored(*self.factors(x))
+
+    def point_of(self, matrix: Any) -> Any:
+        """The point nearest to a whole matrix."""
+        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+        k = self.rank
+        inside = s[..., :k, None] * np.eye(k, dtype=s.dtype)
+        return self.packed(u[..., :k], inside, transposed(vt)[..., :k])
+
+    def random_point(self, rng: np.random.Generator, shape: Any = None) -> Any:
+        k = self.rank
+        return self.nearest(rng.normal(size=(self.rows + self.columns + k, k)))
+
+    def nearest(self, x: Any) -> Any:
+        """The same matrix by orthonormal factors."""
+        u, s, v = self.factors(x)
+        q, p = Stiefel().nearest(u), Stiefel().nearest(v)
+        return self.packed(q, (transposed(q) @ u) @ s @ transposed(transposed(p) @ v), p)
+
+    def check(self, x: Any) -> None:
+        super().check(x)
+        sizes = np.linalg.svd(self.factors(x)[1], compute_uv=False)
+        if not np.all(sizes[..., -1] > np.finfo(x.dtype).eps * sizes[..., 0]):
+            raise ShapeError(f"this matrix has a lower rank than {self}")
+
+    # ---- tangents
+
+    def dimension(self, shape: tuple[int, ...]) -> int:
+        return self._stacked(shape, lambda s: self.rank * (self.rows + self.columns - self.rank))
+
+    def project(self, x: Any, u: Any) -> Any:
+        (U, _, V), (A, M, B) = self.factors(x), self.factors(u)
+        return self.packed(A - U @ (transposed(U) @ A), M, B - V @ (transposed(V) @ B))
+
+    def projection(self, x: Any) -> Operator:
+        return TangentMap(self, x)
+
+    def displacement(self, x: Any, u: Any) -> Any:
+        """How the factors change along a tangent: dU S = A, dV Sᵀ = B, dS = M."""
+        S = self.factors(x)[1]
+        A, M, B = self.factors(self.project(x, u))
+        return self.packed(_divided(A, S), M, _divided(B, transposed(S)))
+
+    def gradient(self, x: Any, g: Any) -> Any:
+        S = self.factors(x)[1]
+        gU, gS, gV = self.factors(g)
+        return self.project(x, self.packed(_divided(gU, transposed(S)), gS, _divided(gV, S)))
+
+    def raised(self, x: Any, g: Any) -> Any:
+        return g
+
+    def hessian(self, x: Any, g: Any, h: Any, u: Any) -> Any:
+        raise UnsupportedError(
+            f"{self} has gradients only: derivatives by the factors do not tell the curvature across them; "
+            f"FixedRank({self.rank}) keeps whole matrices and has Hessians"
+        )
+
+    # ---- moving
+
+    def retract(self, x: Any, u: Any) -> Any:
+        """The nearest matrix of this rank to x + u, which is made of 2 r columns."""
+        (U, S, V), (A, M, B) = self.factors(x), self.factors(u)
+        (q, ra), (p, rb) = np.linalg.qr(A), np.linalg.qr(B)
+        upper = np.concatenate([S + M, transposed(rb)], axis=-1)
+        lower = np.concatenate([ra, np.zeros_like(ra)], axis=-1)
+        a, s, bt = np.linalg.svd(np.concatenate([upper, lower], axis=-2))
+        k = self.rank
+        left = np.concatenate([U, q], axis=-1) @ a[..., :k]
+        right = np.concatenate([V, p], axis=-1) @ transposed(bt)[..., :k]
+        return self.packed(left, s[..., :k, None] * np.eye(k, dtype=x.dtype), right)
+
+    def velocity(self, x: Any, t: Any, d: Any) -> tuple[Any, Any]:
+        y = self.retract(x, t * d)
+        return y, self.transport(x, y, d)
+
+    def transport(self, x: Any, y: Any, u: Any) -> Any:
+        (U, _, V), (A, M, B) = self.factors(x), self.factors(u)
+        wide = A + U @ M
+        return self._tangent(y, [(wide, V), (U, B)])
+
+    def toward(self, x: Any, y: Any) -> Any:
+        (U, S, V), (P, R, Q) = self.factors(x), self.factors(y)
+        return self._tangent(x, [(P @ R, Q), (-U @ S, V)])
+
+    def _tangent(self, x: Any, pairs: list[tuple[Any, Any]]) -> Any:
+        """The tangent at x nearest to Σ a bᵀ."""
+        U, _, V = self.factors(x)
+        onto_v = sum(a @ (transposed(b) @ V) for a, b in pairs)
+        onto_u = sum(b @ (transposed(a) @ U) for a, b in pairs)
+        M = transposed(U) @ onto_v
+        return self.packed(onto_v - U @ M, M, onto_u - V @ transposed(M))
+
+
+def _divided(a: Any, s: Any) -> Any:
+    """a s⁻¹."""
+    return transposed(np.linalg.solve(transposed(s), transposed(a)))

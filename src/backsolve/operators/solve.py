@@ -90,6 +90,14 @@ class TriangularSolve(_Solve):
     def T(self) -> Operator:
         return TriangularSolve(adjoint(self.A), not self.lower, self.unit, self.in_type)
 
+    def read(self) -> Any:
+        """The triangle that is read, with its diagonal."""
+        part = np.tril(self.A) if self.lower else np.triu(self.A)
+        if not self.unit:
+            return part
+        one = np.eye(self.A.shape[-1], dtype=self.A.dtype)
+        return part * (1 - one) + one
+
     def _retyped(self, type: Type) -> _Solve:
         return TriangularSolve(self.A, self.lower, self.unit, type)
 

@@ -6,6 +6,7 @@ product of theirs, a sum by the sum. What has no form of its own goes by its ent
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from ..operators.mask import Mask
 from ..operators.product import Product
 from ..operators.reshape import Reshape, Transpose
 from ..operators.slice import Slice, Unslice
+from ..operators.solve import Solve, TriangularSolve
 from ..operators.sum import OperatorSum
 from ..operators.windows import Fold, Windows
 from ..operators.zero import Zero
+from ..primitives.linalg import stacked
 from ..tensor import Tensor
 
 # Entries are 0 and 1.
@@ -52,9 +55,22 @@ def absolute(a: Operator) -> Operator:
         return Product([absolute(f) for f in a.factors])
     if isinstance(a, OperatorSum):
         return OperatorSum([absolute(t) for t in a.terms])
+    if isinstance(a, Solve | TriangularSolve):
+        nest = stacked("XY,YZ->XZ", a.in_type)
+        return Contraction(nest, 1, (_size(inverse_of(a)), None), a.in_type)
     e = entries_of(a)
     parts = [t.listed() for t in e.terms]
     return Entries(e.in_type, e.out_type, [Listed(t.rows, t.cols, _size(t.values)) for t in parts])
+
+
+def inverse_of(a: Solve | TriangularSolve) -> Any:
+    """The matrix that a system multiplies by."""
+    _size(a.A)
+    return np.linalg.inv(a.A if isinstance(a, Solve) else a.read())
+
+
+def factors_of(a: Operator) -> Sequence[Operator]:
+    return a.factors if isinstance(a, Product) else [a]
 
 
 def gain(a: Operator) -> float:

@@ -5,6 +5,7 @@
 where r_i is what computing row i adds by itself: nothing if it only moves entries, u |v_i| for one operation of
 arithmetic (u is half the distance from 1 to the next float), a few u |v_i| for an elementary function, and for
 a sum of n terms (n − 1) u times the sum of their absolute values, since the sum may cancel, they may not.
+Rows of several steps are in own_rounding.py.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..operators import Operator
 from ..row import Row
 from ..system import System
 from .absolute import absolute
+from .own_rounding import FUNCTION, OWN
 from .semiring import Semiring, substitute
 
 _EXACT = frozenset(
@@ -58,7 +60,6 @@ _ROUNDED_ONCE = frozenset(
     ["add", "subtract", "multiply", "divide", "sqrt", "square", "reciprocal", "cast"]
 )
 _SUMS = frozenset(["sum", "contract", "convolve", "cumsum", "scatter_add", "fold"])
-_FUNCTION = 8  # u: four units in the last place, what vectorised libraries promise
 
 
 def rounding_errors(system: System, at: Sequence[Any]) -> dict[Row, Any]:
@@ -94,11 +95,13 @@ def _own(system: System, row: Row, values: dict[Row, Any]) -> Any:
         return u * size
     if name == "prod":
         return u * row.parents[0].size * size
+    if name in OWN:
+        return OWN[name](system, row, values, u)
     if row.primitive.elementwise:
-        return _FUNCTION * u * size
+        return FUNCTION * u * size
     raise UnsupportedError(
         f"the rounding error of `{row.primitive.name}` is not known; it is of arithmetic, elementwise "
-        "functions, sums and products of matrices"
+        "functions, sums, products of matrices, softmax, linear systems, Cholesky's factor and log det"
     )
 
 

@@ -1,0 +1,145 @@
+"""Bounds of rounding errors through softmax, norms, linear systems and factors, beside mpmath."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.linalg
+
+import backsolve as bs
+from backsolve.nn import functional as F  # noqa: N812
+
+_rng = np.random.default_rng(0)
+N = 5
+HILBERT = scipy.linalg.hilbert(N)  # condition number 5e5
+TURN = _rng.normal(size=(N, N)) * 1e-3
+TURN = TURN + TURN.T
+W = _rng.normal(size=(N, N))
+B, C = _rng.normal(size=(2, N))
+LARGE = np.array([700.0, 690.0, 650.0, -20.0, 699.0])  # far apart: shifts lose digits
+
+
+def exact(a: Any) -> Any:
+    return mpmath.matrix(a.tolist())
+
+
+def weighed(w: Any, m: Any) -> Any:
+    """Σ w m."""
+    rows, columns = np.atleast_2d(w).shape
+    return sum(
+        mpmath.mpf(float(np.atleast_2d(w)[i, j])) * (m[i, j] if np.ndim(w) == 2 else m[j])
+        for i in range(rows)
+        for j in range(columns)
+    )
+
+
+def matrix(x: Any) -> Any:
+    return exact(HILBERT) + x * exact(TURN)
+
+
+def shares(x: Any) -> Any:
+    e = [mpmath.exp(mpmath.mpf(float(a)) * x) for a in LARGE]
+    return [t / sum(e) for t in e]
+
+
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
+    # in NumPy, in mpmath, how many times the error the bound may be
+    "softmax": (
+        lambda x: C @ F.softmax(LARGE * x, 0),
+        lambda x: weighed(C, shares(x)),
+        1000,  # that all entries may move together without effect is not seen
+    ),
+    "log_softmax": (
+        lambda x: C @ F.log_softmax(LARGE * x, 0),
+        lambda x: weighed(C, [mpmath.log(s) for s in shares(x)]),
+        200,
+    ),
+    "logsumexp": (
+        lambda x: bs.numpy.logsumexp(LARGE * x),
+        lambda x: mpmath.log(sum(mpmath.exp(mpmath.mpf(float(a)) * x) for a in LARGE)),
+        200,
+    ),
+    "norm": (
+        lambda x: np.linalg.norm(LARGE * x - 3.0) - 1e3 * x,
+        lambda x: (
+            mpmath.sqrt(sum((mpmath.mpf(float(a)) * x - 3) ** 2 for a in LARGE)) - 1000 * x
+        ),
+        200,
+    ),
+    "solve": (
+        lambda x: C @ np.linalg.solve(HILBERT + x * TURN, B),
+        lambda x: weighed(C, mpmath.lu_solve(matrix(x), exact(B))),
+        5000,
+    ),
+    "triangular_solve": (
+        lambda x: C @ bs.numpy.linalg.solve_triangular(np.triu(HILBERT + x * TURN), B),
+        lambda x: weighed(
+            C,
+            mpmath.lu_solve(
+                mpmath.matrix(N, N) + _upper(matrix(x)), exact(B)
+            ),
+        ),
+        1000,
+    ),
+    "inv": (
+        lambda x: np.sum(W * np.linalg.inv(HILBERT + x * TURN)),
+        lambda x: weighed(W, mpmath.inverse(matrix(x))),
+        50_000,
+    ),
+    "cholesky": (
+        lambda x: np.sum(W * np.linalg.cholesky(HILBERT + 1e-3 * x * TURN)),
+        lambda x: weighed(W, mpmath.cholesky(exact(HILBERT) + x * exact(1e-3 * TURN))),
+        2000,
+    ),
+    "log det": (
+        lambda x: np.linalg.slogdet(HILBERT + x * TURN)[1],
+        lambda x: mpmath.log(abs(mpmath.det(matrix(x)))),
+        5000,
+    ),
+}  # fmt: skip
+
+
+def _upper(m: Any) -> Any:
+    return mpmath.matrix([[m[i, j] if j >= i else 0 for j in range(N)] for i in range(N)])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_bound_holds_and_is_not_absurd(name: str) -> None:
+    g, of_mpmath, slack = CASES[name]
+    errors, bounds = [], []
+    with mpmath.workdps(60):
+        for x in np.linspace(0.1, 0.2, 12):
+            found = bs.rounding(g, float(x))
+            np.testing.assert_allclose(found.gradient, bs.grad(g)(float(x)), rtol=1e-6)
+            true = mpmath.diff(of_mpmath, mpmath.mpf(float(x)))
+            errors.append(float(abs(mpmath.mpf(float(found.gradient)) - true)))
+            bounds.append(float(found.bound))
+    assert all(e <= b for e, b in zip(errors, bounds, strict=True))
+    assert max(bounds) < slack * max(errors)
+
+
+def test_the_bound_of_a_system_grows_with_its_condition() -> None:
+    def bound(n: int) -> float:
+        A = scipy.linalg.hilbert(n)
+        found = bs.rounding(lambda b: np.sum(np.linalg.solve(A, b)), np.ones(n))
+        return float(np.max(found.bound / np.abs(found.gradient)))
+
+    sizes = [bound(n) / np.linalg.cond(scipy.linalg.hilbert(n)) for n in (3, 6, 9)]
+    assert all(1e-17 < s < 1e-14 for s in sizes)
+
+
+def test_a_network_with_cross_entropy() -> None:
+    """A bound for every weight; the gradient in single precision stays inside of its own."""
+    x, w = _rng.normal(size=(6, 4)), _rng.normal(size=(4, 3))
+
+    def loss(w: Any, x: Any) -> Any:
+        return -np.mean(F.log_softmax(np.tanh(x @ w), 1)[:, 0])
+
+    single = bs.rounding(loss, w.astype(np.float32), x.astype(np.float32))
+    exact = bs.grad(loss)(w.astype(np.float32).astype(float), x.astype(np.float32).astype(float))
+    assert np.all(np.abs(single.gradient - exact) <= single.bound)
+    assert np.all(single.bound < 1e-4)

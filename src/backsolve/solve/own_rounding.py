@@ -24,6 +24,11 @@ FUNCTION = 8  # u of an elementary function: four units in the last place, what 
 Values = dict[Row, Any]
 
 
+def _axis(row: Row) -> tuple[int, ...]:
+    axis: tuple[int, ...] = (row.params or {})["axis"]
+    return axis
+
+
 def _shares(a: Any, axis: tuple[int, ...], u: float) -> tuple[Any, Any, Any]:
     """z = a − max a, softmax of it, and the relative error of Σ exp z (with that of each term)."""
     z = a - np.max(a, axis=axis, keepdims=True)
@@ -35,18 +40,18 @@ def _shares(a: Any, axis: tuple[int, ...], u: float) -> tuple[Any, Any, Any]:
 
 
 def _softmax(system: System, row: Row, values: Values, u: float) -> Any:
-    _, terms, total = _shares(values[row.parents[0]], row.params["axis"], u)
+    _, terms, total = _shares(values[row.parents[0]], _axis(row), u)
     return values[row] * (terms + total + u)
 
 
 def _log_softmax(system: System, row: Row, values: Values, u: float) -> Any:
-    z, _, total = _shares(values[row.parents[0]], row.params["axis"], u)
+    z, _, total = _shares(values[row.parents[0]], _axis(row), u)
     y = values[row]
     return u * np.abs(z) + total + FUNCTION * u * np.abs(z - y) + u * np.abs(y)
 
 
 def _logsumexp(system: System, row: Row, values: Values, u: float) -> Any:
-    a, axis = values[row.parents[0]], row.params["axis"]
+    a, axis = values[row.parents[0]], _axis(row)
     _, _, total = _shares(a, axis, u)
     y = values[row]
     top = np.max(a, axis=axis, keepdims=True)

@@ -1,24 +1,27 @@
 """Jacobians of 50 varied functions by every way, and by the one that is chosen.
 
-    python benchmarks/chooser.py
+    python benchmarks/chooser.py             as they are called
+    python benchmarks/chooser.py compiled    inside jit
 
-The last column is the time of method="auto" over the better one of plain forward and plain reverse: near or
+The ratio is the time of method="auto" over the better one of plain forward and plain reverse: near or
 below 1 if the chooser does not lose.
 """
 
 from __future__ import annotations
 
-import time
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+from harness import best_times, count_own_time, keep_to_cores
 
 import backsolve as bs
 
 RNG = np.random.default_rng(0)
 WAYS = ("forward", "reverse", "auto")
-ROUNDS = 7
+ROUNDS = 15
 Case = tuple[str, Callable[[Any], Any], Any]
 
 
@@ -83,28 +86,26 @@ def cases() -> Iterator[Case]:
     yield "gather 900", lambda x: np.sin(x[::3]) * x[1::3] * x[2::3], np.linspace(0, 1, 900)
 
 
-def times(f: Callable[[Any], Any], x: Any) -> dict[str, float]:
-    """The best of some rounds in milliseconds, ways in turns so that all see the same machine."""
-    made = {way: bs.jacobian(f, method=way) for way in WAYS}
-    best = dict.fromkeys(WAYS, np.inf)
-    for _ in range(ROUNDS):
-        for way, run in made.items():
-            start = time.perf_counter()
-            run(x)
-            best[way] = min(best[way], 1e3 * (time.perf_counter() - start))
-    return best
+def times(f: Callable[[Any], Any], x: Any, wrap: Callable[[Any], Any]) -> dict[str, float]:
+    """Milliseconds. A turn is several calls: the first one finds the caches as the way before left them."""
+    runs = {way: partial(wrap(bs.jacobian(f, method=way)), x) for way in WAYS}
+    return {way: 1e3 * t for way, t in best_times(runs, turns=ROUNDS, target=0.02).items()}
 
 
 def main() -> None:
-    print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  {'chosen':<10} ratio")
+    keep_to_cores(1)
+    count_own_time()
+    bs.set_threads(1)
+    is_compiled = sys.argv[1:] == ["compiled"]
+    print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  ratio")
     ratios = []
     for name, f, x in cases():
-        found = times(f, x)
+        found = times(f, x, bs.jit if is_compiled else lambda J: J)
         ratio = found["auto"] / min(found["forward"], found["reverse"])
         ratios.append(ratio)
-        chosen = bs.explain_cost(f, x).chosen
-        numbers = " ".join(f"{found[way]:9.2f}" for way in WAYS)
-        print(f"{name:<28} {numbers}  {chosen:<10} {ratio:5.2f}")
+        numbers = " ".join(f"{found[way]:9.4f}" for way in WAYS)
+        chosen = "" if is_compiled else bs.explain_cost(f, x).chosen
+        print(f"{name:<28} {numbers}  {ratio:5.2f}  {chosen}", flush=True)
     print(
         f"{len(ratios)} functions: auto over the better plain way {np.median(ratios):.2f} in the median, "
         f"{min(ratios):.2f} at best, {max(ratios):.2f} at worst"

@@ -9,9 +9,13 @@ import pytest
 
 import backsolve as bs
 from backsolve.api import jacobians
-from backsolve.errors import UnsupportedError
-from backsolve.solve import ways
-from backsolve.solve.auto import entry_count, prices
+from backsolve.ir import Program, Type
+from backsolve.rewrite.clean import drop_unused
+from backsolve.solve import auto, compressed, ways
+from backsolve.solve.eliminate import Graph
+from backsolve.solve.tariff import CHEAP, elimination_prices, plain_prices
+from backsolve.solve.work import Work, work_of
+from backsolve.trace import stage
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(300, 300))
@@ -38,6 +42,9 @@ CASES = [
     (waves, np.linspace(0, 1, 20), "reverse"),
     (lambda x: waves(x).sum(), np.linspace(0, 1, 900), "reverse"),
     (lambda t: waves(t * np.linspace(0, 1, 900)), 0.5, "forward"),
+    (lambda x: np.cumsum(np.sin(x)), np.linspace(0, 1, 20), "forward"),  # back, it is turned twice
+    (lambda x: np.cumsum(np.sin(x)), np.linspace(0, 1, 400), "forward"),
+    (lambda x: np.exp(x) / np.exp(x).sum(), np.linspace(0, 1, 20), "forward"),
 ]
 
 
@@ -58,7 +65,7 @@ def test_what_is_chosen_is_what_runs(k: int, monkeypatch: pytest.MonkeyPatch) ->
         original = getattr(jacobians, f"{name}_jacobian")
         for place in (jacobians, ways):
             monkeypatch.setattr(place, f"{name}_jacobian", watched(name, original))
-    monkeypatch.setattr(ways, "eliminate", watched("eliminate", ways.eliminate))
+    monkeypatch.setattr(ways, "jacobian_entries", watched("eliminate", ways.jacobian_entries))
     np.testing.assert_allclose(bs.jacobian(f)(x), by_hand, rtol=1e-12, atol=1e-12)
     assert ran == [expected]
     ran.clear()
@@ -69,19 +76,165 @@ def test_what_is_chosen_is_what_runs(k: int, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_nothing_is_applied_for_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
     system = bs.linearize(network)(np.ones(300))
-    blocks = [block for row in system.rows for _, block in system.edges(row)]
-    for kind in {type(b) for b in blocks}:
-        monkeypatch.setattr(kind, "apply", None)
-    assert {p.way for p in prices(system)} == {"forward", "reverse", "eliminate"}
+    plain = plain_prices(system.rows, system.parameters, system.outputs)
+    for name in ("matmul", "multiply", "einsum", "dot"):
+        monkeypatch.setattr(np, name, None)
+    for row in system.rows:  # the kinds of rows are known now: no formula is run
+        monkeypatch.setattr(type(row.primitive), "block", None)
+    assert plain_prices(system.rows, system.parameters, system.outputs) == plain
 
 
-def test_entries_are_counted_as_they_are() -> None:
-    for f, x, _ in CASES[:4]:
-        system = bs.linearize(f)(x[:30] if f is not network else x)
-        for row in system.rows:
-            for _, block in system.edges(row):
-                if row.size * block.in_type.size < 1e5:
-                    assert entry_count(block) >= np.count_nonzero(block.dense())
+def test_prices_of_orders_are_what_the_system_counts() -> None:
+    system = bs.linearize(network, merge=False)(np.ones(300))
+    found = elimination_prices(Graph(system))
+    assert {p.order for p in found} <= set(CHEAP)
+    for p in found:
+        assert p.multiplications == system.cost(p.order, "operators")
+        assert p.plan is not None
+        assert p.multiplications == system.cost(list(p.plan), "operators")
+    for p in plain_prices(system.rows, system.parameters, system.outputs):
+        # by solves the first factor is free where the seed is a number
+        assert p.multiplications == 300 * (2 * 300 * 300 + 2 * 300)
+        assert p.passes == 300
+
+
+def test_a_structure_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    original = auto.elimination_prices
+    monkeypatch.setattr(
+        auto, "elimination_prices", lambda *a, **k: asked.append(1) or original(*a, **k)
+    )
+    monkeypatch.setattr(auto, "_decided", {})
+    for k in range(3):
+        x = np.linspace(k, 1, 700)
+        np.testing.assert_allclose(
+            bs.jacobian(waves)(x), np.diag(bs.jvp(waves, [x], [0 * x + 1])[1])
+        )
+    assert asked == [1]
+    bs.jacobian(waves)(np.linspace(0, 1, 701))
+    bs.jacobian(stencil)(np.linspace(0, 1, 700))
+    assert asked == [1, 1, 1]
+
+
+def test_solves_are_priced_for_the_seeds_that_reach_a_row() -> None:
+    def f(a: Any, b: Any) -> Any:
+        return np.sin(a), np.cos(b) * np.exp(b)
+
+    system = bs.linearize(f)(np.ones(3), np.ones(5))
+    reverse, forward = plain_prices(system.rows, system.parameters, system.outputs)
+    # No seed of a reaches what b alone goes into, nor back.
+    expected = 3 * 3 + 5 * (4 * 5)
+    assert reverse.multiplications == forward.multiplications == expected
+
+
+# ---- inside jit
+
+
+def staged(f: Any, x: Any, method: str = "auto") -> Program:
+    """What is compiled for the Jacobian, without what nothing uses."""
+    x = np.asarray(x)
+    J = bs.jacobian(f, method=method)
+    return drop_unused(stage(lambda x: [J(x)], [Type(x.shape, x.dtype)])[0])
+
+
+def executed(f: Any, x: Any, method: str = "auto") -> Work:
+    return work_of(staged(f, x, method).equations)
+
+
+def gathered(x: Any) -> Any:
+    return np.sin(x[::3]) * x[1::3] * x[2::3]
+
+
+@pytest.mark.parametrize("f", [stencil, gathered, lambda x: waves(np.roll(x, 1) + np.roll(x, -3))])
+def test_compiled_code_multiplies_each_entry_once(f: Any) -> None:
+    x = np.linspace(0.1, 1, 900)
+    chosen = executed(f, x)
+    assert chosen.multiplications <= 10 * x.size  # as many as the pattern has entries, or so
+    for way in ("forward", "reverse"):
+        assert executed(f, x, way).multiplications >= 100 * chosen.multiplications
+    expected = bs.jacobian(f, method="reverse")(x)
+    np.testing.assert_allclose(bs.jit(bs.jacobian(f))(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_compiled_products_of_matrices_begin_at_the_narrow_end() -> None:
+    weights = [RNG.normal(size=s) / 20 for s in ((400, 3), (3, 400), (400, 3), (3, 400))]
+
+    def f(x: Any) -> Any:
+        for A in reversed(weights):
+            x = np.tanh(A @ x)
+        return x
+
+    x = np.linspace(0, 1, 400)
+    least = 400 * 400 * 3
+    assert executed(f, x).inner < 1.5 * least
+    for way in ("forward", "reverse"):
+        assert executed(f, x, way).inner > 3 * least
+    np.testing.assert_allclose(
+        bs.jit(bs.jacobian(f))(x), bs.jacobian(f, method="reverse")(x), rtol=1e-9, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "way"),
+    [
+        (lambda x: waves(x).sum(), np.linspace(0, 1, 900), "reverse"),
+        (lambda t: waves(t * np.linspace(0, 1, 900)), 0.5, "forward"),
+        (lambda x: np.exp(x) / np.exp(x).sum(), np.linspace(0, 1, 300), "reverse"),
+        (
+            lambda x: W @ np.maximum(W @ x, 0.0),
+            np.linspace(0, 1, 300),
+            "forward",
+        ),  # eye @ W is known
+        (lambda x: np.where(x > 0, np.sqrt(x), np.roll(x, 1)), np.linspace(0, 1, 900), "reverse"),
+    ],
+)
+def test_compiled_code_goes_a_plain_way_where_that_is_cheapest(f: Any, x: Any, way: str) -> None:
+    assert executed(f, x) == executed(f, x, way)
+    np.testing.assert_allclose(
+        bs.jit(bs.jacobian(f))(x), bs.jacobian(f, method=way)(x), rtol=1e-12, atol=1e-14
+    )
+
+
+def test_chosen_compiled_code_is_differentiated() -> None:
+    x = np.linspace(0.1, 1, 400)
+    v = np.sin(np.arange(400.0))
+
+    def length(method: str) -> Any:
+        return lambda x: ((bs.jacobian(stencil, method=method)(x) @ v) ** 2).sum()
+
+    np.testing.assert_allclose(
+        bs.jit(bs.grad(length("auto")))(x), bs.grad(length("reverse"))(x), rtol=1e-9
+    )
+    np.testing.assert_allclose(bs.grad(bs.jit(length("auto")))(x), bs.grad(length("reverse"))(x))
+
+
+# ---- one solve for each colour
+
+
+@pytest.mark.parametrize("wrap", [lambda J: J, bs.jit])
+def test_colours_take_as_many_solves(wrap: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+
+    def watched(original: Any) -> Any:
+        return lambda system, S: seeds.append(len(S[0])) or original(system, S)
+
+    for name in ("forward_images", "reverse_images"):
+        monkeypatch.setattr(compressed, name, watched(getattr(compressed, name)))
+    x = np.linspace(0, 1, 50)
+    found = wrap(bs.jacobian(stencil, method="colour"))(x)
+    assert seeds == [3]
+    np.testing.assert_allclose(found, bs.jacobian(stencil, method="reverse")(x))
+    assert [p.passes for p in bs.explain_cost(stencil, x).prices if p.way == "colour"] == [3]
+
+
+def test_colours_of_several_arguments_and_results() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x * y[1:], {"sum": x.sum() + y[0], "same": x}
+
+    args = np.linspace(1, 2, 4), np.linspace(2, 3, 5)
+    found, expected = (bs.jacobian(f, (0, 1), m)(*args) for m in ("colour", "reverse"))
+    for a, b in zip(*[bs.tree.flatten(x)[0] for x in (found, expected)], strict=True):
+        np.testing.assert_allclose(a, b)
 
 
 def test_infinities_behind_zeros_do_not_spread() -> None:
@@ -109,10 +262,26 @@ def test_several_outputs_some_of_them_constant() -> None:
 
 
 def test_the_table() -> None:
-    text = str(bs.explain_cost(waves, np.linspace(0, 1, 1000)))
-    assert text.splitlines()[0].split() == ["way", "multiplications", "bytes", "passes", "chosen"]
-    assert text.splitlines()[1].startswith("eliminate")
-    assert "✓ few entries" in text.splitlines()[1]
+    costs = bs.explain_cost(waves, np.linspace(0, 1, 1000))
+    lines = str(costs).splitlines()
+    assert lines[0].split() == ["way", "multiplications", "bytes", "passes", "chosen"]
+    assert lines[1].startswith("eliminate, ")
+    assert "✓ in the order" in lines[1]
+    assert {p.way for p in costs.prices} == {"forward", "reverse", "eliminate", "colour", "scan"}
+    assert [line for line in lines if "✓" in line] == lines[1:2]
+    priced = [p.seconds for p in costs.prices[1:]]
+    assert priced == sorted(priced)
+
+
+def test_the_table_says_why_a_way_does_not_apply() -> None:
+    def notes(f: Any, x: Any) -> dict[str, str]:
+        return {p.way: p.note for p in bs.explain_cost(f, x).prices}
+
     held = bs.checkpoint(waves)
-    with pytest.raises(UnsupportedError, match="not known"):
-        bs.explain_cost(lambda x: held(x) * 2, np.ones(3))
+    x = np.ones(3)
+    assert "compiled" in notes(lambda x: held(x) * 2, x)["eliminate"]
+    assert "100%" in notes(lambda x: x.sum() * x, x)["colour"]
+    assert "no recurrence" in notes(waves, x)["scan"]
+    step = lambda h, x: 0.5 * h + x
+    chain = lambda x: bs.recurrence(step, 0.0, x, method="scan")
+    assert "one row" in notes(chain, np.ones(8))["scan"]

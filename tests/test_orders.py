@@ -16,7 +16,7 @@ from backsolve.solve.annealing import anneal
 from backsolve.solve.chains import bracketed
 from backsolve.solve.eliminate import Graph
 from backsolve.solve.orders import ORDERS
-from backsolve.solve.prices import multiplications
+from backsolve.solve.work import multiplications
 from backsolve.trace import stage
 
 N = tuple(range(4))

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .api import linearize
-from .errors import UnsupportedError
-from .solve.auto import Price, choice, is_opaque, plain_is_forward, prices, reason, sizes
+from .solve.auto import choose, is_opaque, reason, sizes
+from .solve.eliminate import Graph, why_not
+from .solve.tariff import Price, colour_price, elimination_prices, plain_prices
 from .system import System
 from .vary import ArgNums
 
-_SMALL = 40  # entries, up to which multiplications are counted one by one
+_SMALL = 40  # entries, up to which multiplications of solves are counted one by one
+_UNKNOWN = "what a checkpointed, compiled or hand-written call takes is not known"
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,11 @@ class Costs:
     def __str__(self) -> str:
         head = ("way", "multiplications", "bytes", "passes", "chosen")
         lines = [head]
-        for p in self.prices:
-            passes = "–" if p.passes is None else f"{p.passes:,}"
-            mark = f"✓ {self.why}" if p.way == self.chosen else ""
-            lines.append((p.way, f"{p.multiplications:,}", f"{p.bytes:,}", passes, mark))
+        for k, p in enumerate(self.prices):
+            name = p.way if p.order is None else f"{p.way}, {p.order}"
+            note = f"✓ {self.why}" if k == 0 else p.note
+            counts = _text(p.multiplications), _text(p.bytes), _text(p.passes)
+            lines.append((name, *counts, note))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             f"{way:<{widths[0]}}  {m:>{widths[1]}}  {b:>{widths[2]}}  {p:>{widths[3]}}  {c}".rstrip()
@@ -39,38 +42,67 @@ class Costs:
     __repr__ = __str__
 
 
-def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = None) -> Costs:
-    """What the Jacobian of `f` costs by each way, the cheapest first, and which is chosen and why.
+def _text(n: int | None) -> str:
+    return "–" if n is None else f"{n:,}"
 
-    Multiplications of large systems are estimates from sizes; bytes are those that are written in all.
+
+def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = None) -> Costs:
+    """What the Jacobian of `f` costs by each way, and which is chosen and why: that one first, then by price.
+
+    Ways that do not apply stand last, with the reason. Multiplications of solves of large systems count every
+    row for every seed; bytes are those that are written in all.
 
     >>> import numpy as np
-    >>> explain_cost(lambda x: np.log(x[0]) + x[0] * x[1] - np.sin(x[1]), np.array([2.0, 5.0]))
-    way        multiplications  bytes  passes  chosen
-    reverse                  4     56       1  ✓ one output: back substitution is optimal
-    forward                  4    112       2
-    eliminate                0    176       –
+    >>> explain_cost(lambda x: np.cumsum(np.sin(x)), np.ones(20))
+    way                 multiplications   bytes  passes  chosen
+    forward                         400   6,400      20  ✓ its blocks are cheaper ahead than back
+    reverse                         400  12,800      20
+    eliminate, forward                0   5,520       –
+    eliminate, reverse                0   5,520       –
+    colour                            –       –       –  52% of the entries can differ from zero
+    scan                              –       –       –  no recurrence (bs.recurrence) here
     """
-    system = linearize(f, argnums)(*args)
-    if is_opaque(system):
-        raise UnsupportedError(
-            "the cost of a checkpointed, compiled or hand-written call inside a system is not known"
-        )
-    n_in, n_out = sizes(system)
-    best = choice(system)
-    way = (
-        best.way if best is not None else "forward" if plain_is_forward(n_in, n_out) else "reverse"
+    system = linearize(f, argnums, merge=False)(*args)  # as jacobian sees it
+    outputs = [y for y in system.outputs if y is not None]
+    n_in, n_out = sizes(system.parameters, outputs)
+    best = choose(
+        system.rows,
+        system.parameters,
+        outputs,
+        record=system.record,
+        is_staged=False,
+        system=lambda: system,
     )
-    found = prices(system)
+    found = _all_prices(system, n_in, n_out)
+    found.sort(key=lambda p: ((p.way, p.order) != (best.way, best.order), p.seconds))
+    return Costs(tuple(found), best.way, reason(best, n_in, n_out))
+
+
+def _all_prices(system: System, n_in: int, n_out: int) -> list[Price]:
+    outputs = [y for y in system.outputs if y is not None]
+    if is_opaque(system.rows):
+        plain = (Price("reverse", passes=n_out), Price("forward", passes=n_in))
+        return [replace(p, note=_UNKNOWN) for p in plain] + _refused(system)
+    plain = plain_prices(system.rows, system.parameters, outputs)
+    found = list(plain)
     if n_in <= _SMALL and n_out <= _SMALL:
-        found = [replace(p, multiplications=_counted(system, p)) for p in found]
-    found.sort(key=lambda p: (p.way != way, p.seconds))
-    return Costs(tuple(found), way, reason(way, n_in, n_out))
+        found = [replace(p, multiplications=system.cost(p.way, "solves")) for p in plain]
+    if why_not(system):
+        return found + _refused(system)
+    graph = Graph(system)
+    orders = elimination_prices(graph)
+    pattern = min(p.seconds for p in orders)
+    return [*found, *orders, colour_price(graph, plain, found=pattern), _scan(system)]
 
 
-def _counted(system: System, price: Price) -> int:
-    return system.cost(price.way if price.order is None else price.order, _rule(price))
+def _refused(system: System) -> list[Price]:
+    why = why_not(system)
+    return [Price("eliminate", note=why), Price("colour", note=why), _scan(system)]
 
 
-def _rule(price: Price) -> str:
-    return "solves" if price.order is None else "operators"
+def _scan(system: System) -> Price:
+    """No way of its own: rows of a recurrence solve themselves so, in every other way."""
+    names = {row.primitive.name for row in system.rows}
+    if names & {"recurrence", "block_recurrence"}:
+        return Price("scan", note="inside of the ways above: a recurrence is one row")
+    return Price("scan", note="no recurrence (bs.recurrence) here")

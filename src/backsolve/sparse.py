@@ -25,11 +25,10 @@ import numpy as np
 from . import tree
 from .api import grad, linearize
 from .errors import ShapeError, StructureError, TracedValueError, UnsupportedError
-from .ir import Type
-from .operators.entries import Entries, entries_of
+from .operators.entries import Entries
 from .solve.colouring import KINDS, Colouring, Pattern, coloured
 from .solve.compressed import Whole, check_pattern, compressed, is_complex, substituted
-from .solve.eliminate import eliminate
+from .solve.eliminate import jacobian_entries
 from .solve.sparse import Layout, laid_out
 from .system import System
 from .tensor import Tensor
@@ -294,18 +293,6 @@ def _fitting(layout: Layout, system: System) -> Layout:
     p = system.parameters[0].dtype
     dtype = np.result_type(p, types[0].dtype) if "c" in (p.kind, types[0].dtype.kind) else p
     return Layout(layout.shape, layout.indptr, layout.indices, np.zeros(layout.nnz, dtype))
-
-
-def jacobian_entries(system: System) -> list[list[Entries]]:
-    """[output][parameter] -> its Jacobian by entries."""
-    found = []
-    for blocks, value in zip(eliminate(system, "forward"), system.out_types, strict=True):
-        line = []
-        for block, p in zip(blocks, system.parameters, strict=True):
-            source = Type(p.shape, p.dtype)
-            line.append(Entries(source, value, []) if block is None else entries_of(block))
-        found.append(line)
-    return found
 
 
 def sparse_jacobian(

@@ -127,7 +127,7 @@ class System:
         return self._in_form(WAYS["reverse"](self, pairs))
 
     def jacobian(self, method: str = "auto", order: Any = None) -> Any:
-        """The dense Jacobian, by "forward", "reverse", the one with fewer solves, or "eliminate".
+        """The dense Jacobian, by "forward", "reverse", "colour", "eliminate", or the cheapest of these.
 
         Elimination takes the rows out in an order: "markowitz" (if none is given), "forward", "reverse",
         "greedy", "chain", "search", or a list of their numbers, such as `system.order("search")` gives.

@@ -14,7 +14,7 @@ from ..errors import NotScalarError, StructureError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Var
 from ..primitive import wrap
-from ..solve.auto import WORTH, choice, plain_is_forward, work
+from ..solve.auto import choose
 from ..solve.many import forward_jacobian, reverse_jacobian
 from ..solve.ways import check_method
 from ..system import WAYS, System
@@ -35,10 +35,10 @@ def jacobian(
 ) -> Callable[..., Any]:
     """The dense Jacobian: for an output of shape S and an argument of shape T, an array S + T.
 
-    `method` is "forward" (a column a solve), "reverse" (a row a solve), "auto" (the cheapest), or "eliminate":
-    rows of the system are removed one after the other, in an `order` as `System.jacobian` takes it. With
-    `sparse=True`, or a plan made by `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found
-    once per type.
+    `method` is "forward" (a column a solve), "reverse" (a row a solve), "colour" (one solve for all columns or
+    rows that have no entry in common), "auto" (the cheapest), or "eliminate": rows of the system are removed
+    one after the other, in an `order` as `System.jacobian` takes it. With `sparse=True`, or a plan made by
+    `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found once per type.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
@@ -54,7 +54,7 @@ def jacobian(
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if method == "eliminate":
+        if method in ("eliminate", "colour"):
             system, varied = system_of("jacobian", f, args, kwargs, argnums)
             structure = system._out_form
             columns = WAYS["jacobian"](system, method, order)
@@ -80,25 +80,27 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
     live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
     out_rows: list[Any] = [y.row for y in live]
     rows, record = varied.gather(live)
-    n_in = sum(r.size for r in varied.rows)
-    n_out = sum(y.size for y in live)
     is_complex = any(r.dtype.kind == "c" for r in varied.rows) or any(
         y.dtype.kind == "c" for y in live
     )
-    forward = is_complex or method == "forward"
-    if method == "auto" and not is_complex:
-        staged = any(type(y._v) is Var for y in live)
-        forward = plain_is_forward(n_in, n_out) or (n_in == n_out and (staged or record))
-        if not staged and not record and work(rows, min(n_in, n_out)) >= WORTH:
-            blocks, forward = _priced(varied, live, rows, forward)
-            if blocks is not None:
-                numbers = {id(y): k for k, y in enumerate(live)}
-                return [
-                    blocks[numbers[id(y)]] if id(y) in numbers else _no_blocks(varied, y)
-                    for y in outputs
-                ]
+    if is_complex:
+        method = "forward"
+    elif method == "auto":
+        is_staged = any(type(y._v) is Var for y in live)
+        system = functools.cache(lambda: _system(varied, live, rows, record))
+        best = choose(
+            rows, varied.rows, out_rows, record=record, is_staged=is_staged, system=system
+        )
+        method = best.way
+        if method not in ("forward", "reverse"):
+            blocks = WAYS["jacobian"](system(), method, best.plan)
+            numbers = {id(y): k for k, y in enumerate(live)}
+            return [
+                blocks[numbers[id(y)]] if id(y) in numbers else _no_blocks(varied, y)
+                for y in outputs
+            ]
     found: dict[tuple[int, int], Any] = {}
-    if forward:
+    if method == "forward":
         for j, r in enumerate(varied.rows):
             stacks = forward_jacobian(rows, out_rows, r, record)
             if r.dtype.kind == "c":
@@ -124,15 +126,12 @@ def _no_blocks(varied: Varied, y: Any) -> list[Any]:
     return [np.zeros((*shape, *r.shape), r.dtype) for r in varied.rows]
 
 
-def _priced(
-    varied: Varied, live: Sequence[Tensor], rows: Sequence[Any], forward: bool
-) -> tuple[list[list[Any]] | None, bool]:
-    """The blocks by elimination where that is cheapest, else None; and whether to solve forward."""
-    system = System(
+def _system(varied: Varied, live: Sequence[Tensor], rows: Sequence[Any], record: bool) -> System:
+    return System(
         rows=rows,
         parameters=varied.rows,
         outputs=live,
-        record=False,
+        record=record,
         names=[],
         in_form=varied.like,
         in_structure=varied.structure,
@@ -141,18 +140,6 @@ def _priced(
         constants={},
         lines={},
     )
-    best = choice(system)
-    if best is None:
-        return None, forward
-    if best.way != "eliminate":
-        return None, best.way == "forward"
-    try:
-        blocks = WAYS["jacobian"](system, best.way, best.order)
-    except UnsupportedError:
-        return None, forward
-    # Not a number: a zero met an infinity. Solves know which zeros are structural.
-    is_bad = any(np.isnan(b).any() for line in blocks for b in line)
-    return (None if is_bad else blocks), forward
 
 
 def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
@@ -171,7 +158,9 @@ def _as_jacobian(g: Any, like: Any) -> Any:
         return g if isinstance(g, Tensor) else wrap(np.asarray(g), None)
     g = np.array(g)
     if g.dtype.kind == "f" and getattr(like, "dtype", g.dtype).kind == "f":
-        g = g.astype(getattr(like, "dtype", g.dtype))  # as a gradient has the dtype of its argument
+        g = g.astype(
+            getattr(like, "dtype", g.dtype), copy=False
+        )  # as a gradient has the dtype of its argument
     return g.item() if g.ndim == 0 and type(like) in (float, complex) else g
 
 

@@ -1,152 +1,162 @@
-"""The chooser: what each way to a dense Jacobian would cost, and the cheapest.
+"""The chooser: the cheapest way to a dense Jacobian, by the prices of tariff.py.
 
-Prices come from sizes and from the blocks' own costs; nothing is applied. How many entries products of blocks
-have is estimated by a substitution on single numbers:
-
-    a_i = Σ_j n(L_ij) a_j / size_j        entries of the Jacobian of row i, if blocks have n entries
-
-The seconds per number were measured once (benchmarks/chooser.py compares what is chosen with every way); only
-their order matters, and small systems are not priced at all.
+It is decided once for each structure: what rows there are, and who reads whom. Elimination is planned where a
+solve takes long enough to pay for the plan; inside `jit`, where all is planned once, every way is priced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ..operators import Operator
-from ..operators.contraction import Contraction
-from ..operators.entries import Entries
-from ..operators.product import Product
-from ..operators.sum import OperatorSum
+from ..ir import Var
 from ..row import Row
 from ..system import System
+from .eliminate import Graph, why_not
+from .tariff import (
+    CHEAP,
+    COMPILED,
+    Price,
+    colour_price,
+    elimination_prices,
+    plain_prices,
+)
 
-# Seconds: of a row in a solve and in an elimination; of an entry of a stack, in the cache and beyond; of a
-# multiplication inside a product of matrices; of an entry that elimination multiplies, or puts in its place.
-_ROW, _ELIMINATED = 6e-5, 2.5e-4
-_NEAR, _FAR, _CACHE = 1.5e-9, 8e-9, 1 << 18
-_PRODUCT, _ENTRY, _PLACED = 3e-10, 8e-9, 1.2e-8
-# Numbers in the stacks of a plain solve, in all and for each row, from which on prices are asked for: asking
-# builds the blocks, some tenths of a millisecond for each row.
-WORTH, WORTH_A_ROW = 1_000_000, 300_000
-
-
-@dataclass(frozen=True)
-class Price:
-    way: str  # as `method` of jacobian
-    order: str | None
-    multiplications: int
-    bytes: int  # written in all
-    passes: int | None
-    seconds: float
+# Seconds of a plain solve for each row, from which on two orders, or all of them, are worth pricing.
+_WORTH_TWO, _WORTH_ALL = 1.5e-4, 6e-4
+_TWO = ("forward", "reverse")
+_LONG = 400  # rows, above which planning takes too long even for compiled code
+_BETTER = 0.8  # of the price of a plain solve: what another way must promise
+_MANY = 256  # structures that are kept
+_TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
 
 
-def work(rows: Sequence[Row], seeds: int) -> int:
-    """Numbers in all stacks of a plain solve."""
-    return seeds * sum(row.size for row in rows)
+def choose(
+    rows: Sequence[Row],
+    parameters: Sequence[Row],
+    outputs: Sequence[Row],
+    *,
+    record: bool,
+    is_staged: bool,
+    system: Callable[[], System],
+) -> Price:
+    """The way to take; `system` makes the system of these rows, if it is needed."""
+    if is_staged:
+        return _for_compiled(rows, parameters, outputs, system)
+    if record:
+        return _by_sizes(parameters, outputs, True)
+    key = _structure(rows, outputs)
+    found = _decided.get(key)
+    if found is None:
+        while len(_decided) >= _MANY:
+            _decided.pop(next(iter(_decided)), None)
+        found = _decided[key] = _for_eager(rows, parameters, outputs, system)
+    return found
 
 
-def prices(system: System) -> list[Price]:
-    """Of all ways, the cheapest first."""
-    n_in, n_out = sizes(system)
-    edges = {row: system.edges(row) for row in system.rows}
-    found = [_solves("reverse", n_out, edges), _solves("forward", n_in, edges, n_in * n_out)]
-    if not any(r.dtype.kind == "c" for r in (*system.rows, *system.parameters)):
-        found.append(_elimination(system, edges, n_in * n_out))
-    return sorted(found, key=lambda p: p.seconds)
+_decided: dict[Any, Price] = {}
 
 
-_Edges = dict[Row, list[tuple[Row, Operator]]]
+def _for_eager(
+    rows: Sequence[Row],
+    parameters: Sequence[Row],
+    outputs: Sequence[Row],
+    system: Callable[[], System],
+) -> Price:
+    if is_opaque(rows):
+        return _by_sizes(parameters, outputs, False)
+    best = cheaper(plain_prices(rows, parameters, outputs))
+    own = set(parameters)
+    each = best.seconds / max(sum(r not in own for r in rows), 1)
+    if each < _WORTH_TWO or why_not(whole := system()):
+        return best
+    return _or_better(best, elimination_prices(Graph(whole), CHEAP if each > _WORTH_ALL else _TWO))
 
 
-def _solves(way: str, seeds: int, edges: _Edges, turned: int = 0) -> Price:
-    """One batched solve; `turned` entries have their axes moved in the end."""
-    blocks = [block for line in edges.values() for _, block in line]
-    once = sum(block.cost.multiplications for block in blocks)
-    heavy = sum(block.cost.multiplications for block in blocks if _is_dense(block))
-    entries = work(list(edges), seeds)
-    widest = max([row.size for row in edges], default=1)
-    each = _NEAR if widest * seeds <= _CACHE else _FAR
-    seconds = _ROW * len(edges) + each * (entries + turned) + _PRODUCT * seeds * heavy
-    return Price(way, None, seeds * once, 8 * entries, seeds, seconds)
+def _for_compiled(
+    rows: Sequence[Row],
+    parameters: Sequence[Row],
+    outputs: Sequence[Row],
+    system: Callable[[], System],
+) -> Price:
+    """No number is at hand to say that a zero met an infinity: behind masks, solves are safe."""
+    if is_opaque(rows):
+        n_in, n_out = sizes(parameters, outputs)
+        return _by_sizes(parameters, outputs, n_in * n_out < _TURNED)
+    plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
+    best = cheaper(plain)
+    if len(rows) > _LONG or why_not(whole := system()) or (graph := Graph(whole)).has_masks:
+        return best
+    orders = elimination_prices(graph, CHEAP, COMPILED)
+    return _or_better(best, [*orders, colour_price(graph, plain, COMPILED)])
 
 
-def _elimination(system: System, edges: _Edges, places: int) -> Price:
-    """From the first row to the last, by entries."""
-    n_in = sum(p.size for p in system.parameters)
-    entries: dict[Row, float] = {p: float(p.size) for p in system.parameters}
-    multiplications, written = 0.0, 0.0
-    for row, line in edges.items():
-        total = 0.0
-        for parent, block in line:
-            made = entry_count(block) * entries[parent] / max(parent.size, 1)
-            if block.cost.multiplications:
-                multiplications += made
-            total += made
-        entries[row] = min(total, float(row.size * n_in))
-        written += total
-    seconds = _ELIMINATED * len(edges) + _ENTRY * written + _PLACED * places
-    size = 8 * (int(written) + places)
-    return Price("eliminate", "forward", int(multiplications), size, None, seconds)
+def _or_better(best: Price, others: Sequence[Price]) -> Price:
+    return min([best, *[p for p in others if p.seconds < _BETTER * best.seconds]], key=_seconds)
 
 
-def entry_count(a: Operator) -> float:
-    """How many entries a block has, about."""
-    if isinstance(a, Entries):
-        return float(a.nnz)
-    if isinstance(a, Product):
-        found = float(a.in_type.size)
-        for factor in reversed(a.factors):
-            found *= entry_count(factor) / max(factor.in_type.size, 1)
-        return found
-    if isinstance(a, OperatorSum):
-        return sum(entry_count(t) for t in a.terms)
-    if isinstance(a, Contraction):
-        return float(prod(a.label_sizes().values()))
-    size_in, size_out = a.in_type.size, a.out_type.size
-    if a.moves_entries or "sparse" in a.structure:
-        return float(max(size_in, size_out))
-    return float(size_in) * size_out
+def cheaper(plain: tuple[Price, Price]) -> Price:
+    """Of back and forward substitution. Of as cheap ones reverse, which has no axes to move."""
+    reverse, forward = plain
+    return forward if forward.seconds < 0.97 * reverse.seconds else reverse
 
 
-def _is_dense(a: Operator) -> bool:
-    return isinstance(a, Contraction) or (isinstance(a, Product) and any(map(_is_dense, a.factors)))
+def _seconds(price: Price) -> float:
+    return price.seconds
 
 
-def is_opaque(system: System) -> bool:
+def _structure(rows: Sequence[Row], outputs: Sequence[Row]) -> tuple[Any, ...]:
+    """What a decision rests on: kinds of rows, and who reads whom. This is all that a repeated call takes."""
+    number: dict[Row, int] = {}
+    key: list[Any] = []
+    for row in rows:
+        number[row] = len(number)
+        key.append(row.primitive.name)
+        key.append(row.shape)
+        for p in row.parents:
+            key.append(number.get(p) if p.__class__ is Row else None)
+    key.extend([number.get(y) for y in outputs])
+    return tuple(key)
+
+
+# ---- where sizes alone decide
+
+
+def is_opaque(rows: Sequence[Row]) -> bool:
     """Whether a call inside has no blocks to price."""
-    return any(r.primitive.is_joint or r.primitive.is_component for r in system.rows)
+    return any(r.primitive.is_joint or r.primitive.is_component for r in rows)
 
 
-def choice(system: System) -> Price | None:
-    """The cheapest way; None where sizes alone decide: fewer seeds (`plain_is_forward`)."""
-    n_in, n_out = sizes(system)
-    least = max(WORTH, WORTH_A_ROW * len(system.rows))
-    if system.record or is_opaque(system) or work(system.rows, min(n_in, n_out)) < least:
-        return None
-    return prices(system)[0]
+def is_staged(system: System) -> bool:
+    return any(type(v) is Var for v in system._raw_outputs)
 
 
-def sizes(system: System) -> tuple[int, int]:
+def _by_sizes(parameters: Sequence[Row], outputs: Sequence[Row], ahead: bool) -> Price:
+    n_in, n_out = sizes(parameters, outputs)
+    return Price("forward" if n_in < n_out or (n_in == n_out and ahead) else "reverse")
+
+
+def sizes(parameters: Sequence[Row], outputs: Sequence[Row | None]) -> tuple[int, int]:
     """Entries of the parameters and of the outputs."""
-    return (
-        sum(p.size for p in system.parameters),
-        sum(y.size for y in dict.fromkeys(y for y in system.outputs if y is not None)),
-    )
+    live = dict.fromkeys(y for y in outputs if y is not None)
+    return sum(p.size for p in parameters), sum(y.size for y in live)
 
 
-def plain_is_forward(n_in: int, n_out: int) -> bool:
-    """As many of both go in reverse: forward, axes are moved in the end."""
-    return n_in < n_out
-
-
-def reason(way: str, n_in: int, n_out: int) -> str:
-    if way == "eliminate":
-        return "few entries: each is computed once"
-    if way == "forward":
-        return "one input: forward substitution is optimal" if n_in == 1 else "fewer inputs"
+def reason(price: Price, n_in: int, n_out: int) -> str:
+    if price.way == "eliminate":
+        return f"in the order {price.order}: each entry is computed once"
+    if price.way == "colour":
+        return "few colours: few solves"
+    if price.way == "forward":
+        if n_in == 1:
+            return "one input: forward substitution is optimal"
+        return "fewer inputs" if n_in < n_out else "its blocks are cheaper ahead than back"
     if n_out == 1:
         return "one output: back substitution is optimal"
-    return "fewer outputs" if n_out < n_in else "as cheap as forward, and no axes to move"
+    if n_out < n_in:
+        return "fewer outputs"
+    return (
+        "as cheap as forward, and no axes to move"
+        if n_in == n_out
+        else "its blocks are cheaper back than ahead"
+    )

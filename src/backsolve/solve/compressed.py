@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import StructureError, UnsupportedError
-from ..operators.entries.terms import Index, take
+from ..operators.entries import Entries
+from ..operators.entries.terms import Index, Listed, take
 from ..system import System
-from .colouring import Colouring, Pattern
+from .colouring import Colouring, Pattern, coloured
+from .eliminate import jacobian_entries
 from .many import forward_images, reverse_images
-from .sparse import Layout
+from .sparse import Layout, laid_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,24 @@ def compressed(system: System, colouring: Colouring, probes: Sequence[Any] = ())
         return [np.zeros(0), *images]
     numbers = found[0] if len(found) == 1 else np.concatenate(found)
     return [take(numbers, colouring.source), *images]
+
+
+def compressed_blocks(system: System) -> list[list[Entries]]:
+    """[output][parameter] -> its Jacobian by entries, whose values come from one solve for each colour."""
+    found = jacobian_entries(system)
+    layouts = [[laid_out(e)[0] for e in line] for line in found]
+    whole = Whole.of(layouts)
+    numbers = compressed(system, coloured(whole.pattern))[0]
+    parts = iter(whole.parts)
+    return [
+        [_filled(e, layout, numbers[next(parts)]) for e, layout in zip(line, of, strict=True)]
+        for line, of in zip(found, layouts, strict=True)
+    ]
+
+
+def _filled(e: Entries, layout: Layout, numbers: Any) -> Entries:
+    rows = np.repeat(np.arange(layout.shape[0]), np.diff(layout.indptr))
+    return Entries(e.in_type, e.out_type, [Listed(rows, layout.indices.astype(np.intp), numbers)])
 
 
 def _cut(whole: Any, like: Sequence[Any]) -> list[Any]:

@@ -20,11 +20,11 @@ import numpy as np
 from ..errors import UnsupportedError
 from ..ir import Type
 from ..operators import Cast, Diagonal, Identity, Operator, Reshape, Scale, Zero
-from ..operators.entries import entries_of, number
+from ..operators.entries import Entries, entries_of, number
 from ..operators.sum import OperatorSum
 from ..row import Row
 from ..system import System
-from .reach import without_unreached
+from .reach import masks, without_unreached
 from .skeleton import Edge, Skeleton
 
 # A row of the system or, for an output, its number: outputs are copies that stay when their rows go.
@@ -42,9 +42,10 @@ class Graph:
         self.rows = list(system.rows)
         self.reads: dict[Vertex, dict[Vertex, Operator]] = {}
         self.read_by: dict[Vertex, dict[Vertex, Operator]] = {}
-        for row in system.rows:
-            _check(row)
+        if why := why_not(system):
+            raise UnsupportedError(f"{why}: {_OTHERWISE}")
         blocks = {row: system.edges(row) for row in system.rows}
+        self.has_masks = any(masks(b) for edges in blocks.values() for _, b in edges)
         for row, edges in without_unreached(self.rows, system.outputs, blocks).items():
             for parent, block in edges:
                 self.link(row, parent, block)
@@ -75,6 +76,7 @@ class Graph:
     def copy(self) -> Graph:
         made: Graph = object.__new__(Graph)
         made.parameters, made.rows, made.outputs = self.parameters, self.rows, self.outputs
+        made.has_masks = self.has_masks
         made.reads = {i: dict(read) for i, read in self.reads.items()}
         made.read_by = {j: dict(readers) for j, readers in self.read_by.items()}
         return made
@@ -99,23 +101,20 @@ class Graph:
         return Skeleton.of(len(self.rows), sizes, copies, edges)
 
 
-def _check(row: Row) -> None:
-    if row.primitive.is_joint or row.primitive.is_component:
-        raise UnsupportedError(
-            f"a checkpointed, compiled or hand-written call has no blocks to eliminate: {_OTHERWISE}"
-        )
-    if row.dtype.kind == "c":
-        raise UnsupportedError(
-            f"elimination is of real systems, and `{row.primitive.name}` is complex here: {_OTHERWISE}"
-        )
+def why_not(system: System) -> str:
+    """Why its rows cannot be eliminated; empty, if they can."""
+    for row in (*system.rows, *system.parameters):
+        if row.primitive.is_joint or row.primitive.is_component:
+            return "a checkpointed, compiled or hand-written call has no blocks to eliminate"
+        if row.dtype.kind == "c":
+            return f"elimination is of real systems, and `{row.primitive.name}` is complex here"
+    return ""
 
 
 def eliminate(system: System, order: Any = "markowitz") -> list[list[Operator | None]]:
     """[output][parameter] -> the operator between them; None where none depends on the other."""
     from .orders import planned
 
-    for p in system.parameters:
-        _check(p)
     graph = Graph(system)
     with np.errstate(all="ignore"):
         eliminate_all(graph, planned(graph, order))
@@ -123,6 +122,18 @@ def eliminate(system: System, order: Any = "markowitz") -> list[list[Operator | 
         [graph.reads.get(k, {}).get(p) if k is not None else None for p in system.parameters]
         for k in graph.outputs
     ]
+
+
+def jacobian_entries(system: System, order: Any = "forward") -> list[list[Entries]]:
+    """[output][parameter] -> its Jacobian by entries."""
+    found = []
+    for blocks, value in zip(eliminate(system, order), system.out_types, strict=True):
+        line = []
+        for block, p in zip(blocks, system.parameters, strict=True):
+            source = Type(p.shape, p.dtype)
+            line.append(Entries(source, value, []) if block is None else entries_of(block))
+        found.append(line)
+    return found
 
 
 def eliminate_all(graph: Graph, order: Iterable[int], times: Times | None = None) -> None:

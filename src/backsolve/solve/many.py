@@ -133,7 +133,7 @@ def _solve_stack(
     count = len(seeds[0])
     with np.errstate(all="ignore"):
         result = evaluate_batched(program, list(seeds), [True] * len(at), count)
-        if not any(_has_nan(y) for y in result):
+        if not any(has_nan(y) for y in result):
             return result
         # An infinite block met a zero of the seeds. Those zeros are structural: say so, solve again.
         masks = [Type(t.shape, np.dtype(bool)) for t in types]
@@ -144,7 +144,8 @@ def _solve_stack(
         return evaluate_batched(masked_program, [*seeds, *zeros], [True] * len(at) * 2, count)
 
 
-def _has_nan(y: Any) -> bool:
+def has_nan(y: Any) -> bool:
+    """Of numbers that are at hand."""
     if isinstance(y, Tensor):
         return type(y) is Tensor and bool(np.isnan(np.asarray(y.value)).any())
     return bool(np.isnan(y).any())

@@ -8,19 +8,16 @@ entries, a contraction its loops, ±1 and a number times a number nothing.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 from typing import Any
 
-import numpy as np
-
-from ..ir import Equation, Var, type_of
+from ..ir import Var, type_of
 from ..operators import Diagonal, Operator, Scale
 from ..operators.entries import Entries, entries_of
-from ..operators.nests import label_sizes
 from ..primitive import wrap
 from ..tensor import Tensor
 from ..trace import Recorder
 from .eliminate import SIMPLE, Graph, Vertex, multiplied
+from .work import Work, multiplications, work_of
 
 
 class Priced:
@@ -83,22 +80,30 @@ class Priced:
         t = type_of(value._v if isinstance(value, Tensor) else value)
         return wrap(Var(t, self._recorder), None)
 
+    def work(self) -> Work:
+        """Of all that was multiplied and added until now."""
+        return work_of(self._recorder.equations)
+
+    @property
+    def operators(self) -> list[Operator]:
+        """All products that were made."""
+        return [product for product, _, _ in self._products.values()]
+
+    def left(self) -> list[Entries]:
+        """When all rows are gone: what stands between outputs and parameters."""
+        outputs = [k for k in dict.fromkeys(self.graph.outputs) if k is not None]
+        return [
+            entries_of(block)
+            for k in outputs
+            for p in self.graph.parameters
+            if (block := self.graph.reads.get(k, {}).get(p)) is not None
+        ]
+
 
 def cost(graph: Graph, order: list[int]) -> int:
     """Multiplications of eliminating in this order."""
     priced = Priced(graph)
     return sum(priced.eliminate(graph.rows[k]) for k in order)
-
-
-def multiplications(e: Equation) -> int:
-    """Of one equation, by what it is; a sign costs nothing."""
-    if e.primitive.name == "multiply":
-        is_sign = any(type(a) in (int, float) and abs(a) == 1 for a in e.inputs)
-        return 0 if is_sign else e.outputs[0].type.size
-    if e.primitive.name == "contract":
-        shapes = [np.shape(a) for a in e.inputs]
-        return prod(label_sizes(e.params["subscripts"], shapes, e.params["sizes"]).values())
-    return 0
 
 
 def _is_bare(value: Any) -> bool:

@@ -24,7 +24,7 @@ Blocks = dict[Row, list[tuple[Row, Operator]]]
 
 def without_unreached(rows: Sequence[Row], outputs: Sequence[Row | None], blocks: Blocks) -> Blocks:
     """The same blocks; diagonals are zero where nothing passes them."""
-    if not any(_masks(b) for edges in blocks.values() for _, b in edges):
+    if not any(masks(b) for edges in blocks.values() for _, b in edges):
         return blocks
     fed: dict[Row, Any] = {}
     for row in rows:
@@ -45,13 +45,14 @@ def _factors(block: Operator) -> tuple[Operator, ...]:
     return block.factors if isinstance(block, Product) else (block,)
 
 
-def _masks(block: Operator) -> bool:
+def masks(block: Operator) -> bool:
+    """Whether it selects entries by a mask."""
     return any(isinstance(f, Mask) for f in _factors(block))
 
 
 def _seen(block: Operator, mask: Any, support: Callable[[Any], Any]) -> Any:
     """What a mask looks like behind a block. The zeros that slices make are structure and need no care."""
-    return None if mask is None and not _masks(block) else support(mask)
+    return None if mask is None and not masks(block) else support(mask)
 
 
 def _joined(masks: Sequence[Any]) -> Any:

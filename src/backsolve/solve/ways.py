@@ -9,16 +9,17 @@ import numpy as np
 
 from ..errors import UnsupportedError
 from ..operators import Operator
-from ..operators.entries import entries_of
 from ..row import Row
 from ..system import System, way
-from .auto import choice, plain_is_forward
-from .eliminate import Graph, eliminate
+from .auto import cheaper, choose, is_staged
+from .compressed import compressed_blocks
+from .eliminate import Graph, jacobian_entries
 from .forward import forward_substitute
-from .many import forward_jacobian, reverse_jacobian
+from .many import forward_jacobian, has_nan, reverse_jacobian
 from .orders import planned, search
 from .prices import cost as of_operators
 from .reverse import back_substitute
+from .tariff import plain_prices
 
 
 @way("forward")
@@ -56,7 +57,7 @@ def adjoints(system: System, output: Row) -> dict[Row, Any]:
     return found
 
 
-METHODS = ("auto", "forward", "reverse", "eliminate")
+METHODS = ("auto", "forward", "reverse", "eliminate", "colour")
 
 
 def check_method(method: str, order: Any) -> None:
@@ -71,15 +72,24 @@ def check_method(method: str, order: Any) -> None:
 def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
     """[output][parameter] -> dense array of shape output.shape + parameter.shape."""
     check_method(method, order)
-    if method == "auto" and (best := choice(system)) is not None:
-        method, order = best.way, best.order
-    if method == "eliminate":
-        return eliminated(system, "markowitz" if order is None else order)
-    n_in = sum(p.size for p in system.parameters)
     live = [y for y in system.outputs if y is not None]
-    if method == "forward" or (
-        method == "auto" and plain_is_forward(n_in, sum(y.size for y in live))
-    ):
+    if method == "auto":
+        best = choose(
+            system.rows,
+            system.parameters,
+            live,
+            record=system.record,
+            is_staged=is_staged(system),
+            system=lambda: system,
+        )
+        method, order = best.way, best.plan
+    if method in ("eliminate", "colour"):
+        blocks = _by_entries(system, method, "markowitz" if order is None else order)
+        if not any(has_nan(b) for line in blocks for b in line):
+            return blocks
+        # A zero met an infinity. Solves know which zeros are structural.
+        method = cheaper(plain_prices(system.rows, system.parameters, live)).way
+    if method == "forward":
         columns = [forward_jacobian(system.rows, live, p, system.record) for p in system.parameters]
         by_output = [
             [
@@ -109,19 +119,19 @@ def _zeros(system: System, v: Any) -> list[Any]:
     return [np.zeros((*np.shape(v), *p.shape), p.dtype) for p in system.parameters]
 
 
-def eliminated(system: System, order: Any) -> list[list[Any]]:
-    """The same by elimination."""
-    found = []
-    for v, blocks in zip(system._raw_outputs, eliminate(system, order), strict=True):
-        zeros = _zeros(system, v)
-        with np.errstate(all="ignore"):
-            found.append(
-                [
-                    z if block is None else np.reshape(entries_of(block).dense(), z.shape)
-                    for block, z in zip(blocks, zeros, strict=True)
-                ]
-            )
-    return found
+def _by_entries(system: System, method: str, order: Any) -> list[list[Any]]:
+    """The same by elimination, or by one solve for each colour of the pattern."""
+    with np.errstate(all="ignore"):
+        lines = (
+            jacobian_entries(system, order) if method == "eliminate" else compressed_blocks(system)
+        )
+        return [
+            [
+                np.reshape(e.dense(), (*y.shape, *p.shape))
+                for e, p in zip(line, system.parameters, strict=True)
+            ]
+            for line, y in zip(lines, system.out_types, strict=True)
+        ]
 
 
 @way("order")

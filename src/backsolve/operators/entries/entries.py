@@ -82,12 +82,14 @@ class Entries(Operator):
         m, n = self._out.size, self._in.size
         if not self.terms or not m * n:
             return np.zeros((m, n), self._out.dtype)
+        if all(is_known(t.values) for t in self.terms):
+            return _put(self.terms, m, n, self._out.dtype)
         parts = [t.listed() for t in self.terms]
         place = np.concatenate([p.rows * n + p.cols for p in parts])
         pieces = [_in_full(p, self._out.dtype) for p in parts]
         values = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
         if np.unique(place).size < place.size:
-            if place.size <= _FEW and not is_known(values):
+            if place.size <= _FEW:
                 return np.reshape(_added_up(pieces, place, m * n), (m, n))
             return np.reshape(P.scatter_add(values, place, shape=(m * n,)), (m, n))
         # Each place once: read where it comes from; the others are one zero at the end.
@@ -99,6 +101,21 @@ class Entries(Operator):
 
     def __repr__(self) -> str:
         return f"Entries({self.nnz} of {self._out.size} × {self._in.size})"
+
+
+def _put(terms: Sequence[Part], m: int, n: int, dtype: Any) -> Any:
+    """The matrix of terms that are known: added where they stand, on pages that are zero until touched."""
+    found = np.zeros(m * n, np.result_type(*[getattr(t.values, "dtype", dtype) for t in terms]))
+    for t in terms:
+        if isinstance(t, Listed) or not t.is_distinct(n):
+            t = t.listed()
+            np.add.at(found, t.rows * n + t.cols, t.values)
+        else:
+            strides = [found.itemsize * s for s in t.strides_in(n)]
+            first = found[t.rows.offset * n + t.cols.offset :]
+            view = np.lib.stride_tricks.as_strided(first, t.counts, strides)
+            view += t.values
+    return found.reshape(m, n)
 
 
 def _in_full(p: Listed, dtype: Any) -> Any:

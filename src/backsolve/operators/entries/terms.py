@@ -58,6 +58,20 @@ class Term:
         """What two terms must have in common to be added value by value."""
         return self.counts, self.rows, self.cols
 
+    def strides_in(self, width: int) -> Shape:
+        """The steps through the memory of the matrix, if it has so many columns."""
+        both = zip(self.rows.strides, self.cols.strides, strict=True)
+        return tuple([r * width + c for r, c in both])
+
+    def is_distinct(self, width: int) -> bool:
+        """Whether the strides show that no place comes twice: each one reaches beyond the smaller ones."""
+        reach = 0
+        for s, n in sorted(zip(map(abs, self.strides_in(width)), self.counts, strict=True)):
+            if n > 1 and s <= reach:
+                return False
+            reach += s * (n - 1)
+        return True
+
     def listed(self) -> Listed:
         values = self.values
         if shape_of(values):

@@ -1,0 +1,265 @@
+"""What each way to a dense Jacobian would take: work, and by rates seconds. No number is computed for it.
+
+forward, reverse   what the blocks of every row take (work.py), for the seeds that reach it
+eliminate          what products of stand-ins for the blocks would multiply (prices.py), in each order
+colour             one plain solve for each colour of the pattern, once the pattern is found
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from ..ir import Var
+from ..operators import Operator
+from ..operators.entries import Entries
+from ..operators.entries.terms import Listed
+from ..row import Row
+from .colouring import coloured
+from .compressed import Whole
+from .eliminate import Graph
+from .orders import ORDERS
+from .prices import Priced
+from .sparse import laid_out
+from .work import Work, row_work
+
+
+class Rates(NamedTuple):
+    """Seconds. Pairs are of stacks in the cache and beyond."""
+
+    call: float  # of a primitive
+    number: tuple[float, float]  # that is written
+    moved: tuple[float, float]  # of these, by what is not entry by entry
+    inner: float  # multiplication in a product of matrices
+    entry: tuple[float, float]  # of the Jacobian
+    turned: tuple[float, float]  # of these, where axes are moved in the end
+    # Of elimination: what it takes in any case, and for each row, each product of operators, each that is
+    # written by entries, and each of its entries that stand nowhere regular; an entry put into its place.
+    fixed: float
+    row: float
+    product: float
+    written: float
+    listed: float
+    placed: float
+
+
+EAGER = Rates(
+    call=4.5e-5,
+    number=(1.5e-9, 6e-9),
+    moved=(0, 0),
+    inner=5e-11,
+    entry=(1e-9, 2e-9),
+    turned=(2e-9, 2e-9),
+    fixed=5e-5,
+    row=2e-5,
+    product=8e-6,
+    written=9e-5,
+    listed=2.5e-8,
+    placed=5e-9,
+)
+COMPILED = Rates(
+    call=0,
+    number=(1e-11, 1e-11),
+    moved=(3e-11, 4e-10),
+    inner=2.5e-11,
+    entry=(4e-10, 8e-10),
+    turned=(1e-9, 2e-9),
+    fixed=3e-7,
+    row=0,
+    product=2e-9,
+    written=2e-9,
+    listed=0,
+    placed=1e-9,
+)
+_CACHE = 1 << 18  # numbers of a stack
+
+CHEAP = ("forward", "reverse", "markowitz", "greedy", "chain")  # orders that are planned quickly
+_SPARSE = 0.2  # of all entries, above which a pattern is not worth colouring
+
+
+@dataclass(frozen=True)
+class Price:
+    """Of one way; where it does not apply, `seconds` is infinite and `note` says why."""
+
+    way: str  # as `method` of jacobian
+    order: str | None = None
+    multiplications: int | None = None
+    bytes: int | None = None  # written in all
+    passes: int | None = None
+    seconds: float = inf
+    note: str = ""
+    plan: tuple[int, ...] | None = None  # of elimination: the rows' numbers, from 1
+
+
+# ---- substitution
+
+
+def plain_prices(
+    rows: Sequence[Row],
+    parameters: Sequence[Row],
+    outputs: Sequence[Row],
+    rates: Rates = EAGER,
+    record: bool = False,
+) -> tuple[Price, Price]:
+    """Of back and of forward substitution: one batch for each output, or for each parameter."""
+    own = set(parameters)
+    steps = [r for r in rows if r not in own]
+    works = [row_work(r, record) for r in steps]
+    ahead = _reached(steps, parameters)
+    back = _reached_back(steps, outputs)
+    folded = _folded(steps, parameters) if record else set()
+    forward = _summed(
+        [Work() if r in folded else w[0] for r, w in zip(steps, works, strict=True)],
+        [ahead[r] for r in steps],
+        parameters,
+    )
+    reverse = _summed([w[1] for w in works], [back[r] for r in steps], outputs)
+    n_in, n_out = _entries(parameters), _entries(outputs)
+    widest = max([r.size for r in (*steps, *parameters)], default=1)
+
+    def price(way: str, work: Work, seeds: int, turned: int) -> Price:
+        far = widest * seeds > _CACHE
+        seconds = _seconds(work, rates, far) + n_in * n_out * rates.entry[far]
+        seconds += turned * rates.turned[far]
+        return Price(way, None, work.multiplications, 8 * work.numbers, seeds, seconds)
+
+    turned = n_in * n_out if n_in > 1 else 0
+    return price("reverse", reverse, n_out, 0), price("forward", forward, n_in, turned)
+
+
+def _folded(rows: Sequence[Row], parameters: Sequence[Row]) -> set[Row]:
+    """Rows whose differentials compiled code knows: images of the seeds by blocks without a traced value."""
+    known = set(parameters)
+    for row in rows:
+        read = [p for p in row.parents if p.__class__ is Row]
+        if all(p in known for p in read) and not any(type(v) is Var for v in row.saved):
+            known.add(row)
+    return known
+
+
+def _reached(rows: Sequence[Row], sources: Sequence[Row]) -> dict[Row, int]:
+    """Which of the sources each row depends on, as bits."""
+    found = {p: 1 << k for k, p in enumerate(sources)}
+    for row in rows:
+        bits = 0
+        for p in row.parents:
+            bits |= found.get(p, 0) if p.__class__ is Row else 0
+        found[row] = found.get(row, 0) | bits
+    return found
+
+
+def _reached_back(rows: Sequence[Row], outputs: Sequence[Row]) -> dict[Row, int]:
+    found = {y: 1 << k for k, y in enumerate(outputs)}
+    for row in reversed(rows):
+        bits = found.setdefault(row, 0)
+        for p in row.parents:
+            if p.__class__ is Row:
+                found[p] = found.get(p, 0) | bits
+    return found
+
+
+def _summed(works: Iterable[Work], reached: Iterable[int], at: Sequence[Row]) -> Work:
+    """Each row for the seeds that reach it."""
+    sizes = [r.size for r in at]
+    seeds: dict[int, tuple[int, int]] = {}
+    total = [0] * len(Work._fields)
+    for work, bits in zip(works, reached, strict=True):
+        if bits not in seeds:
+            mine = [n for k, n in enumerate(sizes) if bits >> k & 1]
+            seeds[bits] = len(mine), sum(mine)
+        solves, count = seeds[bits]
+        total[0] += solves * work.calls
+        for k in range(1, len(total)):
+            total[k] += count * work[k]
+    return Work(*total)
+
+
+def _seconds(work: Work, rates: Rates, far: bool) -> float:
+    return (
+        rates.call * work.calls
+        + rates.number[far] * work.numbers
+        + rates.moved[far] * work.moved
+        + rates.inner * work.inner
+    )
+
+
+def _entries(rows: Iterable[Row]) -> int:
+    return sum(r.size for r in dict.fromkeys(rows))
+
+
+# ---- elimination and colours
+
+
+def elimination_prices(
+    graph: Graph, orders: Sequence[str] = CHEAP, rates: Rates = EAGER
+) -> list[Price]:
+    """One for each order that is not the same as another."""
+    found: dict[tuple[int, ...], Price] = {}
+    for name in orders:
+        plan = ORDERS[name](graph)
+        if tuple(plan) not in found:
+            found[tuple(plan)] = _elimination(graph, name, plan, rates)
+    return list(found.values())
+
+
+def _elimination(graph: Graph, name: str, plan: Sequence[int], rates: Rates) -> Price:
+    priced = Priced(graph)
+    multiplications = sum(priced.eliminate(graph.rows[k]) for k in plan)
+    work = priced.work()
+    places = nnz = 0
+    for e in priced.left():
+        size = e.in_type.size * e.out_type.size
+        if len(e.terms) != 1 or e.nnz < size:  # else it stands as it should
+            places += size
+            nnz += e.nnz
+    operators = priced.operators
+    seconds = (
+        rates.fixed
+        + rates.row * len(graph.rows)
+        + rates.product * len(operators)
+        + rates.written * sum(isinstance(a, Entries) for a in operators)
+        + rates.listed * sum(map(_listed, operators))
+        + _seconds(work._replace(calls=0), rates, False)
+        + rates.placed * nnz
+        + rates.entry[places > _CACHE] * places
+    )
+    numbers = tuple([k + 1 for k in plan])
+    size = 8 * (work.numbers + places)
+    return Price("eliminate", name, multiplications, size, None, seconds, plan=numbers)
+
+
+def _listed(a: Operator) -> int:
+    if not isinstance(a, Entries):
+        return 0
+    return sum(t.size for t in a.terms if isinstance(t, Listed))
+
+
+def colour_price(
+    graph: Graph, plain: tuple[Price, Price], rates: Rates = EAGER, found: float = 0.0
+) -> Price:
+    """One solve for each colour; `plain` are back and forward substitution, `found` what the pattern takes."""
+    priced = Priced(graph)
+    for row in priced.rows:
+        priced.eliminate(row)
+    left = priced.left()
+    places, nnz = sum(e.in_type.size * e.out_type.size for e in left), sum(e.nnz for e in left)
+    if nnz > _SPARSE * places or len(left) != 1:
+        why = f"{min(nnz / max(places, 1), 1):.0%} of the entries can differ from zero"
+        return Price("colour", note="several blocks" if len(left) > 1 else why)
+    colours = coloured(Whole.of([[laid_out(left[0])[0]]]).pattern, "auto")
+    shares = [
+        (p, count / max(p.passes or 1, 1))
+        for p, count in zip(reversed(plain), colours.counts, strict=True)
+        if count
+    ]
+    seconds = found + rates.fixed + rates.placed * nnz + rates.entry[places > _CACHE] * places
+    return Price(
+        "colour",
+        None,
+        int(sum((p.multiplications or 0) * share for p, share in shares)),
+        int(sum((p.bytes or 0) * share for p, share in shares)) + 8 * places,
+        colours.count,
+        seconds + sum(p.seconds * share for p, share in shares),
+    )

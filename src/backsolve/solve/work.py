@@ -1,0 +1,107 @@
+"""What the blocks of a row take to be applied, ahead and back: by running their formulas on types alone.
+
+A row's formulas are recorded once for each kind of row (its primitive and the shapes around it) and the
+equations are counted; whatever values stand in a block, it takes the same. So the price of a solve is a sum
+over rows that are known already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir import Equation, Type
+from ..operators.nests import label_sizes
+from ..primitive import row_values
+from ..row import Row
+from ..trace import stage
+from .fit import fit_ahead, fit_back
+
+
+class Work(NamedTuple):
+    calls: int = 0  # of primitives
+    numbers: int = 0  # written
+    moved: int = 0  # of these, by what is not entry by entry: compiled code fuses all else
+    multiplications: int = 0
+    inner: int = 0  # of these, inside of contractions
+
+    def plus(self, other: Work) -> Work:
+        return Work(*[a + b for a, b in zip(self, other, strict=True)])
+
+    def times(self, seeds: int) -> Work:
+        """For so many right-hand sides in one batch: the calls stay."""
+        return Work(self.calls, *[seeds * n for n in self[1:]])
+
+
+def work_of(equations: Iterable[Equation]) -> Work:
+    total = Work()
+    for e in equations:
+        size = sum(y.type.size for y in e.outputs)
+        m = multiplications(e)
+        moved = 0 if e.primitive.elementwise or e.primitive.name == "reshape" else size
+        total = total.plus(Work(1, size, moved, m, m if e.primitive.name == "contract" else 0))
+    return total
+
+
+def multiplications(e: Equation) -> int:
+    """Of one equation, by what it is; a sign costs nothing."""
+    if e.primitive.name == "multiply":
+        is_sign = any(type(a) in (int, float) and abs(a) == 1 for a in e.inputs)
+        return 0 if is_sign else e.outputs[0].type.size
+    if e.primitive.name == "contract":
+        shapes = [np.shape(a) for a in e.inputs]
+        return prod(label_sizes(e.params["subscripts"], shapes, e.params["sizes"]).values())
+    return 0
+
+
+def row_work(row: Row, record: bool = False) -> tuple[Work, Work]:
+    """Of all blocks of a row, for one right-hand side: ahead, and back."""
+    key = _kind(row)
+    found = _known.get(key)
+    if found is None:
+        while len(_known) >= _MANY:
+            _known.pop(next(iter(_known)), None)
+        found = _known[key] = _recorded(row, record)
+    return found
+
+
+_MANY = 4096
+_known: dict[Any, tuple[Work, Work]] = {}
+_TOLD = (str, int, bool)  # parameters that change what is done; where a slice begins does not
+
+
+def _kind(row: Row) -> Any:
+    params = row.params
+    return (
+        row.primitive.name,
+        row.shape,
+        row.dtype,
+        tuple([p.shape if p.__class__ is Row else None for p in row.parents]),
+        tuple([getattr(v, "shape", None) for v in row.saved]),
+        tuple([v for v in params.values() if v.__class__ in _TOLD]) if params else None,
+    )
+
+
+def _recorded(row: Row, record: bool) -> tuple[Work, Work]:
+    saved = row_values(row) if record else row.saved
+    target = Type(row.shape, row.dtype)
+    ahead = back = Work()
+    for i, parent in enumerate(row.parents):
+        if parent.__class__ is not Row:
+            continue
+        source = Type(parent.shape, parent.dtype)
+        with np.errstate(all="ignore"):
+            block = row.primitive.block(row, i, saved)
+            there = _counted(block.apply, partial(fit_ahead, row=row), source)
+            again = _counted(block.pull, partial(fit_back, row=parent), target)
+        ahead, back = ahead.plus(there), back.plus(again)
+    return ahead, back
+
+
+def _counted(apply: Callable[[Any], Any], fit: Callable[[Any], Any], of: Type) -> Work:
+    program, _ = stage(lambda t: [fit(apply(t))], [of])
+    return work_of(program.equations)

@@ -262,6 +262,20 @@ class TestMistakes:
             fit({"w": np.zeros(1)}, loss, (np.ones((4, 1)),), callbacks=[Keep()])
         np.testing.assert_array_equal(kept[0].state["parameters"]["inside.w"], [0.0])
 
+    @pytest.mark.parametrize("bad", [math.nan, math.inf])
+    def test_numbers_in_the_data_that_are_not_finite_are_named(self, bad: float) -> None:
+        x = X.copy()
+        x[7, 1] = bad
+        with pytest.raises(
+            NaNError, match=rf"the batch has {bad} itself, in float32\[60, 3\] at \(7, 1\)"
+        ):
+            fit(linear(), F.mse_loss, (x, Y), batch_size=60, shuffle=False)
+
+    @pytest.mark.parametrize("share", [0.0, 1.0, 1.5, -0.1])
+    def test_a_share_that_is_none(self, share: float) -> None:
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            fit(linear(), F.mse_loss, (X, Y), validation=share)
+
     def test_a_loss_must_be_a_number(self) -> None:
         with pytest.raises(NotScalarError, match="take its mean"):
             fit(linear(), lambda y, t: (y - t) ** 2, (X, Y))

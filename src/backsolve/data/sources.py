@@ -190,6 +190,8 @@ def as_source(data: Any) -> Any:
 
 def split(data: Any, share: float, seed: int = 0) -> tuple[Part, Part]:
     """Two parts of a source, the second with this share of the examples, drawn at random."""
+    if not 0 < share < 1:
+        raise ValueError(f"the share to set apart must lie between 0 and 1, got {share}")
     source = as_source(data)
     order = np.random.default_rng(seed).permutation(len(source))
     count = round(len(source) * share)

@@ -122,11 +122,12 @@ class Steps:
             with debug_nans(), np.errstate(all="ignore"):
                 _, gradients = jit(self._gradients)(*before, batch)
         except NaNError as error:
-            return NaNError(f"{when}: {error}", at="")
+            return NaNError(f"{when}: {error}{_not_finite(batch)}", at="")
         wrong = [name for name, g in gradients.items() if not np.all(np.isfinite(g))]
         found = f"the gradient of {wrong[0]} is infinite" if wrong else "the loss is infinite"
         return NaNError(
-            f"{when}: {found}. A lower learning rate or clip=1.0 may help; the state is that before this step",
+            f"{when}: {found}. A lower learning rate or clip=1.0 may help; the state is that before this step"
+            f"{_not_finite(batch)}",
             at="",
         )
 
@@ -149,6 +150,16 @@ class Steps:
         parameters = state["average"] if "average" in state else state["parameters"]
         arrays = {**parameters, **state["buffers"]}
         return self.template.replace(_copies(arrays))
+
+
+def _not_finite(batch: Any) -> str:
+    """A line about the first array of a batch that has NaN or infinities itself."""
+    arrays = [np.asarray(a) for a in tree.flatten(batch)[0]]
+    for a in arrays:
+        if a.dtype.kind in "fc" and not np.all(np.isfinite(a)):
+            first = tuple(int(k) for k in np.argwhere(~np.isfinite(a))[0])
+            return f"\n    the batch has {a[first]} itself, in {described(a)} at {first}"
+    return ""
 
 
 def unheld(model: Any) -> Any:

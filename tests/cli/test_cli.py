@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import backsolve as bs
 from backsolve.cli import datasets, main
 from backsolve.cli.datasets import Dataset, divided, load
 from backsolve.cli.models import _between, warped
@@ -127,6 +129,8 @@ def test_digits_have_their_pictures(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["train", "--data", "TABLE", "--out", "run", "--target", "z"], "has no column 'z'"),
         (["train", "--data", "TABLE", "--out", "run", "--test-share", "2"], "share of the test"),
         (["train", "--data", "TABLE", "--out", "run", "--task", "numbers"], "holds words"),
+        (["train", "--data", "TABLE", "--out", "run", "--epochs", "0"], "must be at least 1"),
+        (["train", "--data", "TABLE", "--out", "run", "--lr", "0"], "--lr must be above 0"),
         (["predict", "nothing"], "is no run"),
         (["show", "nothing"], "is no run"),
     ],
@@ -160,6 +164,31 @@ def test_classes_are_divided_evenly() -> None:
     assert len(test) == 20
     assert sorted([*train, *test]) == list(range(97))
     assert [int(np.sum(y[test] == k)) for k in range(3)] == [10, 6, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b,y\n1,2.5,u\n3,,v\n4,1.5,u\n", "row 2 of the column 'b' has no number but ''"),
+        ("a,b,y\n1,?,u\n3,2,v\n", "row 1 of the column 'b' has no number but '?'"),
+        ("a,b,y\n1,2,1.5\n3,2,NaN\n", "row 2 of the column 'y' has no number but 'NaN'"),
+        ("a,y\n", "has names of columns, and no rows"),
+        ("a,a,y\n1,2,3\n", "has two columns 'a'"),
+        ("", "is empty"),
+    ],
+)
+def test_tables_with_gaps_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    for read in (lambda: load(str(path)), lambda: bs.data.table(path, "y")):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            read()
+
+
+def test_an_empty_word_among_words_is_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\nred,1\n,2\nblue,1\n")
+    assert load(str(path)).words == {"a": ["", "blue", "red"]}
 
 
 def test_whole_numbers_are_classes_and_texts_of_them_too(tmp_path: Path) -> None:

@@ -81,6 +81,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace, data: Dataset) -> dict[str, Any]:
     """What decides about the result, with defaults filled in."""
+    if options.epochs < 1 or options.batch_size < 1:
+        raise ValueError("--epochs and --batch-size must be at least 1")
+    if options.lr is not None and not options.lr > 0:
+        raise ValueError(f"--lr must be above 0, got {options.lr}")
     model = options.model or ("cnn" if data.is_image else "mlp")
     rates = {"adamw": 0.01, "adam": 0.01, "sgd": 0.05, "lion": 0.001}
     dropout = options.dropout if options.dropout is not None else 0.3 if model == "cnn" else 0.0

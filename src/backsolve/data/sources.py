@@ -140,7 +140,39 @@ def table(path: Any, target: str | None = None) -> Any:
 def columns_of(path: Any) -> dict[str, Any]:
     """The columns of a CSV or Parquet file by name, as they are: texts of CSV, values of Parquet."""
     path = Path(path)
-    return _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
+    columns = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
+    for name, values in columns.items():
+        _refuse_gaps(path, name, values)
+    return columns
+
+
+_GAPS = {
+    "",
+    "na",
+    "n/a",
+    "nan",
+    "null",
+    "none",
+    "nat",
+    "?",
+    "-",
+    ".",
+}  # how files say that an entry is missing
+
+
+def _refuse_gaps(path: Path, name: str, values: Any) -> None:
+    """A number that is missing among numbers would make words of all, or NaN of the loss."""
+    gaps = [k for k, value in enumerate(values) if str(value).strip().lower() in _GAPS]
+    if gaps and len(gaps) < len(values):
+        missing = set(gaps)
+        try:
+            np.array([v for k, v in enumerate(values) if k not in missing]).astype(np.float64)
+        except ValueError:
+            return  # words, of which one may be empty
+        raise ValueError(
+            f"{path}: row {gaps[0] + 1} of the column {name!r} has no number but "
+            f"{str(values[gaps[0]])!r}; fill it in, or leave the row out"
+        )
 
 
 def _csv(path: Path) -> dict[str, Sequence[str]]:
@@ -153,6 +185,11 @@ def _csv(path: Path) -> dict[str, Sequence[str]]:
             raise ValueError(
                 f"{path}, line {number}: {len(row)} entries under {len(rows[0])} names of columns"
             )
+    if len(rows) == 1:
+        raise ValueError(f"{path} has names of columns, and no rows")
+    if len(set(rows[0])) < len(rows[0]):
+        twice = next(name for name in rows[0] if rows[0].count(name) > 1)
+        raise ValueError(f"{path} has two columns {twice!r}")
     return {name: [row[k] for row in rows[1:]] for k, name in enumerate(rows[0])}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,51 @@ def test_loops_branches_and_compiled_calls_are_looked_into(f: Any, sign: int) ->
     if f is rounds:  # inside `jit` a loop of known length is written out
         inside = bs.jit(lambda x: bs.jet(compiled, (x,), series)[1])
         np.testing.assert_allclose(inside(x), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,jk,kl->il", ((2, 3), (3, 4), (4, 2))),
+        ("bi,bij,bj->b", ((3, 2), (3, 2, 4), (3, 4))),
+        ("ij,jk,k,l->il", ((2, 3), (3, 2), (2,), (4,))),
+        ("ii,ij,j->i", ((3, 3), (3, 2), (2,))),
+    ],
+)
+def test_contractions_of_many_operands_go_two_at_a_time(subscripts: str, shapes: Any) -> None:
+    rng = np.random.default_rng(2)
+    xs = [rng.normal(size=s) for s in shapes]
+    series = [[rng.normal(size=s) for _ in range(4)] for s in shapes]
+    f = lambda *xs: np.einsum(subscripts, *xs)
+    value, found = bs.jet(f, xs, series)
+    np.testing.assert_allclose(value, f(*xs), atol=1e-13)
+
+    def along(t: Any) -> Any:
+        return f(*[
+            x + sum(u * t ** (k + 1) / factorial(k + 1) for k, u in enumerate(s))
+            for x, s in zip(xs, series, strict=True)
+        ])  # fmt: skip
+
+    nested = along
+    for derivative in found:
+        before = nested
+        nested = lambda t, g=before: bs.jvp(g, (t,), (1.0,))[1]
+        np.testing.assert_allclose(derivative, nested(0.0), atol=1e-10)
+
+
+def test_a_product_of_three_takes_work_like_the_square_of_the_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    products = 0
+    splits = taylor._splits
+
+    def counted(k: int, parts: int) -> Any:
+        nonlocal products
+        found = list(splits(k, parts))
+        products += len(found)
+        return iter(found)
+
+    monkeypatch.setattr(taylor, "_splits", counted)
+    xs = [np.ones((2, 2))] * 3
+    bs.jet(lambda *x: np.einsum("ij,jk,kl->il", *x), xs, [[np.ones((2, 2))] * 8] * 3)
+    assert products <= 2 * sum(k + 1 for k in range(1, 9)) * 2  # `splits` counts itself once more

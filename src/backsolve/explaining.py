@@ -10,7 +10,8 @@ import numpy as np
 
 from . import tree
 from .api import linearize, vjp
-from .errors import NotScalarError
+from .api.curved import points_of
+from .errors import NotScalarError, UnsupportedError
 from .solve.rounding import rounding_errors
 from .solve.semiring import strongest_paths
 from .system import System
@@ -186,6 +187,8 @@ def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Roundin
     >>> bool(1e-6 < found.bound / abs(found.gradient))
     True
     """
+    if points_of(args):
+        raise UnsupportedError("rounding is of arrays: the errors of projections are not known")
     single, numbers = numbers_of(argnums)
     chosen = tuple([args[n] for n in numbers])
 

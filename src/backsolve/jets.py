@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .errors import ShapeError, StructureError
+from .api.curved import points_of
+from .errors import ShapeError, StructureError, UnsupportedError
 from .kinds import same_kind
 from .replay import number, replay
 from .solve.rows import type_of_value
@@ -38,6 +39,11 @@ def jet(
     if len(orders) > 1:
         raise StructureError(f"jet needs series of one length, got {sorted(orders)}")
     order = orders.pop() if orders else 0
+    if points_of(primals):
+        raise UnsupportedError(
+            "jet goes along a curve that its derivatives tell, not along tangents: give the array itself, and "
+            "the derivatives of a curve on the manifold, such as those of t ↦ manifold.exp(x, t u)"
+        )
     varied = Varied("jet", primals, range(len(primals)))
     curves = _curves(varied, series)
     with np.errstate(all="ignore"):

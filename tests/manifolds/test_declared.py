@@ -210,3 +210,37 @@ def test_a_point_computes_as_its_array() -> None:
     assert p[0] == p.x[0]
     assert p.shape == (4,)
     np.testing.assert_allclose(np.sum(p * 2.0), np.sum(p.x * 2.0))
+
+
+def test_the_laplacian_of_a_manifold() -> None:
+    """Harmonics of the sphere, matrix entries on rotations, log det: all eigenfunctions that are known."""
+    x = unit()
+    for coordinates in (False, True):
+        point = bs.on(mf.Sphere(), x, coordinates=coordinates)
+        found = bs.laplacian(lambda x: x[0] ** 2 - 0.25)(point)
+        np.testing.assert_allclose(found, -8 * (x[0] ** 2 - 0.25), atol=1e-12)
+    q = mf.SpecialOrthogonal().random_point(_rng, (4, 4))
+    value, gradient, bent = bs.laplacian(lambda q: np.sum(A * q), with_gradient=True)(
+        bs.on(mf.SpecialOrthogonal(), q)
+    )
+    np.testing.assert_allclose(bent, -1.5 * value, atol=1e-12)
+    np.testing.assert_allclose(gradient, mf.SpecialOrthogonal().project(q, A), atol=1e-12)
+    c = mf.PositiveDefinite().random_point(_rng, (3, 3))
+    log_det = lambda c: np.linalg.slogdet(c)[1]
+    flat = bs.laplacian(log_det)(bs.on(mf.PositiveDefinite(), c))
+    np.testing.assert_allclose(flat, 0, atol=1e-12)
+    square = bs.laplacian(lambda c: log_det(c) ** 2)(bs.on(mf.PositiveDefinite(), c))
+    np.testing.assert_allclose(square, 2 * 3, atol=1e-11)  # 2 |grad log det|²
+    both = {"x": bs.on(mf.Sphere(), x), "b": np.ones(2)}
+    found = bs.laplacian(lambda p: (p["x"][0] ** 2 - 0.25) * p["b"][0] + p["b"][1] ** 2)(both)
+    np.testing.assert_allclose(found, -8 * (x[0] ** 2 - 0.25) + 2, atol=1e-12)
+
+
+def test_what_has_no_meaning_on_a_manifold_says_so() -> None:
+    point = bs.on(mf.Sphere(), unit())
+    with pytest.raises(UnsupportedError, match="derivatives of a curve on the manifold"):
+        bs.jet(quadratic, (point,), [[point.x]])
+    with pytest.raises(UnsupportedError, match="coordinates=True"):
+        bs.hessian_diagonal(quadratic)(point)
+    with pytest.raises(UnsupportedError, match="rounding is of arrays"):
+        bs.rounding(quadratic, point)

@@ -73,3 +73,26 @@ def curved_hessian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: A
         v = unit if point.is_in_coordinates else point.manifold.project(point.x, unit)
         columns.append(curved_hvp(f, argnums, args, v, kwargs))
     return np.reshape(np.stack(columns, axis=-1), (*like.shape, *like.shape))
+
+
+def curved_laplacian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: Any) -> Any:
+    """The trace of the Riemannian Hessian, Laplace's and Beltrami's operator: a product for each coordinate, or
+    entry, of a tangent. The trace of a map does not depend on the metric."""
+    single, numbers = numbers_of(argnums)
+    chosen = tuple(args[n] for n in numbers)
+    points = points_of(chosen)
+    leaves, structure = tree.flatten(without_points(chosen))
+    zeros = [
+        np.zeros_like(points[k].tangent_like if k in points else x) for k, x in enumerate(leaves)
+    ]
+    total = np.zeros(())
+    for k, zero in enumerate(zeros):
+        for place in np.ndindex(zero.shape):
+            unit = zero.copy()
+            unit[place] = 1
+            if k in points and not points[k].is_in_coordinates:
+                unit = points[k].manifold.project(points[k].x, unit)
+            ways = structure.unflatten([unit if j == k else z for j, z in enumerate(zeros)])
+            bent = curved_hvp(f, argnums, args, ways[0] if single else ways, kwargs)
+            total = total + tree.flatten(bent)[0][k][place]
+    return total

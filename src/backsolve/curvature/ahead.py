@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import random, tree
-from ..api import jvp, vmap
+from ..api import jvp, value_and_grad, vmap
+from ..api.curved import curved_laplacian, points_of
 from ..errors import NotScalarError, StructureError, UnsupportedError
 from ..kinds import same_kind
 from ..replay import number, replay
@@ -26,7 +27,8 @@ def laplacian(
 ) -> Callable[..., Any]:
     """Δf = Σ_k ∂²f/∂x_k² of each number that f gives, over all entries of `argnums`, in one pass ahead.
 
-    With `with_gradient`, (f, ∇f, Δf): the pass has the first two anyway.
+    With `with_gradient`, (f, ∇f, Δf): the pass has the first two anyway. Of what `bs.on` declared it is the
+    trace of the Riemannian Hessian, by as many products with it as a tangent has entries.
 
     >>> import numpy as np
     >>> laplacian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
@@ -35,6 +37,10 @@ def laplacian(
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
+        if points_of(args):
+            bent = curved_laplacian(f, argnums, args, kwargs)
+            first = value_and_grad(f, argnums)(*args, **kwargs) if with_gradient else ()
+            return (*first, bent) if with_gradient else bent
         values, found, structure, varied = _passed("laplacian", f, args, kwargs, argnums, False)
         result = structure.unflatten(
             [same_kind(_second(s), v) for s, v in zip(found, values, strict=True)]
@@ -62,6 +68,11 @@ def hessian_diagonal(f: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
+        if points_of(args):
+            raise UnsupportedError(
+                "hessian_diagonal is by entries, which are no coordinates of a manifold: take the diagonal of "
+                "bs.hessian(f)(bs.on(manifold, x, coordinates=True)), or bs.laplacian"
+            )
         values, found, structure, varied = _passed(
             "hessian_diagonal", f, args, kwargs, argnums, True
         )

@@ -12,11 +12,14 @@ the order: sin asks for cos, which asks for the sin that is already there.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..operators.nests import label_sizes, split_subscripts
 from ..primitive import Primitive, row_values
 from ..row import Row
 from ..tensor import Tensor
@@ -140,6 +143,8 @@ class Rows(Evaluator):
         )
 
     def make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
+        if prim.name == "contract" and len(args) > 2:
+            return self._in_pairs(prim, args, params)
         firsts = [raw(a[0]) if isinstance(a, Series) else a for a in args]
         record = any(isinstance(v, Tensor) for v in firsts)
         varied = [
@@ -156,6 +161,31 @@ class Rows(Evaluator):
         if prim.name in ("multiply", "contract"):
             return _Product(first, row, args)
         return _Smooth(first, row, args, saved, self)
+
+    def _in_pairs(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
+        """A contraction of many operands two at a time, the smallest result first: a product of m series at
+        once would be of all ways to write k as a sum of m numbers."""
+        inputs, output = split_subscripts(params["subscripts"])
+        shapes = [np.shape(self.plain(a)) for a in args]
+        sizes = label_sizes(params["subscripts"], shapes, params["sizes"])
+        left = list(zip(inputs, args, strict=True))
+        while len(left) > 2:
+            pairs = itertools.combinations(range(len(left)), 2)
+            i, j = min(pairs, key=lambda p: prod(sizes[c] for c in _kept(left, p, output)))
+            labels = _kept(left, (i, j), output)
+            nest = {"subscripts": f"{left[i][0]},{left[j][0]}->{labels}", "sizes": ()}
+            made = self.call(prim, (left[i][1], left[j][1]), nest)
+            left = [x for k, x in enumerate(left) if k not in (i, j)] + [(labels, made)]
+        last = f"{left[0][0]},{left[1][0]}->{output}"
+        found: Series = self.call(prim, (left[0][1], left[1][1]), params | {"subscripts": last})
+        return found
+
+
+def _kept(operands: Sequence[tuple[str, Any]], pair: tuple[int, int], output: str) -> str:
+    """Labels of a pair that others, or the result, still ask for."""
+    others = output + "".join(x for k, (x, _) in enumerate(operands) if k not in pair)
+    own = operands[pair[0]][0] + operands[pair[1]][0]
+    return "".join(c for c in dict.fromkeys(own) if c in others)
 
 
 def _varying(row: Row, args: Sequence[Any]) -> Iterator[tuple[int, Series]]:

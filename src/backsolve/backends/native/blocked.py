@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from ...ir import Shape
@@ -34,17 +36,33 @@ class Sizes:
 
     @classmethod
     def of(cls, step: Product, found: Registers, large: Large) -> Sizes:
-        (m, n), all_terms, dtype = step.c.shape, step.a.shape[-1], step.c.dtype
+        (m, n), terms, dtype = step.c.shape, step.a.shape[-1], step.c.dtype
+        in_lines = step.a.strides[-1] == 1
+        is_packed = not in_lines or (not found.by_lane and m >= MANY and n >= REPAID)
+        return cls.fitting((m, n, terms), dtype, found, large, is_packed)
+
+    @classmethod
+    def fitting(
+        cls,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        found: Registers,
+        large: Large,
+        is_packed: bool = True,
+        unit: int = 1,
+    ) -> Sizes:
+        """Those of a product of so many rows, columns and terms; a block holds some times `unit` terms."""
+        m, n, all_terms = shape
         most = large.terms // dtype.itemsize
         terms = -(-all_terms // -(-all_terms // most))  # blocks of even length
+        terms = -(-terms // unit) * unit
         width, height = found.columns(dtype), found.rows
         panels = max(1, large.columns // (terms * width * dtype.itemsize))
-        in_lines = step.a.strides[-1] == 1
         return cls(
             terms,
             min(panels, -(-n // width)) * width,
             min(large.rows, -(-m // height)) * height,
-            is_packed=not in_lines or (not found.by_lane and m >= MANY and n >= REPAID),
+            is_packed,
         )
 
 
@@ -83,12 +101,8 @@ class Blocked(Product):
         def part(b: ir.IRBuilder, starts: list[ir.Value], low: ir.Value, high: ir.Value) -> None:
             packed = a_steps if sizes.is_packed else None
             called = functions(b.module, dtype, found, packed, b_steps)
-            called += [
-                tile_of(dtype, rows, columns, a_unit, found, adds).function(b.module)
-                for adds in (self.adds, self.adds or sizes.terms < terms)
-                for rows in (min(m, height), m % height or height)
-                for columns in (min(n, width), n % width or width)
-            ]
+            adds = (self.adds, self.adds or sizes.terms < terms)
+            called += tiles_of(b.module, self.c, a_unit, found, adds)
             first = b.mul(low, INT(unit))
             last = b.mul(high, INT(unit))
             is_over = b.icmp_signed(">", last, INT(max(m, n)))
@@ -115,6 +129,20 @@ class Blocked(Product):
             spread(site.b, site.name, starts, part, count, most, as_it_is=True)
         else:
             part(site.b, starts, INT(0), INT(count))
+
+
+def tiles_of(
+    module: ir.Module, c: View, unit: str, found: Registers, adds: Sequence[bool]
+) -> list[ir.Function]:
+    """All tiles of a product: those of the first block of terms, and of the others."""
+    (m, n), dtype = c.shape, c.dtype
+    height, width = found.rows, found.columns(dtype)
+    return [
+        tile_of(dtype, rows, columns, unit, found, later).function(module)
+        for later in adds
+        for rows in (min(m, height), m % height or height)
+        for columns in (min(n, width), n % width or width)
+    ]
 
 
 def does_all(found: Registers) -> bool:

@@ -8,7 +8,7 @@ those of the block before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
@@ -48,7 +48,7 @@ def blocks_function(module: ir.Module, dtype: np.dtype[Any], found: Registers) -
     given += [kind_of_tile(dtype).as_pointer()] * 8
     kind = ir.FunctionType(ir.VoidType(), given)
     name = f"blocks_{dtype.name}_{height}x{width}"
-    return shared(module, name, kind, _Emitter(height, width).emit, is_hot=False)
+    return shared(module, name, kind, BlockEmitter(height, width).emit, is_hot=False)
 
 
 def functions(
@@ -71,19 +71,46 @@ def functions(
     ]
 
 
-class _Emitter:
+class BlockEmitter:
+    """The loops over blocks; how panels are made of them is for others to say anew (lattices.py)."""
+
+    words: ClassVar[list[str]] = WORDS
+
     def __init__(self, height: int, width: int):
         self.height, self.width = height, width
 
     def emit(self, function: ir.Function) -> None:
         self.a, self.b, self.c, self.a_room, self.b_room, *words = function.args
-        n = len(WORDS)
-        self.word = dict(zip(WORDS, words[:n], strict=True))
+        n = len(self.words)
+        self.word = dict(zip(self.words, words[:n], strict=True))
         self.product, self.pack_columns, self.pack_rows, *self.tiles = words[n:]
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        self.packs = b.icmp_signed("!=", self.word["is_packed"], INT(0))
         self._parts(b, "n", "block_columns", self._columns)
         b.ret_void()
+
+    def columns_in_panels(
+        self, b: ir.IRBuilder, column: ir.Value, n: ir.Value, term: ir.Value, terms: ir.Value
+    ) -> None:
+        steps = self.word["b_term_step"], self.word["b_column_step"]
+        at = b.add(b.mul(term, steps[0]), b.mul(column, steps[1]))
+        b.call(self.pack_columns, [b.gep(self.b, [at]), *steps, terms, n, self.b_room])
+
+    def rows_for_tiles(
+        self, b: ir.IRBuilder, row: ir.Value, m: ir.Value, term: ir.Value, terms: ir.Value
+    ) -> list[ir.Value]:
+        """Where they begin, and their steps along rows and terms."""
+        steps = [self.word["row_step"], self.word["term_step"]]
+        at = b.add(b.mul(row, steps[0]), b.mul(term, steps[1]))
+        a = b.gep(self.a, [at])
+        packs = b.icmp_signed("!=", self.word["is_packed"], INT(0))
+        with b.if_then(packs):
+            b.call(self.pack_rows, [a, steps[1], steps[0], terms, m, self.a_room])
+        pairs = zip(self.packed_rows(terms), [a, *steps], strict=True)
+        return [b.select(packs, x, y) for x, y in pairs]
+
+    def packed_rows(self, terms: ir.Value) -> list[ir.Value]:
+        # A tile of rows in a panel lies within height × terms entries.
+        return [self.a_room, terms, INT(self.height)]
 
     def _parts(self, b: ir.IRBuilder, size: str, part: str, body: Any) -> None:
         """body(b, first, how many) for the blocks along one size."""
@@ -101,24 +128,14 @@ class _Emitter:
         panels = b.udiv(b.add(n, INT(self.width - 1)), INT(self.width))
 
         def some_terms(b: ir.IRBuilder, term: ir.Value, terms: ir.Value) -> None:
-            steps = self.word["b_term_step"], self.word["b_column_step"]
-            at = b.add(b.mul(term, steps[0]), b.mul(column, steps[1]))
-            b.call(self.pack_columns, [b.gep(self.b, [at]), *steps, terms, n, self.b_room])
+            self.columns_in_panels(b, column, n, term, terms)
             is_first = b.icmp_signed("==", term, INT(0))
             pairs = zip(self.tiles[:4], self.tiles[4:], strict=True)
             tiles = [b.select(is_first, first, later) for first, later in pairs]
             adds = b.select(is_first, self.word["adds"], INT(1))
 
             def some_rows(b: ir.IRBuilder, row: ir.Value, m: ir.Value) -> None:
-                steps = [self.word["row_step"], self.word["term_step"]]
-                at = b.add(b.mul(row, steps[0]), b.mul(term, steps[1]))
-                a = b.gep(self.a, [at])
-                with b.if_then(self.packs):
-                    b.call(self.pack_rows, [a, steps[1], steps[0], terms, m, self.a_room])
-                # A tile of rows in a panel lies within height × terms entries.
-                known = [terms, INT(self.height)]
-                steps = [b.select(self.packs, x, y) for x, y in zip(known, steps, strict=True)]
-                a = b.select(self.packs, self.a_room, a)
+                a, *steps = self.rows_for_tiles(b, row, m, term, terms)
                 c = b.gep(self.c, [b.add(column, b.mul(row, self.word["c_step"]))])
                 strides = [INT(self.width), b.mul(terms, INT(self.width))]
                 sizes = [self.word["c_step"], adds, m, n, terms, self.word["group"]]

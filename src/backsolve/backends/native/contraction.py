@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir import Equation, Type, Var
+from ...ir import Equation, Shape, Type, Var
 from ...operators.nests import split_subscripts
 from ...primitive import P
 from .blas import Product
 from .kernel import Kernel
+from .lattice_products import multiply
 from .steps import Zero
 from .support import Unsupported
 from .views import View
@@ -57,7 +58,8 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     if len(views) != 2 or e.params["sizes"] or not set(output) <= set("".join(labels)):
         raise Unsupported("contract")
     views = [same_dtype(schedule, v, out.dtype) for v in views]
-    if _is_folded_along(schedule, out, output, labels[0]):
+    row = _row_of_windows(schedule, out, output)
+    if row and row in labels[0]:
         e = Equation(e.outputs, e.primitive, e.inputs[::-1], e.params, e.where)
         labels, views = labels[::-1], views[::-1]
     for k in (0, 1):
@@ -75,10 +77,17 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     }
     order = batch + left + right
     work = prod(sizes.values())
+    is_vector = 1 in (_size(left, sizes), _size(right, sizes))  # memory decides: BLAS gains nothing
+    is_small = lonely or not inner or work <= SMALL or is_vector or out.dtype.kind not in "fc"
+    if not is_small and not batch and out.dtype.kind == "f":
+        lines = zip(views, labels, (left, right), strict=True)
+        if any(_as_it_lies(v, x, [], own, inner) is None for v, x, own in lines):
+            product = multiply(schedule, views, labels, output, row)
+            if product is not None:
+                return product
     shape = tuple(sizes[c] for c in order)
     view = schedule.new_buffer(shape, out.dtype)
-    is_vector = 1 in (_size(left, sizes), _size(right, sizes))  # memory decides: BLAS gains nothing
-    if lonely or not inner or work <= SMALL or is_vector or out.dtype.kind not in "fc":
+    if is_small:
         nest = batch + left + inner + lonely + right
         if is_vector:  # along the matrix as it lies in memory
             matrix = 0 if len(a) >= len(b) else 1
@@ -97,15 +106,16 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     return view.permute(tuple(order.index(c) for c in output))
 
 
-def _is_folded_along(schedule: Schedule, out: Var, output: str, labels: str) -> bool:
-    """Whether the result is only added up as windows, in rows that the operand with these labels has.
+def _row_of_windows(schedule: Schedule, out: Var, output: str) -> str:
+    """The label of rows of windows, if the result is only added up as such; else none.
 
-    That one then stands last, so that rows of windows lie in memory as rows of the sum do."""
+    The operand with that label then stands last, so that rows of windows lie in memory as rows of the sum do.
+    """
     readers = schedule.readers.get(out, [])
     if len(readers) != 1 or readers[0].primitive.name != "fold":
-        return False
+        return ""
     axis = readers[0].params["cut"].axes[-1]
-    return out.shape[axis] >= ROW and output[axis] in labels
+    return output[axis] if out.shape[axis] >= ROW else ""
 
 
 def _size(labels: list[str], sizes: dict[str, int]) -> int:
@@ -177,14 +187,26 @@ def _matrix(
     columns: list[str],
 ) -> View:
     """The operand as (…batch, rows, columns) with one unit stride, copied only if it must be."""
-    moved = view.permute(tuple(labels.index(c) for c in batch + rows + columns))
-    nb, nr = len(batch), len(rows)
-    shape = (*moved.shape[:nb], prod(moved.shape[nb : nb + nr]), prod(moved.shape[nb + nr :]))
-    matrix = moved.reshape(shape)
-    if matrix is None or not has_unit_stride(matrix):
+    matrix = _as_it_lies(view, labels, batch, rows, columns)
+    if matrix is None:
+        moved = view.permute(tuple(labels.index(c) for c in batch + rows + columns))
+        shape = _matrix_shape(moved.shape, len(batch), len(rows))
         matrix = _copied(schedule, moved).reshape(shape)
     assert matrix is not None
     return matrix
+
+
+def _as_it_lies(
+    view: View, labels: str, batch: list[str], rows: list[str], columns: list[str]
+) -> View | None:
+    """The operand as (…batch, rows, columns), or None if that needs a copy."""
+    moved = view.permute(tuple(labels.index(c) for c in batch + rows + columns))
+    matrix = moved.reshape(_matrix_shape(moved.shape, len(batch), len(rows)))
+    return matrix if matrix is not None and has_unit_stride(matrix) else None
+
+
+def _matrix_shape(shape: Shape, nb: int, nr: int) -> Shape:
+    return (*shape[:nb], prod(shape[nb : nb + nr]), prod(shape[nb + nr :]))
 
 
 def _copied(schedule: Schedule, view: View) -> View:

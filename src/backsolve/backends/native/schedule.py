@@ -42,6 +42,7 @@ from .windows import LOWER as WINDOWS
 
 if TYPE_CHECKING:
     from .array_regions.inside import Inside
+    from .convolving import Adjoint
 
 # Equations that are lowered in a file of their own.
 LOWER = {
@@ -69,6 +70,7 @@ class Schedule(Placement):
         self.called: list[Any] = []  # of the root: what NumPy is called back for
         self.uses = count_uses(program.equations, program.outputs)
         self.deferred: dict[Var, Equation] = {}  # parts that wait for their sum (accumulate.py)
+        self.folded: dict[Var, Adjoint] = {}  # products that wait for their fold (convolving.py)
         self.readers: dict[Var, list[Equation]] = {}
         for e in program.equations:
             for a in e.inputs:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...ir import Equation, Var
 from ...operators.slice import key_of
 from .contraction import lower_contraction, lower_outer
+from .convolving import leave_to_fold
 from .pieces import lay
 from .steps import Zero
 from .views import View, around
@@ -106,7 +107,7 @@ def _concatenate(schedule: Schedule, e: Equation) -> None:
 
 
 def _contract(schedule: Schedule, e: Equation) -> None:
-    if not lower_outer(schedule, e):
+    if not leave_to_fold(schedule, e) and not lower_outer(schedule, e):
         schedule.views[e.outputs[0]] = lower_contraction(schedule, e)
 
 

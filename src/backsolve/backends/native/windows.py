@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from ...ir import Equation, Shape
 from ...operators.windows import Cut
+from .convolving import fold_product
 from .cutting import Put, slice_view
 from .elementwise import combine
 from .nests import INT, nest, offset
@@ -29,6 +30,8 @@ def _windows(schedule: Schedule, e: Equation) -> None:
 
 
 def _fold(schedule: Schedule, e: Equation) -> None:
+    if fold_product(schedule, e):
+        return
     out, cut = e.outputs[0], e.params["cut"]
     view = schedule.new_buffer(out.shape, out.dtype)
     if _are_apart(cut):

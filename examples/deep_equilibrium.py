@@ -1,7 +1,7 @@
 """A deep equilibrium model: a layer that is the solution z of z = tanh(W z + U x + b).
 
-Its differential is a linear system of its own, dz = J dz + du, so the gradient is one more fixed point with Jᵀ:
-nothing of the way to z is kept. `bs.Function` says so; the rest of the program need not know.
+`bs.fixed_point` finds z and gives it as one row of the system, whose differential is a linear system of its own,
+dz = J dz + du. So the gradient is one more solve, with (I − J)ᵀ: nothing of the way to z is kept.
 """
 
 from __future__ import annotations
@@ -12,36 +12,15 @@ from sklearn.datasets import load_wine
 import backsolve as bs
 from backsolve import optim
 
-ROUNDS = 40
 
-
-def settle(f, z):
-    """f(f(… f(z))), often enough."""
-    return bs.fori_loop(0, ROUNDS, lambda _, z: f(z), z)
-
-
-class Equilibrium(bs.Function):
-    """z with z = tanh(z Wᵀ + u), for every row of u."""
-
-    @staticmethod
-    def forward(ctx, W, u):
-        z = settle(lambda z: np.tanh(z @ W.T + u), np.zeros_like(u))
-        ctx.save_for_backward(W, z)
-        return z
-
-    @staticmethod
-    def backward(ctx, g):
-        W, z = ctx.saved_tensors
-        slope = 1 - z * z
-        # (I − J)ᵀ v = g, where J = diag(slope) W for each row
-        v = settle(lambda v: g + (v * slope) @ W, g)
-        v = v * slope
-        return v.T @ z, v
+def layer(z, W, u):
+    return np.tanh(z @ W.T + u)
 
 
 def scores(p, x):
     W = 0.9 * p["W"] / np.maximum(np.linalg.norm(p["W"], ord="fro"), 0.9)  # a contraction
-    z = Equilibrium.apply(W, x @ p["U"].T + p["b"])
+    u = x @ p["U"].T + p["b"]
+    z = bs.fixed_point(layer, np.zeros(u.shape), W, u, tol=1e-8)
     return z @ p["V"].T + p["c"]
 
 

@@ -1,7 +1,7 @@
 """A deep equilibrium model: a layer that is the solution z of z = tanh(W z + U x + b).
 
-`bs.fixed_point` finds z and gives it as one row of the system, whose differential is a linear system of its own,
-dz = J dz + du. So the gradient is one more solve, with (I − J)ᵀ: nothing of the way to z is kept.
+`bs.fixed_point` finds z and gives it as one row of the system, whose differential is a linear system of its
+own, dz = J dz + du. So the gradient is one more solve, with (I − J)ᵀ: nothing of the way to z is kept.
 """
 
 from __future__ import annotations

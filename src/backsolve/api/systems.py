@@ -14,6 +14,7 @@ from .. import tree
 from ..errors import location
 from ..hooks import Watcher, hooks
 from ..operators import Block, Inverse, Operator, as_operator
+from ..operators.inverse import is_solved_by_structure
 from ..primitive import Primitive, wrap
 from ..row import Row
 from ..system import System
@@ -116,8 +117,9 @@ def _parameter_names(f: Callable[..., Any], varied: Varied) -> list[str]:
 def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
     """Solve A x = b; A a Block of operators, an operator, or a matrix.
 
-    A Block is solved by substitution. If its rows read each other, say how: `method` and `options` are those of
-    `bs.linear_solve`, "gmres" for example.
+    A Block is solved by substitution, and so are Blocks that are its entries. If rows read each other, say how:
+    `method` and `options` are those of `bs.linear_solve`, "gmres" for example. They then go for the smallest
+    Blocks on the diagonal whose rows do.
 
     >>> L = Block([[0, 0], [2.0, 0]])
     >>> from backsolve.operators import I
@@ -132,9 +134,20 @@ def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
             return np.linalg.lstsq(A, np.asarray(b), rcond=None)[0]
         else:
             A = as_operator(A)
-    if method != "auto" or options:
-        linear_solve = importlib.import_module("..implicits", __package__).linear_solve
+    if method == "auto" and not options:
+        return A.solve(tuple(b)) if isinstance(A, Block) else Inverse(A).apply(b)
+    linear_solve = importlib.import_module("..implicits", __package__).linear_solve
+
+    def as_a_whole(A: Operator, b: Any) -> Any:
         return linear_solve(A, tuple(b) if isinstance(A, Block) else b, method, **options)
-    if isinstance(A, Block):
-        return A.solve(tuple(b))
-    return Inverse(A).apply(b)
+
+    def by_entries(A: Block, b: Any) -> Any:
+        return A.solve(tuple(b), of_entry) if A.order() is not None else as_a_whole(A, b)
+
+    def of_entry(A: Operator, b: Any) -> Any:
+        if isinstance(A, Block):
+            return by_entries(A, b)
+        return Inverse(A).apply(b) if is_solved_by_structure(A) else as_a_whole(A, b)
+
+    is_whole = not isinstance(A, Block) or options.get("preconditioner") is not None
+    return as_a_whole(A, b) if is_whole else by_entries(A, b)

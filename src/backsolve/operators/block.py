@@ -8,7 +8,7 @@ Vectors that a Block takes and gives are tuples, one entry per block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,8 +140,13 @@ class Block(Operator):
     def is_upper(self) -> bool:
         return all(j >= i for i, j in self.entries)
 
-    def solve(self, rhs: Sequence[Any]) -> tuple[Any, ...]:
-        """By substitution: each row after those that it reads, from the top if lower triangular."""
+    def solve(
+        self, rhs: Sequence[Any], entry: Callable[[Operator, Any], Any] | None = None
+    ) -> tuple[Any, ...]:
+        """By substitution: each row after those that it reads, from the top if lower triangular.
+
+        `entry` solves with what stands on the diagonal; by default the structure of that says how.
+        """
         if self.height != self.width or len(rhs) != self.height:
             raise ShapeError(f"{self!r} cannot be solved for {len(rhs)} parts: it must be square")
         order = self.order()
@@ -158,7 +163,7 @@ class Block(Operator):
         for i in order:
             for j, a in rows[i]:
                 x[i] = _minus(x[i], a.apply(x[j]))
-            x[i] = _solve_entry(self[i, i], x[i])
+            x[i] = (entry or _solve_entry)(self[i, i], x[i])
         return tuple(x)
 
     def order(self) -> list[int] | None:
@@ -188,8 +193,8 @@ class Block(Operator):
 
     def dense(self) -> Any:
         """Entries side by side; every entry must know its type (numbers count as 1 × 1)."""
-        heights = [1 if t is None else t.size for t in self.out_type]
-        widths = [1 if t is None else t.size for t in self.in_type]
+        heights = [_count(t) for t in self.out_type]
+        widths = [_count(t) for t in self.in_type]
         entries = {k: _dense_entry(a, heights[k[0]]) for k, a in self.entries.items()}
         return np.block(
             [
@@ -223,8 +228,15 @@ def _minus(a: Any, b: Any) -> Any:
     return a - b
 
 
+def _count(t: Any) -> int:
+    """The numbers of a part, which may have parts; of unknown type: one."""
+    if isinstance(t, tuple):
+        return sum(_count(x) for x in t)
+    return 1 if t is None else int(t.size)
+
+
 def _dense_entry(a: Operator, size: int) -> Any:
-    if a.in_type is not None:
+    if a.in_type is not None or isinstance(a, Block):
         return a.dense()
     if isinstance(a, Identity):
         return np.eye(size)

@@ -201,7 +201,7 @@ def matrix(A: Any) -> Operator:
     """x ↦ A x on vectors, or on matrices column by column: a bare matrix as an operator."""
     from .matrix import Matrix
 
-    return Matrix(np.asarray(A))
+    return Matrix(A if hasattr(A, "dtype") else np.asarray(A))
 
 
 # ---- composition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ..errors import ShapeError
 from ..ir import Type
 from .base import Operator
 from .block import Block
+from .contraction import Contraction
 from .diagonal import Diagonal
 from .identity import Identity
 from .matrix import Matrix
@@ -45,6 +46,9 @@ class Inverse(Operator):
             return A.A.apply(t)
         if "orthogonal" in A.structure:
             return A.T.apply(t)
+        if _is_kronecker(A):  # t = B X Aᵀ
+            left, _, right = A.operands
+            return np.swapaxes(np.linalg.solve(right, np.linalg.solve(left, t).T), 0, 1)
         solution = np.linalg.solve(A.dense(), np.reshape(t, -1))
         return np.reshape(solution, A.in_type.shape)
 
@@ -71,6 +75,17 @@ class Inverse(Operator):
 def is_solved_by_structure(A: Operator) -> bool:
     """Whether `Inverse(A)` needs no matrix formed and no iteration."""
     if isinstance(A, Block):
-        return A.height == A.width and A.order() is not None
-    known = isinstance(A, Identity | Scale | Diagonal | Matrix | Inverse)
+        diagonal = [A[k, k] for k in range(A.height)]
+        triangular = A.height == A.width and A.order() is not None
+        return triangular and all(is_solved_by_structure(a) for a in diagonal)
+    if _is_kronecker(A):
+        return True
+    known = isinstance(A, Identity | Scale | Diagonal | Matrix | Inverse | Zero)  # zero: an error
     return known or "orthogonal" in A.structure
+
+
+def _is_kronecker(A: Operator) -> TypeGuard[Contraction]:
+    """Whether A is X ↦ B X Aᵀ with square matrices."""
+    if not isinstance(A, Contraction) or (A.subscripts, A.hole) != ("ij,jk,lk->il", 1):
+        return False
+    return all(m.shape[0] == m.shape[1] for m in A.operands if m is not None)

@@ -20,6 +20,8 @@ import numpy as np
 
 from ..hooks import hooks
 from ..ir import Var
+from ..primitive import FUNCTIONS
+from ..tensor import Tensor
 
 Map = Callable[[Any], Any]
 
@@ -143,12 +145,9 @@ def gmres(
             V, Q, R, j, _ = state
             here, below = (places == j), (places == j + 1)
             at, under = here.astype(b.dtype), below.astype(b.dtype)
-            w = A(M(at @ V))
+            w = A(M(V[j]))
             before = norm(w)
-            h = V @ w  # Gram and Schmidt, twice: once leaves too much
-            w = w - h @ V
-            more = V @ w
-            w, h = w - more @ V, h + more
+            w, h = _orthogonal(V, w, j)
             length = norm(w)
             length = np.where(length > 10 * small * before, length, 0.0 * length)
             t = Q @ (h + length * under)
@@ -161,7 +160,7 @@ def gmres(
             Q = np.where(below[:, None], c * bottom - s * top, Q)
             column = np.where(here, safe, np.where(below, 0.0, t))
             R = np.where(places[:m] == j, column[:m, None], R)
-            V = np.where(below[:, None], w / np.where(length > 0, length, 1.0), V)
+            V = _placed(V, j + 1, w / np.where(length > 0, length, 1.0))
             left = np.abs(size * (under @ Q[:, 0]))
             note(history, left)
             return V, Q, R, j + 1, left
@@ -184,6 +183,33 @@ def gmres(
     x, _, size, _, k = hooks.while_loop(goes_on, cycle, start)
     # The estimate that ends a cycle and the residual itself differ by rounding.
     return Outcome(x, size, 2 * limit, k)
+
+
+def _orthogonal(V: Any, w: Any, j: Any) -> tuple[Any, Any]:
+    """w less its parts along the rows 0 … j of V, and these parts, one for each row of V."""
+    h = np.zeros(V.shape[0], w.dtype)
+    if not any(isinstance(x, Tensor) for x in (V, w, j)):
+        B = V[: j + 1]
+        for _ in range(2):  # Gram and Schmidt, twice: once leaves too much
+            part = B @ w
+            w, h[: j + 1] = w - part @ B, h[: j + 1] + part
+        return w, h
+
+    def step(state: Any) -> Any:
+        w, h, i = state
+        part = V[i] @ w
+        return w - part * V[i], _placed(h, i, part), i + 1
+
+    w, h, _ = hooks.while_loop(lambda s: s[2] <= j, step, (w, h + 0.0 * w[0], 0))
+    return w, h
+
+
+def _placed(V: Any, j: Any, row: Any) -> Any:
+    """V, which nobody else reads, with another row j."""
+    if any(isinstance(x, Tensor) for x in (V, j, row)):
+        return FUNCTIONS["setitem"](V, j, row)
+    V[j] = row
+    return V
 
 
 METHODS: dict[str, Callable[..., Outcome]] = {"cg": cg, "gmres": gmres, "minres": minres}

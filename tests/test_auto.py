@@ -279,7 +279,9 @@ def test_the_table_says_why_a_way_does_not_apply() -> None:
 
     held = bs.checkpoint(waves)
     x = np.ones(3)
-    assert "compiled" in notes(lambda x: held(x) * 2, x)["eliminate"]
+    assert "is not known" in notes(lambda x: held(x) * 2, x)["eliminate"]
+    assert "has no blocks" in notes(lambda x: held(x) * 2, x)["colour"]
+    assert "too large" in notes(lambda x: held(x) * 2, np.ones(600))["eliminate"]
     assert "100%" in notes(lambda x: x.sum() * x, x)["colour"]
     assert "no recurrence" in notes(waves, x)["scan"]
     step = lambda h, x: 0.5 * h + x

@@ -10,6 +10,7 @@ import pytest
 
 import backsolve as bs
 from backsolve.errors import UnsupportedError
+from backsolve.solve import ways
 from backsolve.solve.eliminate import Graph, eliminate
 from backsolve.solve.orders import ORDERS
 
@@ -121,8 +122,56 @@ def test_each_elimination_removes_one_row() -> None:
     assert set(graph.reads[0]) == set(system.parameters)
 
 
-def test_a_compiled_call_has_no_blocks() -> None:
+# ---- calls without blocks
+
+
+class Swap(bs.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        ctx.save_for_backward(x, y)
+        return x * y, np.sin(y)
+
+    @staticmethod
+    def backward(ctx: Any, u: Any, v: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return u * y, u * x + v * np.cos(y)
+
+
+held, compiled = bs.checkpoint(network), bs.jit(lambda a, b: (a * b.sum(), np.cumsum(b)))
+
+
+def looped(x: Any) -> Any:
+    return bs.fori_loop(0, 4, lambda k, h: np.sin(h) + h[::-1] * x, x)
+
+
+OPAQUE: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (lambda x: held(np.sin(x)) * 2, (RNG.normal(size=4),)),
+    (lambda x, y: compiled(x * x, np.exp(y)), (RNG.normal(size=3), RNG.normal(size=5))),
+    (lambda x: compiled(x, x)[1] * compiled(x, x)[0], (RNG.normal(size=3),)),
+    (lambda x, y: np.concatenate(Swap.apply(x * y, y)), (RNG.normal(size=3), RNG.normal(size=3))),
+    (looped, (RNG.normal(size=5),)),
+]
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "markowitz", "greedy"])
+@pytest.mark.parametrize("k", range(len(OPAQUE)))
+def test_a_small_call_is_written_by_its_columns(
+    k: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f, args = OPAQUE[k]
+    argnums = tuple(range(len(args)))
+    expected = bs.jacobian(f, argnums, "reverse")(*args)
+    for name in ("forward_jacobian", "reverse_jacobian"):  # no solve in their stead
+        monkeypatch.setattr(ways, name, None)
+    _compare(bs.jacobian(f, argnums, "eliminate", order)(*args), expected)
+    if order == "forward":
+        _compare(bs.jit(bs.jacobian(f, argnums, "eliminate", order))(*args), expected)
+
+
+def test_a_large_call_is_refused() -> None:
     inner = bs.jit(lambda x: x * x)
+    with pytest.raises(UnsupportedError, match=r"compiled.*too large.*forward"):
+        bs.jacobian(lambda x: inner(x), 0, "eliminate")(np.ones(600))
     with pytest.raises(UnsupportedError, match=r"compiled.*forward"):
         eliminate(bs.linearize(lambda x: inner(x))(np.ones(2)))
 

@@ -96,8 +96,8 @@ def _all_prices(system: System, n_in: int, n_out: int) -> list[Price]:
 
 
 def _refused(system: System) -> list[Price]:
-    why = why_not(system)
-    return [Price("eliminate", note=why), Price("colour", note=why), _scan(system)]
+    eliminated = Price("eliminate", note=why_not(system, by_columns=True) or _UNKNOWN)
+    return [eliminated, Price("colour", note=why_not(system)), _scan(system)]
 
 
 def _scan(system: System) -> Price:

@@ -24,6 +24,7 @@ from ..operators.entries import Entries, entries_of, number
 from ..operators.sum import OperatorSum
 from ..row import Row
 from ..system import System
+from .opaque import component_edges, is_joint, is_small
 from .reach import masks, without_unreached
 from .skeleton import Edge, Skeleton
 
@@ -37,14 +38,15 @@ _OTHERWISE = 'use method="forward" or "reverse"'
 class Graph:
     """What is left of a system: `reads[i][j]` and `read_by[j][i]` are the operator ∂i/∂j."""
 
-    def __init__(self, system: System):
+    def __init__(self, system: System, by_columns: bool = False):
+        """With `by_columns` calls that have no blocks are taken for matrices, if these are small."""
         self.parameters = list(system.parameters)
         self.rows = list(system.rows)
         self.reads: dict[Vertex, dict[Vertex, Operator]] = {}
         self.read_by: dict[Vertex, dict[Vertex, Operator]] = {}
-        if why := why_not(system):
+        if why := why_not(system, by_columns):
             raise UnsupportedError(f"{why}: {_OTHERWISE}")
-        blocks = {row: system.edges(row) for row in system.rows}
+        blocks = {row: _edges(system, row) for row in system.rows}
         self.has_masks = any(masks(b) for edges in blocks.values() for _, b in edges)
         for row, edges in without_unreached(self.rows, system.outputs, blocks).items():
             for parent, block in edges:
@@ -101,21 +103,39 @@ class Graph:
         return Skeleton.of(len(self.rows), sizes, copies, edges)
 
 
-def why_not(system: System) -> str:
+def why_not(system: System, by_columns: bool = False) -> str:
     """Why its rows cannot be eliminated; empty, if they can."""
     for row in (*system.rows, *system.parameters):
-        if row.primitive.is_joint or row.primitive.is_component:
-            return "a checkpointed, compiled or hand-written call has no blocks to eliminate"
-        if row.dtype.kind == "c":
+        if is_joint(row):
+            call = "a checkpointed, compiled or hand-written call has no blocks to eliminate"
+            if not by_columns:
+                return call
+            if row.primitive.is_component and not is_small(row):
+                return f"{call}, and its matrix is too large to be found column by column"
+        elif row.dtype.kind == "c":
             return f"elimination is of real systems, and `{row.primitive.name}` is complex here"
     return ""
 
 
-def eliminate(system: System, order: Any = "markowitz") -> list[list[Operator | None]]:
+def _edges(system: System, row: Row) -> list[tuple[Row, Operator]]:
+    if row.primitive.is_joint:
+        return []
+    if not row.primitive.is_component:
+        return system.edges(row)
+    found: dict[Row, Operator] = {}
+    for p, block in component_edges(row, system.record):
+        if p in system:
+            found[p] = found[p] + block if p in found else block
+    return list(found.items())
+
+
+def eliminate(
+    system: System, order: Any = "markowitz", by_columns: bool = False
+) -> list[list[Operator | None]]:
     """[output][parameter] -> the operator between them; None where none depends on the other."""
     from .orders import planned
 
-    graph = Graph(system)
+    graph = Graph(system, by_columns)
     with np.errstate(all="ignore"):
         eliminate_all(graph, planned(graph, order))
     return [
@@ -124,10 +144,12 @@ def eliminate(system: System, order: Any = "markowitz") -> list[list[Operator | 
     ]
 
 
-def jacobian_entries(system: System, order: Any = "forward") -> list[list[Entries]]:
+def jacobian_entries(
+    system: System, order: Any = "forward", by_columns: bool = False
+) -> list[list[Entries]]:
     """[output][parameter] -> its Jacobian by entries."""
     found = []
-    for blocks, value in zip(eliminate(system, order), system.out_types, strict=True):
+    for blocks, value in zip(eliminate(system, order, by_columns), system.out_types, strict=True):
         line = []
         for block, p in zip(blocks, system.parameters, strict=True):
             source = Type(p.shape, p.dtype)

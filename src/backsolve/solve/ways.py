@@ -122,9 +122,10 @@ def _zeros(system: System, v: Any) -> list[Any]:
 def _by_entries(system: System, method: str, order: Any) -> list[list[Any]]:
     """The same by elimination, or by one solve for each colour of the pattern."""
     with np.errstate(all="ignore"):
-        lines = (
-            jacobian_entries(system, order) if method == "eliminate" else compressed_blocks(system)
-        )
+        if method == "eliminate":
+            lines = jacobian_entries(system, order, by_columns=True)
+        else:
+            lines = compressed_blocks(system)
         return [
             [
                 np.reshape(e.dense(), (*y.shape, *p.shape))

@@ -190,6 +190,15 @@ def test_a_compiled_call_inside() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["column", "row", "both"])
+def test_a_pattern_of_a_result_that_does_not_depend(kind) -> None:
+    plan = bs.sparsity(
+        lambda x, y: np.sin(y), np.ones(3), np.ones(2), pattern=np.ones((2, 3)), colouring=kind
+    )
+    found = bs.jacobian(plan.f, sparse=plan)(np.ones(3), np.ones(2))
+    np.testing.assert_array_equal(found.toarray(), np.zeros((2, 3)))
+
+
 def test_a_complex_function() -> None:
     x = RNG.normal(size=6) + 1j * RNG.normal(size=6)
     f = lambda z: z**2 + 2j * np.concatenate([z[1:], z[:1] ** 3])

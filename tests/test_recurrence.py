@@ -229,6 +229,28 @@ def test_what_cannot_be_staged_runs_in_the_loop():
     close(bs.recurrence(step, 0.0, XS[:, 0]), bs.recurrence(step, 0.0, XS[:, 0], "sequential"))
 
 
+JUMPS = {
+    "floor": lambda h, x: 0.5 * np.floor(h) + x,
+    "where": lambda h, x: np.where(h > 0.3, x, -x),
+    "greater": lambda h, x: (h > 0) * 1.0 + x,
+    "sign": lambda h, x: 0.5 * np.sign(h) + x,
+    "argmax": lambda h, x: 0.5 * h + np.argmax(np.stack([h, x])),
+    "remainder": lambda h, x: (h + x) % 1.0,
+    "cast": lambda h, x: 0.5 * h.astype(int) + x,
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_constant_blocks_do_not_make_a_step_linear(name):
+    step, xs = JUMPS[name], rng.normal(size=3000)
+    close(
+        bs.recurrence(step, np.float64(0.2), xs),
+        bs.recurrence(step, np.float64(0.2), xs, "sequential"),
+    )
+    with pytest.raises(StructureError, match="linear in h"):
+        bs.recurrence(step, np.float64(0.2), xs, "scan")
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

@@ -197,6 +197,26 @@ def test_a_step_that_changes_is_noticed():
         bs.grad(f)(1.0)
 
 
+def test_another_order_is_noticed():
+    rng, weights = np.random.default_rng(0), np.arange(1.0, 7.0)
+    shuffled = lambda s: np.sin(s)[rng.permutation(6)]
+    once = bs.checkpoint(shuffled)
+    chain = bs.checkpoint(lambda x: bs.fori_loop(0, 9, lambda i, s: shuffled(s), x), slots=2)
+    for f in (once, chain):
+        with pytest.raises(RecomputeError, match="gave another result"):
+            bs.grad(lambda x, f=f: np.sum(weights * f(x)))(weights)
+
+
+def test_what_a_step_makes_is_compared_too():
+    rng = np.random.default_rng(0)
+
+    def f(x):
+        return bs.scan(lambda c, t: (c * 1.0, c * t * rng.normal()), x, np.ones(30))[1].sum()
+
+    with pytest.raises(RecomputeError, match="gave another result"):
+        bs.grad(bs.checkpoint(f, slots=3))(1.0)
+
+
 def test_two_solves_of_one_chain():
     f = bs.checkpoint(
         lambda x: bs.fori_loop(0, 25, lambda i, s: np.sin(s) * np.arange(1, 4), x), slots=3

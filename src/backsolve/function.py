@@ -66,7 +66,8 @@ class Function:
                     "pass each Tensor as an argument of its own"
                 )
         if any(isinstance(a, Staged) for a in args):
-            if is_in_region():
+            lasting = any(isinstance(a, Staged) and a._v.recorder.is_lasting for a in args)
+            if lasting or is_in_region():
                 return cls._call(args)
             for a in args:
                 if isinstance(a, Staged):

@@ -93,8 +93,8 @@ def recurrence(
     if method == "scan":
         if not chain.is_linear:
             raise StructureError(
-                'method="scan" needs a step that is linear in h, but the derivative of this one by h depends '
-                'on h; use method="newton" or "sequential"'
+                'method="scan" needs a step that is linear in h, but in this one h meets itself, a function, a '
+                'comparison or a rounding; use method="newton" or "sequential"'
             )
         return chain.scan()
     return chain.newton(guess, rounds, tolerance, history)
@@ -136,11 +136,11 @@ class Chain:
                 )
             return [self._vector(after)]
 
-        program, _ = stage(flat, [Type((self.size,), dtype), *entering])
+        program, _ = stage(flat, [Type((self.size,), dtype), *entering], lasting=True)
         out = type_of(program.outputs[0]).dtype
         if out != dtype:  # an h0 of integers or of less precision becomes what a step makes of it
             dtype = np.result_type(dtype, out)
-            program, _ = stage(flat, [Type((self.size,), dtype), *entering])
+            program, _ = stage(flat, [Type((self.size,), dtype), *entering], lasting=True)
         if dtype.kind not in "fc" or type_of(program.outputs[0]).dtype != dtype:
             raise UnsupportedError(
                 f'states of dtype {dtype} cannot be solved for at once; use method="sequential"'
@@ -156,10 +156,7 @@ class Chain:
         self.both = _pruned(made, made.outputs)
         self.blocks = _pruned(made, made.outputs[:1])
         self.is_diagonal = len(type_of(made.outputs[0]).shape) == 1
-        self.is_linear = not any(
-            v is self.blocks.inputs[0]
-            for v in [*self.blocks.outputs, *[a for e in self.blocks.equations for a in e.inputs]]
-        )
+        self.is_linear = _is_linear(_pruned(self.step, self.step.outputs))
 
     def _linearised(self, h: Any, *rest: Any) -> list[Any]:
         """The block of one step toward h, its diagonal if it has nothing else; and the next state."""
@@ -337,6 +334,30 @@ def _pruned(program: Program, outputs: Sequence[Any]) -> Program:
             needed.update(a for a in e.inputs if type(a) is Var)
     constants = tuple((v, c) for v, c in program.constants if v in needed)
     return Program(program.inputs, constants, tuple(kept[::-1]), tuple(outputs))
+
+
+def _is_linear(step: Program) -> bool:
+    """Whether a step is linear in h up to a constant: whatever h enters has blocks that h does not.
+
+    Nothing may be compared, rounded or chosen by h: such a step has constant blocks, too, but jumps.
+    """
+    touched = {step.inputs[0]}
+    for e in step.equations:
+        places = [k for k, a in enumerate(e.inputs) if type(a) is Var and a in touched]
+        if not places:
+            continue
+        row, values = e.primitive, {0, *[k + 1 for k in places]}
+        if not row.is_plain or row.holds_regions or row.name in _PERIODIC:
+            return False
+        if any(not row.has_block(k) or values & {*row.asks(k, len(e.inputs))} for k in places):
+            return False
+        if any(v.type.dtype.kind not in "fc" for v in e.outputs):
+            return False
+        touched.update(e.outputs)
+    return True
+
+
+_PERIODIC = ("remainder", "fmod")
 
 
 def _varies(c: Any) -> bool:

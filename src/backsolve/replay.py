@@ -94,7 +94,7 @@ def _staged(
         structures.append(structure)
         return outputs
 
-    program, _ = stage(flat, types)
+    program, _ = stage(flat, types, lasting=True)
     found = rows.evaluate(program, given)
     return [rows.plain(x) for x in found], found, structures[0]
 

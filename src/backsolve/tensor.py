@@ -174,7 +174,8 @@ class Tensor(ArrayMethods):
     def detach(self) -> Tensor:
         if type(self._v) is Var:
             self._v.recorder.has_own_derivative = True
-            if is_in_region():  # it is differentiated later, from what was recorded
+            # It is differentiated later, from what was recorded.
+            if is_in_region() or self._v.recorder.is_lasting:
                 return P.detach(self)
         return wrap(self._v if self.row is None else shared(self._v), None)
 

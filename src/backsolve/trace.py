@@ -67,6 +67,7 @@ class Recorder:
         self.constants: dict[tuple[int, Any], tuple[Any, ...]] = {}  # what was captured last, by id
         self.order: list[tuple[Var, Any]] = []
         self.is_region = False
+        self.is_lasting = False  # differentiated later: what has a derivative of its own stays
         # Of a loop's body: inputs that are the same in both passes of a derivative, or None.
         self.at_hand: set[Var] | None = None
         self.checks: list[Any] = []  # of a region: numbers that should be 0, and what they mean
@@ -180,9 +181,15 @@ def stage(
     types: Sequence[Type],
     names: Sequence[str | None] = (),
     recognise: Callable[..., Any] | None = None,
+    lasting: bool = False,
 ) -> tuple[Program, Any]:
-    """Record `f` on values of the given types; also give back what it returned, staged."""
+    """Record `f` on values of the given types; also give back what it returned, staged.
+
+    `lasting`: the Program takes the place of `f` where it is differentiated, so `stop_gradient` and `Function`
+    must stand in it.
+    """
     recorder = Recorder(recognise)
+    recorder.is_lasting = lasting
     padded = [*names, *[None] * (len(types) - len(names))]
     inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
     result = f(*[wrap(v, None) for v in inputs])

@@ -60,7 +60,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             results.append(out_structure)
             return outputs
 
-        program, _ = stage(flat, [Type(x.shape[1:], x.dtype) for x in examples])
+        program, _ = stage(flat, [Type(x.shape[1:], x.dtype) for x in examples], lasting=True)
         outputs = evaluate_batched(program, examples, [True] * len(examples), sizes.pop())
         form = results[0]
         targets = (

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..batch import evaluate_batched_as, spread_any
-from ..errors import UnsupportedError
 from ..ir import STACK, Program, Type, Var, type_of
 from ..primitive import FUNCTIONS
 from ..primitives.batching import spread
 from ..primitives.control import BOX, BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
 from ..regions import Box, Branches, Callee, Empty, Layout, Loop, Unbox
 from ..tensor import Staged, is_stack
-from ..trace import stage_region
+from ..trace import stage, stage_region
 from .light import is_light
 
 Results = tuple[list[Any], list[bool]]
@@ -301,11 +300,48 @@ def _nothing(program: Program) -> Program:
     return Program(inputs, tuple(constants), tuple(equations), outputs)
 
 
-def _no_rule(args: Any, places: Any) -> Any:
-    raise UnsupportedError(
-        "a bs.Function in a loop or branch under vmap can be differentiated inside vmap only: "
-        "write vmap(grad(f)) instead of grad(vmap(f))"
-    )
+def _rule_of_each(own: Any, flags: Sequence[bool], size: int) -> Any:
+    """A derivative of its own, example by example; what all examples share adds up what each gives."""
+
+    def rule(args: Sequence[Any], places: Sequence[int]) -> Any:
+        n = len(args)
+        shared = [not flags[k] for k in places]
+
+        def solve(way: int, given: Sequence[Any], of_batch: Sequence[bool]) -> list[Any]:
+            present = [k for k, g in enumerate(given) if g is not None]
+            some: list[bool] = []
+
+            def one(*xs: Any) -> list[Any]:
+                full: list[Any] = [None] * len(given)
+                for k, x in zip(present, xs[n:], strict=True):
+                    full[k] = x
+                found = own(list(xs[:n]), places)[way](full)
+                some[:] = [y is not None for y in found]
+                return [y for y in found if y is not None]
+
+            values = [*args, *[given[k] for k in present]]
+            batched = [*flags, *[of_batch[k] for k in present]]
+            types = [
+                Type(np.shape(x)[1:] if b else np.shape(x), type_of(getattr(x, "_v", x)).dtype)
+                for x, b in zip(values, batched, strict=True)
+            ]
+            program, _ = stage(one, types, lasting=True)
+            found = iter(evaluate_batched_as(program, values, batched, size, [True] * sum(some)))
+            return [next(found) if there else None for there in some]
+
+        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(solve(0, ts, [not each for each in shared]))
+
+        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+            found = solve(1, cts, [True] * len(cts))
+            return tuple(
+                np.sum(g, axis=0) if each and g is not None else g
+                for g, each in zip(found, shared, strict=True)
+            )
+
+        return push, pull
+
+    return rule
 
 
 def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -> Results:
@@ -316,7 +352,7 @@ def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -
         assert program is not None
         types = [batched_type(t, size) for t in callee.types]
         outs = [True] * len(types)
-        own = None if callee.own is None else _no_rule
+        own = None if callee.own is None else _rule_of_each(callee.own, flags, size)
         found = Callee(callee.name, types, None, callee.is_recursive, own, where=callee.where)
         callee.derivatives[key] = found
         found.program = _in_region(

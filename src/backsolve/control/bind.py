@@ -88,6 +88,9 @@ def run_branch(region: Branches, args: Sequence[Any]) -> list[Any]:
 
 def run_call(callee: Callee, args: Sequence[Any]) -> list[Any]:
     assert callee.program is not None
+    if callee.own is not None and any(isinstance(a, Tensor) and a.row is not None for a in args):
+        plain = [a._v if isinstance(a, Tensor) else a for a in args]
+        return _varying(CALL, callee, args, [coerce(y) for y in run_call(callee, plain)])
     try:
         return evaluate(callee.program, args)
     except RecursionDepthError:
@@ -130,17 +133,24 @@ _RUN: dict[RegionPrimitive, Callable[..., list[Any]]] = {
 
 def record(prim: RegionPrimitive, args: Sequence[Any], region: Any, to: Recorder) -> list[Any]:
     """An equation in the Program that `to` records; its derivative is found when it is needed."""
-    from .derive import DERIVE
-
     args = [_staged(a, to) for a in args]
     atoms = tuple(to.atom(a) for a in args)
     types = prim.infer([type_of(a) for a in atoms], {"region": region})
     variables = tuple(Var(t, to) for t in types)
     to.equations.append(Equation(variables, prim, atoms, {"region": region}, where(3)))
+    return _varying(prim, region, args, variables)
+
+
+def _varying(
+    prim: RegionPrimitive, region: Any, args: Sequence[Any], outputs: Sequence[Any]
+) -> list[Any]:
+    """Tensors for the results; those that vary depend on the arguments through one joint row."""
+    from .derive import DERIVE
+
     places = [k for k, a in enumerate(args) if isinstance(a, Tensor) and a.row is not None]
     varies = reach_region(prim.name, region, [k in places for k in range(len(args))])
     if not any(varies):
-        return [wrap(v, None) for v in variables]
+        return [wrap(v, None) for v in outputs]
 
     def operator_of(values: Sequence[Any], record: bool) -> Custom:
         full = [wrap(a._v, None) if isinstance(a, Tensor) else a for a in args]
@@ -150,7 +160,7 @@ def record(prim: RegionPrimitive, args: Sequence[Any], region: Any, to: Recorder
         return Custom(push, pull, name=prim.name)
 
     rows = [args[k].row for k in places]
-    made = record_joint(prim.name, operator_of, [args[k]._v for k in places], rows, variables)
+    made = record_joint(prim.name, operator_of, [args[k]._v for k in places], rows, outputs)
     return [y if active else wrap(y._v, None) for y, active in zip(made, varies, strict=True)]
 
 

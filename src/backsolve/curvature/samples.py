@@ -77,7 +77,7 @@ def _tapped(
             )
         return y
 
-    program, _ = stage(flat, [type_of_value(x) for x in leaves])
+    program, _ = stage(flat, [type_of_value(x) for x in leaves], lasting=True)
     return tapped(program, leaves)
 
 

@@ -79,6 +79,8 @@ def compressed(system: System, colouring: Colouring, probes: Sequence[Any] = ())
         live = [w for w, y in zip(W, system.outputs, strict=True) if y is not None]
         if live:
             found.append(np.reshape(_joined(reverse_images(system, live), back), (-1,)))
+        else:
+            found.append(np.zeros(back * sum(p.size for p in system.parameters)))
     if not found:
         return [np.zeros(0), *images]
     numbers = found[0] if len(found) == 1 else np.concatenate(found)

@@ -21,6 +21,7 @@ from ..primitive import P, wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from .budget import ChainReport, within
+from .fingerprint import fingerprint, is_same
 from .forward import forward_substitute
 from .reverse import back_substitute
 from .revolve import RECORD, Binomial
@@ -104,7 +105,7 @@ class Chain:
         self.count = 0
         self.made: list[list[Any]] = []
         self.made_vary: list[bool] = []
-        self.prints = array("d")  # of the state behind each step: a rerun must give the same
+        self.prints = array("d")  # of what each step gives: a rerun must give the same
         self.free: dict[Row, None] = {}  # rows of what the steps close over
         self.ends: State = start
 
@@ -119,20 +120,16 @@ class Chain:
         ]
         with within(None):  # a loop inside a step is recorded with it
             after, ys = self.step(k, list(ins), list(entries))
-        self._check(k, after)
+        self._check(k, [*after, *ys])
         return Recorded(k, begin, [_row(x) for x in [*ins, *entries]], [*after, *ys], len(after))
 
     def _check(self, k: int, after: Sequence[Any]) -> None:
+        """What a step gives, the next state and what it makes, is the same each time."""
         if any(isinstance(y, Staged) for y in after):
             return
-        found = _fingerprint(after)
         if k == len(self.prints):
-            self.prints.append(found)
-            return
-        before = self.prints[k]
-        if found == before or not np.isfinite(before):
-            return
-        if not abs(found - before) <= 1e-6 * _fingerprint(after, size=True):
+            self.prints.append(fingerprint(after))
+        elif not is_same(self.prints[k], after):
             raise RecomputeError(
                 f"step {k} of a checkpointed chain gave another result when it was run again: it reads "
                 "something that has changed (a buffer, a random generator, a Tensor written into). Pass "
@@ -310,19 +307,6 @@ def closed_over(outputs: list[Row], start: int, inputs: Sequence[Row] = ()) -> l
 
 def _fresh(v: Any, varies: bool) -> Any:
     return wrap(v, leaf_row(v)) if varies else v
-
-
-def _fingerprint(leaves: Sequence[Any], size: bool = False) -> float:
-    """A sum over the numbers of a state, or over their sizes."""
-    total = 0.0
-    for y in leaves:
-        v: Any = _raw(y)
-        if isinstance(v, int | float | complex | np.generic | np.ndarray):
-            v = np.asarray(v)
-            if v.dtype.kind in "biufc":
-                found = complex((np.abs(v) if size else v).sum())
-                total += found.real + found.imag
-    return total
 
 
 def joint_of(

@@ -210,7 +210,7 @@ def run_within(
                 type_of(x._v if isinstance(x, Tensor) else x)
                 for x in map(leaves.__getitem__, numbers)
             ]
-            program, _ = stage(flat, types)
+            program, _ = stage(flat, types, lasting=True)
         except TracedValueError:  # it looks at numbers: its loops alone can be seen
             program = None
         except (TypeError, ValueError):  # so that the error is that of the function itself

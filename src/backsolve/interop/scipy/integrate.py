@@ -129,7 +129,8 @@ def _lifted(
     slope: Callable[..., Any], given: Sequence[Any]
 ) -> tuple[Callable[..., Any], list[Any]]:
     """The slope with the tensors that it closes over as further arguments, and these."""
-    program, _ = stage(slope, [Type(shape_of(x), dtype_of(x)) for x in given])
+    types = [Type(shape_of(x), dtype_of(x)) for x in given]
+    program, _ = stage(slope, types, lasting=True)
     free: list[Any] = []
     constants: list[Any] = []
     for variable, value in program.constants:

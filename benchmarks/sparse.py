@@ -19,9 +19,9 @@ from harness import best_times, clock, count_own_time, header, keep_to_cores, ma
 from sparse_problems import PROBLEMS, Problem
 
 import backsolve as bs
+from backsolve.planned import Coloured, Compiled
 from backsolve.solve.colouring import coloured
 from backsolve.solve.compressed import Whole
-from backsolve.sparse import _Coloured, _Compiled
 
 LIMIT = 200_000  # entries of the argument, from which on asdex and sparsejac take minutes to set up
 Ready = tuple[float, float, Callable[[], Any], Callable[[Any], Any]]  # set-up, compile, run, as csr
@@ -36,7 +36,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
 def ours(p: Problem, method: str) -> tuple[Ready, Any]:
     f = p.f(np)
     planning: list[float] = []
-    way = _Coloured if method == "colour" else _Compiled
+    way = Coloured if method == "colour" else Compiled
     traced = way._traced
 
     def watched(self: Any, *args: Any) -> Any:

@@ -23,12 +23,12 @@ from .operators import Custom
 from .primitive import P, wrap
 from .primitives.chains import pays_for_blocks, pays_for_entries
 from .row import ancestors, next_index
+from .solve.eliminate import jacobian_entries
 from .solve.forward import forward_substitute
 from .solve.newton import newton, shifted
 from .solve.reverse import back_substitute
 from .solve.scan import scan_chain, solve_chain
 from .solve.sparse import laid_out
-from .sparse import jacobian_entries
 from .tensor import Staged, Tensor, leaf_row
 from .trace import evaluate, stage
 

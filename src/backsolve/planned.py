@@ -1,0 +1,277 @@
+"""A compiled function from the arguments of a function to its sparse Jacobians: by elimination, or by colours.
+
+What can be staged is planned once, on types. Where elimination meets a loop or another region, the pattern is
+searched through it (solve/patterns.py), and the numbers come from compressed solves. A function that cannot be
+staged is eliminated on its values, anew at each call.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .api.systems import system_of
+from .errors import ShapeError, StructureError, TracedValueError, UnsupportedError
+from .hooks import hooks
+from .operators.entries import Entries
+from .solve.colouring import Colouring, coloured
+from .solve.compressed import Whole, check_pattern, compressed, is_complex, substituted
+from .solve.eliminate import jacobian_entries
+from .solve.patterns import program_patterns
+from .solve.rows import type_of_value
+from .solve.sparse import Layout, laid_out
+from .system import System
+from .tensor import Staged, Tensor
+from .trace import stage
+from .vary import Varied, numbers_of
+
+Layouts = tuple[tuple[Layout, ...], ...]
+
+
+class Compiled:
+    """A compiled function from the arguments to sparse matrices, for arguments of one kind of types."""
+
+    is_local = False
+    at_most = 1.0  # the part of all entries from which on to give up
+    may_be_local = True
+
+    def __init__(self, what: str, f: Callable[..., Any], argnums: Any):
+        self.what, self.f, self.argnums = what, f, argnums  # `what` the user called, for messages
+        self.layouts: Layouts = ()
+        self._prototypes: list[Any] = []
+        self._arranged: Any = None
+        self._is_one = False  # one matrix, in no container
+        self._values = importlib.import_module("backsolve.compiled").jit(self._traced)
+
+    def _traced(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The numbers of all matrices. Runs once, on types; leaves the places behind."""
+        system = self._system(args, kwargs)
+        found = jacobian_entries(system)
+        if self.at_most < 1 and any(_is_fuller(e, self.at_most) for line in found for e in line):
+            raise StructureError(f"more than {self.at_most:.0%} of the entries are not zero")
+        pairs = [[laid_out(e) for e in line] for line in found]
+        self._settle(system, tuple(tuple(layout for layout, _ in line) for line in pairs))
+        return [layout.filled(values) for line in pairs for layout, values in line]
+
+    def _system(self, args: Any, kwargs: Any) -> System:
+        return system_of(self.what, self.f, args, kwargs, self.argnums)[0]
+
+    def _settle(self, system: System, layouts: Layouts) -> None:
+        self.layouts = layouts
+        self._prototypes = [csr(layout, layout.template) for line in layouts for layout in line]
+        self._arranged = system.arranged
+        mark = object()
+        self._is_one = len(self._prototypes) == 1 and system.arranged([[mark]]) is mark
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        if self.layouts and not self.is_local:
+            return self._values(*args, **kwargs)
+        if not self.is_local:
+            try:
+                return self._values(*args, **kwargs)
+            except (TracedValueError, UnsupportedError):
+                if not self.may_be_local:
+                    raise
+                self.is_local = True
+        try:
+            return self._traced(*args, **kwargs)
+        except UnsupportedError as e:
+            raise UnsupportedError(
+                f"{e}; or, for a sparse matrix, give its pattern: bs.sparsity(f, *args, pattern=P)"
+            ) from e
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        numbers = self._run(args, kwargs)
+        if self._is_one:
+            return _like(self._prototypes[0], numbers[0])
+        return self._in_form(numbers)
+
+    def _in_form(self, numbers: Any) -> Any:
+        matrices = [_like(m, data) for m, data in zip(self._prototypes, numbers, strict=True)]
+        width = len(self.layouts[0]) if self.layouts else 1
+        return self._arranged(
+            [matrices[k : k + width] for k in range(0, len(matrices), max(width, 1))]
+        )
+
+
+class Coloured(Compiled):
+    """The same by compressed solves."""
+
+    def __init__(
+        self, what: str, f: Callable[..., Any], argnums: Any, kind: str, given: Layout | None = None
+    ):
+        super().__init__(what, f, argnums)
+        self.kind, self.given = kind, given
+        self.colouring: Colouring | None = None
+        self._whole: Whole | None = None
+        self._probes: list[Any] = []
+
+    def _traced(self, *args: Any, **kwargs: Any) -> list[Any]:
+        system = self._system(args, kwargs)
+        layouts, is_sure = self._found(system, args, kwargs)
+        self._settle(system, layouts)
+        self._whole = Whole.of(layouts)
+        if self.colouring is None or self.given is None:
+            kind = "column" if self.kind == "auto" and is_complex(system) else self.kind
+            self.colouring = coloured(self._whole.pattern, kind)
+        if not is_sure:
+            probe = np.random.default_rng(0).uniform(1, 2, self._whole.pattern.shape[1])
+            turned = any(p.dtype.kind == "c" for p in system.parameters)
+            self._probes = [probe, 1j * probe] if turned else [probe]
+        return compressed(system, self.colouring, self._probes)
+
+    def _found(self, system: System, args: Any, kwargs: Any) -> tuple[Layouts, bool]:
+        """The layouts, and whether they are surely complete: if not, one more solve compares at each call."""
+        if self.given is not None:
+            return ((_fitting(self.given, system),),), False
+        try:
+            entries = jacobian_entries(system)
+        except UnsupportedError:
+            if not any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
+                raise
+            return searched(self, system, args, kwargs), False
+        return tuple(tuple(laid_out(e)[0] for e in line) for line in entries), True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        sums, *images = [_number(x) for x in self._run(args, kwargs)]
+        assert self._whole is not None
+        assert self.colouring is not None
+        numbers = substituted(self.colouring, sums)
+        if images:
+            check_pattern(self._whole.pattern, numbers, self._probes[0], images)
+        blocks = [layout for line in self.layouts for layout in line]
+        return self._in_form(
+            [
+                numbers[part].astype(layout.template.dtype)
+                for part, layout in zip(self._whole.parts, blocks, strict=True)
+            ]
+        )
+
+
+def first_run(
+    what: str,
+    f: Callable[..., Any],
+    argnums: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    hessian: bool,
+) -> tuple[Compiled, Any]:
+    """The best of the ways that this function allows, and what it gives."""
+    made = Compiled(what, f, argnums)
+    made.may_be_local = False
+    try:
+        return made, made(*args, **kwargs)
+    except TracedValueError:
+        pass
+    except UnsupportedError:
+        other = Coloured(what, f, argnums, "star" if hessian else "auto")
+        other.may_be_local = False
+        try:
+            return other, other(*args, **kwargs)
+        except (TracedValueError, UnsupportedError):
+            pass
+    made.is_local = True
+    return made, made(*args, **kwargs)
+
+
+def searched(made: Coloured, system: System, args: Any, kwargs: Any) -> Layouts:
+    """The layouts of a function with loops, branches or calls, from its staged Program."""
+    varied = Varied(made.what, args, made.argnums)
+    _, numbers = numbers_of(made.argnums)
+    recorders: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        recorders.extend(x._v.recorder for x in leaves[:1])
+        rest = iter(leaves)
+        filled = [
+            x if s else next(rest) for x, s in zip(varied.originals, varied.static, strict=True)
+        ]
+        given = list(args)
+        for n, part in zip(numbers, varied.structure.unflatten(filled), strict=True):
+            given[n] = part
+        return tree.flatten(hooks.users(made.f)(*given, **kwargs))[0]
+
+    moving = [x for x, s in zip(varied.originals, varied.static, strict=True) if not s]
+    program, _ = stage(flat, [type_of_value(x) for x in moving])
+    if any(r.has_own_derivative for r in recorders):
+        raise UnsupportedError("the pattern of a derivative that is written by hand is not found")
+    lines = program_patterns(program, [True] * len(moving))
+    return _cut(lines, system, made.kind in ("star", "acyclic"))
+
+
+def _cut(lines: list[Any], system: System, is_symmetric: bool) -> Layouts:
+    """Patterns over all parameters as layouts, [output][parameter]."""
+    sp = importlib.import_module("scipy.sparse")
+    down = np.cumsum([0, *[y.size for y in system.out_types]])
+    right = np.cumsum([0, *[p.size for p in system.parameters]])
+    none = lambda y: sp.csr_array((y.size, int(right[-1])), dtype=bool)
+    parts = [none(y) if a is None else a for y, a in zip(system.out_types, lines, strict=True)]
+    whole = sp.vstack(parts, format="csr") if parts else sp.csr_array((0, int(right[-1])))
+    if is_symmetric:  # what is not found on both sides is zero on both
+        whole = whole.multiply(whole.T).tocsr()
+
+    def layout(i: int, j: int) -> Layout:
+        part = whole[down[i] : down[i + 1], right[j] : right[j + 1]]
+        part.sort_indices()
+        numbers = np.zeros(part.nnz, system.parameters[j].dtype)
+        return Layout(part.shape, part.indptr, part.indices, numbers)
+
+    return tuple(tuple(layout(i, j) for j in range(right.size - 1)) for i in range(down.size - 1))
+
+
+def _number(x: Any) -> Any:
+    return np.asarray(x.value if isinstance(x, Tensor) else x)
+
+
+def layout_of(pattern: Any) -> Layout:
+    """The places of a matrix that a user gives."""
+    csr = importlib.import_module("scipy.sparse").csr_array
+    if np.ndim(pattern) != 2:
+        raise ShapeError(f"a pattern is a matrix, got {type(pattern).__name__} {pattern!r}")
+    found = csr(pattern, copy=True).astype(bool)
+    found.sum_duplicates()
+    found.eliminate_zeros()
+    return Layout(found.shape, found.indptr, found.indices, np.zeros(found.nnz))
+
+
+def _fitting(layout: Layout, system: System) -> Layout:
+    types = system.out_types
+    if len(types) != 1 or len(system.parameters) != 1:
+        raise StructureError(
+            f"a pattern is given of one result by one argument; here are {len(types)} results and "
+            f"{len(system.parameters)} arguments: join them, or let bs.sparsity find the patterns"
+        )
+    expected = (types[0].size, system.parameters[0].size)
+    if layout.shape != expected:
+        raise ShapeError(
+            f"the pattern is {layout.shape[0]} × {layout.shape[1]}, the Jacobian "
+            f"{expected[0]} × {expected[1]}"
+        )
+    p = system.parameters[0].dtype
+    dtype = np.result_type(p, types[0].dtype) if "c" in (p.kind, types[0].dtype.kind) else p
+    return Layout(layout.shape, layout.indptr, layout.indices, np.zeros(layout.nnz, dtype))
+
+
+def _is_fuller(e: Entries, part: float) -> bool:
+    return e.nnz > part * e.in_type.size * e.out_type.size
+
+
+def csr(layout: Layout, data: Any) -> Any:
+    made = importlib.import_module("scipy.sparse").csr_array(
+        (data, layout.indices, layout.indptr), shape=layout.shape
+    )
+    made.indices, made.indptr = layout.indices, layout.indptr  # as they are: shared and read-only
+    made.has_canonical_format = True
+    return made
+
+
+def _like(prototype: Any, data: Any) -> Any:
+    """A matrix with the places of another, without checking them again."""
+    made = object.__new__(type(prototype))
+    made.__dict__.update(prototype.__dict__)
+    made.data = data
+    return made

@@ -1,0 +1,173 @@
+"""Patterns of functions with loops, branches and compiled calls, against dense Jacobians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.errors import StructureError
+from backsolve.solve import patterns
+
+RNG = np.random.default_rng(0)
+
+
+def laplacian(u: Any) -> Any:
+    v = np.concatenate([np.zeros(1), u, np.zeros(1)])
+    return v[:-2] - 2 * v[1:-1] + v[2:]
+
+
+def heat(u: Any) -> Any:
+    for _ in range(3):
+        u = u + 0.1 * laplacian(u) * np.cos(u)
+    return u
+
+
+def backwards(x: Any) -> Any:
+    """An even number of turns: the pattern is a diagonal, not a cross."""
+    return bs.fori_loop(0, 4, lambda k, s: s[::-1] * 0.5 + 1, x) * x
+
+
+def neighbours(x: Any) -> Any:
+    """Read and written entry by entry: places are known in every round."""
+
+    @bs.jit
+    def run(x: Any) -> Any:
+        y = np.zeros(len(x))
+        for i in range(1, len(x)):
+            y[i] = x[i] * x[i - 1] + np.sin(x[i])
+        return y
+
+    return run(x)
+
+
+def running(x: Any) -> Any:
+    return bs.scan(lambda c, a: (c * 0.5 + a, c * a), x[:1], x.reshape(-1, 1))[1]
+
+
+def halved(x: Any) -> Any:
+    return bs.while_loop(lambda s: np.sum(s * s) > 1.0, lambda s: 0.5 * s, x)
+
+
+def spreading(x: Any) -> Any:
+    return bs.while_loop(lambda s: np.sum(s * s) > 2.0, lambda s: 0.4 * laplacian(s), x)
+
+
+def chosen(x: Any) -> Any:
+    return bs.cond(x[0] > 0, lambda x: np.exp(x), lambda x: x[::-1] * 2.0, x)
+
+
+def nested(x: Any) -> Any:
+    inner = lambda s: bs.fori_loop(0, 2, lambda k, t: np.sin(t) + t[k], s)
+    return bs.fori_loop(0, 2, lambda k, s: inner(s) * s[k + 1], x)
+
+
+# The entries that are expected; None: what there is at the point.
+FUNCTIONS: dict[str, tuple[Any, int | None]] = {
+    "heat": (heat, None),
+    "backwards": (backwards, None),
+    "neighbours": (neighbours, None),
+    "running": (running, None),
+    "halved": (halved, None),
+    "spreading": (spreading, 81),  # after any number of rounds
+    "chosen": (chosen, 17),  # a diagonal and its mirror image
+    "nested": (nested, None),
+}
+
+
+def compare(f: Any, x: Any, count: int | None = None, **how: Any) -> Any:
+    plan = bs.sparsity(f, x, **how)
+    dense = bs.hessian if how.get("hessian") else bs.jacobian
+    for at in (x, x + 0.1):
+        found = dense(f, sparse=plan)(at)
+        expected = np.reshape(dense(f)(at), plan.shape)
+        np.testing.assert_allclose(found.toarray(), expected, rtol=1e-9, atol=1e-12)
+    assert not plan.is_local
+    assert plan.nnz == (np.count_nonzero(expected) if count is None else count)
+    return plan
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_jacobians(name: str) -> None:
+    f, count = FUNCTIONS[name]
+    compare(f, RNG.uniform(0.5, 1, 9), count)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_joined_rounds_cover_every_number_of_them(name: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(patterns, "MOST_STEPS", 0)
+    f, _ = FUNCTIONS[name]
+    x = RNG.uniform(0.5, 1, 9)
+    found = bs.jacobian(f, sparse=True)(x)
+    np.testing.assert_allclose(
+        found.toarray(), bs.jacobian(f)(x).reshape(9, 9), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_loop_is_solved_with_as_many_seeds_as_it_has_colours() -> None:
+    f = lambda x: bs.fori_loop(0, 3, lambda k, u: u + 0.1 * laplacian(u) * np.cos(u), x)
+    plan = compare(f, RNG.uniform(0.5, 1, 60), 60 * 7 - 12)
+    assert plan.method == "colour"
+    assert plan.colours.count == 7
+
+
+@pytest.mark.parametrize("colouring", ["star", "acyclic", "column"])
+def test_hessian_of_a_loop(colouring: str) -> None:
+    def energy(x: Any) -> Any:
+        u = bs.fori_loop(0, 2, lambda k, u: u + 0.1 * laplacian(u) * u, x)
+        return np.sum(u**3)
+
+    plan = compare(energy, RNG.uniform(0.5, 1, 20), hessian=True, colouring=colouring)
+    assert plan.nnz < 20 * 20
+
+
+def test_several_arguments_and_results() -> None:
+    def f(x: Any, y: Any, n: int) -> Any:
+        u = bs.fori_loop(0, n, lambda k, u: u[::-1] * y, x)
+        return {"u": u, "v": y[:2] * 3.0}
+
+    x, y = RNG.normal(size=5), RNG.normal(size=5)
+    for argnums in (0, 1, (0, 1)):
+        found = bs.jacobian(f, argnums, sparse=True)(x, y, 3)
+        expected = bs.jacobian(f, argnums)(x, y, 3)
+        pairs = zip(bs.tree.flatten(found)[0], bs.tree.flatten(expected)[0], strict=True)
+        for A, B in pairs:
+            np.testing.assert_allclose(A.toarray(), np.reshape(B, A.shape), rtol=1e-12, atol=1e-12)
+
+
+def test_a_derivative_by_hand_is_not_taken_for_that_of_the_values() -> None:
+    """Its pattern is not that of what it computes: it is found at a point, or refused."""
+
+    class Through(bs.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return np.round(x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad[::-1]
+
+    f = lambda x: bs.fori_loop(0, 2, lambda k, u: Through.apply(u) * 2.0, x)
+    x = RNG.normal(size=4)
+    expected = bs.jacobian(f, method="reverse")(x)
+    try:
+        found = bs.jacobian(f, sparse=True)(x).toarray()
+    except (bs.errors.UnsupportedError, StructureError):
+        return
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("sparse", [True, "plan"])
+def test_errors_name_what_was_called(sparse: Any) -> None:
+    f = lambda x: x * x
+    with pytest.raises(bs.errors.NotDifferentiableError, match="`sparsity` needs"):
+        bs.sparsity(f, np.arange(3))
+    plan = True if sparse is True else bs.sparsity(f, np.ones(3))
+    with pytest.raises(bs.errors.NotDifferentiableError, match="`jacobian` needs"):
+        bs.jacobian(f, sparse=plan)(np.arange(3))
+    with pytest.raises(
+        bs.errors.NotDifferentiableError, match="`hessian` was asked for argument 3"
+    ):
+        bs.hessian(lambda x: x.sum(), 3, sparse=True)(np.ones(3))

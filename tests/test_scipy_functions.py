@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 import scipy.integrate
+import scipy.linalg
 import scipy.signal
+import scipy.special
 
 import backsolve as bs
 from backsolve.testing import check_grads
@@ -241,3 +245,20 @@ def test_what_odeint_refuses():
     with pytest.raises(ArithmeticError, match="did not arrive"):
         odeint(lambda y, t: y * y, bs.tensor(np.ones(1)), np.array([0.0, 2.0]))
     assert bs.scipy.integrate.quad is scipy.integrate.quad
+
+
+@pytest.mark.parametrize(
+    ("name", "f"),
+    [
+        ("special.logsumexp", lambda x: scipy.special.logsumexp(x)),
+        ("linalg.sqrtm", lambda x: scipy.linalg.sqrtm(np.diag(x))),
+        ("signal.convolve", lambda x: scipy.signal.convolve(x, x)),
+    ],
+)
+def test_a_function_of_scipys_own_names_ours(name, f):
+    for differentiate in (bs.jacobian, bs.jit):
+        with pytest.raises(
+            bs.errors.BacksolveError, match=rf"plain arrays: write bs\.scipy\.{name}\n"
+        ):
+            differentiate(f)(np.ones(3))
+    assert callable(operator.attrgetter(name)(bs.scipy))

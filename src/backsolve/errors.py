@@ -19,6 +19,9 @@ import numpy as np
 
 _LONG = 100  # letters of an expression that is too long to repeat
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OF_SCIPY = {
+    f"scipy.{part}" for part in ("integrate", "linalg", "signal", "special")
+}  # in bs.scipy too
 _LIBRARIES = re.compile(
     r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|copy|functools|pickle)\.py$"
 )
@@ -37,6 +40,19 @@ def users_frame(depth: int) -> FrameType | None:
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def through_scipy() -> str:
+    """A sentence about the function of SciPy's that the user has called, if one is at work."""
+    found = ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        package = ".".join(frame.f_globals.get("__name__", "").split(".")[:2])
+        name = frame.f_code.co_name
+        if package in _OF_SCIPY and hasattr(sys.modules.get(package), name):
+            found = f"{package}.{name}"
+        frame = frame.f_back
+    return found and f". {found} takes plain arrays: write bs.{found}"
 
 
 def operands(frame: FrameType | None) -> str:

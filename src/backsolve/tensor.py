@@ -24,6 +24,7 @@ from .errors import (
     NotDifferentiableError,
     ShapeError,
     TracedValueError,
+    through_scipy,
 )
 from .hooks import hooks
 from .ir import Shape, Var
@@ -188,7 +189,7 @@ class Tensor(ArrayMethods):
                 "only its type is known. Write np.where(condition, a, b) for an `if` on it, np.sin for "
                 "math.sin, bs.tensor(a) for an array a to write into; and declare an argument that is a "
                 "length, a shape or a flag static: bs.jit(f, static_argnums=…)"
-                + _why_not_rewritten()
+                + (through_scipy() or _why_not_rewritten())
             )
         return self._v
 
@@ -200,6 +201,7 @@ class Tensor(ArrayMethods):
                 f"{what} would lose the derivative of this tensor. Keep it a Tensor: np.sin "
                 "instead of math.sin, np.stack to join several, a = bs.tensor(a) before `a[i] = x`. Or "
                 "write bs.stop_gradient(x) or x.value if it shall count as a constant"
+                + through_scipy()
             )
         return v
 

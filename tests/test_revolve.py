@@ -15,6 +15,7 @@ from backsolve.solve.revolve import (
     fewest_steps,
     least_memory,
     stride,
+    thinned,
 )
 
 # ---- the schedules
@@ -227,6 +228,107 @@ def test_two_solves_of_one_chain():
     _, expected = bs.vjp(plain, x)
     for seed in np.eye(3):
         np.testing.assert_allclose(pull(seed), expected(seed))
+
+
+def in_little_memory(run):
+    tracemalloc.start()
+    try:
+        return run(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("steps", "slots"), [(200, 5), (777, 7), (1_000, 10), (3_000, 40)])
+def test_a_loop_whose_end_is_not_known_runs_little_more_often_than_the_best_schedule(steps, slots):
+    calls = []
+
+    def step(s):
+        calls.append(1)
+        return np.sin(s[0]) * 1.1 + 0.01, s[1] + 1
+
+    run = lambda x: bs.while_loop(lambda s: s[1] < steps, step, (x, 0))[0]
+    f = bs.checkpoint(run, slots=slots)
+    assert bs.grad(f)(0.7) == pytest.approx(bs.grad(run)(0.7))
+    report = f.report
+    assert len(calls) == report.forward_steps + report.recorded_steps + steps
+    assert report.recorded_steps == steps
+    assert report.optimum <= report.forward_steps <= 1.12 * report.optimum
+
+
+def test_giving_up_states_is_never_worse():
+    for steps, apart, slots in [(100, 8, 16), (1_000, 128, 8), (500, 16, 40)]:
+        kept = list(range(0, steps, apart))[:slots]
+        held = thinned(kept, steps, slots)
+        total = lambda places, steps=steps, slots=slots: sum(
+            fewest_steps(b - a, slots - n)
+            for n, (a, b) in enumerate(zip(places, [*places[1:], steps], strict=True))
+        )
+        assert held[0] == 0
+        assert set(held) <= set(kept)
+        assert total(held) <= total(kept)
+    assert thinned([0, 128, 256, 384, 512, 640, 768, 896], 1_000, 8) != list(range(0, 1_000, 128))
+
+
+def over_reverse(f):
+    return bs.grad(lambda x: (bs.grad(f)(x) ** 2).sum())
+
+
+def over_forward(f):
+    return lambda x: bs.jvp(bs.grad(f), (x,), (np.ones_like(x),))[1]
+
+
+@pytest.mark.parametrize("second", [over_reverse, over_forward])
+@pytest.mark.parametrize("kind", ["loop", "functions"])
+def test_a_budget_holds_for_the_second_derivative(kind, second):
+    x = np.linspace(0.1, 1.0, 10_000)  # 80 kB
+    step = lambda s: np.sin(s) * 1.01
+    if kind == "loop":
+        run = lambda x: bs.fori_loop(0, 100, lambda i, s: step(s), x).sum()
+        f = bs.checkpoint(run, memory=1_000_000)
+    else:
+        chain = bs.checkpoint([step] * 30, memory=1_000_000)
+        run, f = (
+            lambda x: bs.fori_loop(0, 30, lambda i, s: step(s), x).sum(),
+            lambda x: chain(x).sum(),
+        )
+    expected, at_large = in_little_memory(lambda: second(run)(x))
+    second(f)(x)  # the first call plans
+    found, peak = in_little_memory(lambda: second(f)(x))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    pairs = [c for c in (f if kind == "loop" else chain).report.chains if "tangents" in c.name]
+    assert pairs
+    assert all(0 < c.peak_bytes <= 1_000_000 for c in pairs)
+    assert all(c.recorded_steps == c.steps for c in pairs)
+    assert all(c.forward_steps > c.steps / 2 for c in pairs)
+    assert peak < 1_000_000 + 16 * x.nbytes < at_large / 3
+
+
+def test_a_third_derivative_within_a_budget():
+    third = lambda f: bs.grad(lambda x: bs.grad(lambda x: bs.grad(f)(x))(x))(0.4)
+    run = lambda x: bs.fori_loop(0, 30, lambda i, s: np.sin(s * x) + 0.1, x)
+    f = bs.checkpoint(run, slots=4)
+    assert third(f) == pytest.approx(third(run), rel=1e-10)
+    assert any(c.name.endswith("with tangents with tangents") for c in f.report.chains)
+
+
+def test_a_budget_too_small_for_the_second_derivative():
+    run = lambda x: bs.fori_loop(0, 50, lambda i, s: np.sin(s), x).sum()
+    f = bs.checkpoint(run, memory="30kB")
+    x = np.ones(1000)
+    np.testing.assert_allclose(bs.grad(f)(x), bs.grad(run)(x))
+    with pytest.raises(BudgetError, match=r"fori_loop with tangents in: the least .* 56 kB"):
+        over_reverse(f)(x)
+    roomy = bs.checkpoint(run, memory="56kB")
+    np.testing.assert_allclose(over_reverse(roomy)(x), over_reverse(run)(x))
+
+
+def test_a_jacobian_through_sequences():
+    x = np.array([0.1, 0.5, 0.9])
+    ys = lambda w: bs.scan(lambda c, a: (np.sin(c + a), c * w), x, np.outer(np.arange(8.0), w))[1]
+    f = bs.checkpoint(ys, slots=3)
+    np.testing.assert_allclose(bs.jacobian(f)(x), bs.jacobian(ys)(x), rtol=1e-12)
+    inner = lambda f: bs.jacobian(bs.grad(lambda w: (f(w) ** 2).sum()))(x)
+    np.testing.assert_allclose(inner(f), inner(ys), rtol=1e-10)
 
 
 # ---- functions and straight lines

@@ -15,16 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import RecomputeError
-from ..joint import record_joint
-from ..operators import Custom
-from ..primitive import P, wrap
+from ..primitive import wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from .budget import ChainReport, within
 from .fingerprint import fingerprint, is_same
 from .forward import forward_substitute
 from .reverse import back_substitute
-from .revolve import RECORD, Binomial
+from .revolve import RECORD, Binomial, thinned
 
 # (k, state, entries of the sequences) -> (state, entries made), all of them lists of leaves
 StepOf = Callable[[int, list[Any], list[Any]], tuple[list[Any], list[Any]]]
@@ -51,7 +49,7 @@ class Recorded:
 
     def state(self) -> State:
         outs = self.outputs[: self.carried]
-        return State([_raw(y) for y in outs], [_row(y) is not None for y in outs])
+        return State([raw(y) for y in outs], [row_of(y) is not None for y in outs])
 
 
 @dataclass(slots=True)
@@ -64,11 +62,11 @@ class Stretch:
     state: State
 
 
-def _raw(x: Any) -> Any:
+def raw(x: Any) -> Any:
     return x._v if isinstance(x, Tensor) else x
 
 
-def _row(x: Any) -> Row | None:
+def row_of(x: Any) -> Row | None:
     return x.row if isinstance(x, Tensor) else None
 
 
@@ -78,9 +76,9 @@ def _nbytes(v: Any) -> int:
 
 def bytes_of_rows(outputs: Sequence[Any], begin: int, known: Sequence[Any] = ()) -> int:
     """What a recorded step holds: arrays that its rows captured, and its results."""
-    rows, _ = ancestors([r for r in map(_row, outputs) if r is not None], begin)
+    rows, _ = ancestors([r for r in map(row_of, outputs) if r is not None], begin)
     held = {id(v): v for row in rows for v in row.saved if v is not None}
-    held.update({id(_raw(y)): _raw(y) for y in outputs})
+    held.update({id(raw(y)): raw(y) for y in outputs})
     for v in known:
         held.pop(id(v), None)
     return sum(_nbytes(v) for v in held.values())
@@ -113,15 +111,15 @@ class Chain:
 
     def record(self, k: int, state: State) -> Recorded:
         begin = next_index()
-        ins = [_fresh(v, f) for v, f in zip(state.values, state.varies, strict=True)]
+        ins = [fresh(v, f) for v, f in zip(state.values, state.varies, strict=True)]
         entries = [
-            _fresh(s[self.at(k)], f)
+            fresh(s[self.at(k)], f)
             for s, f in zip(self.sequences, self.sequences_vary, strict=True)
         ]
         with within(None):  # a loop inside a step is recorded with it
             after, ys = self.step(k, list(ins), list(entries))
         self._check(k, [*after, *ys])
-        return Recorded(k, begin, [_row(x) for x in [*ins, *entries]], [*after, *ys], len(after))
+        return Recorded(k, begin, [row_of(x) for x in [*ins, *entries]], [*after, *ys], len(after))
 
     def _check(self, k: int, after: Sequence[Any]) -> None:
         """What a step gives, the next state and what it makes, is the same each time."""
@@ -147,14 +145,14 @@ class Chain:
 
     def note(self, done: Recorded) -> None:
         """Of a step of the first sweep: what it made, and what it closes over."""
-        outs = [r for r in map(_row, done.outputs) if r is not None]
+        outs = [r for r in map(row_of, done.outputs) if r is not None]
         self.free.update(dict.fromkeys(closed_over(outs, done.begin)))
         ys = done.outputs[done.carried :]
         if not self.made:
             self.made, self.made_vary = [[] for _ in ys], [False] * len(ys)
         for n, (column, y) in enumerate(zip(self.made, ys, strict=True)):
-            column.append(_raw(y))
-            self.made_vary[n] |= _row(y) is not None
+            column.append(raw(y))
+            self.made_vary[n] |= row_of(y) is not None
 
     # ---- the sweeps
 
@@ -194,23 +192,26 @@ class Chain:
             self.expand(Stretch(0, count, plan.budget, self.start))
 
     def run_while(self, goes_on: Callable[[list[Any]], bool], slots: int) -> None:
-        """The first sweep, of steps that end by a condition: states at even distances, which double."""
+        """The first sweep, of steps that end by a condition: states at even distances, which double.
+
+        Once the number of steps is known, those stay that leave the best schedule for what lies between.
+        """
         self.plan = Binomial(slots)
-        kept: list[tuple[int, State]] = []
+        kept: dict[int, State] = {}
         state, k, apart = self.start, 0, 1
         while goes_on(state.values):
             if k % apart == 0:
                 if len(kept) == slots:
                     apart *= 2
-                    kept = [(p, s) for p, s in kept if p % apart == 0]
+                    kept = {p: s for p, s in kept.items() if p % apart == 0}
                 if k % apart == 0 and len(kept) < slots:
-                    kept.append((k, state))
+                    kept[k] = state
             state = self.ahead(k, state)
             k += 1
         self.count, self.ends, self.stack = k, state, []
-        ends = [p for p, _ in kept[1:]] + [k]
-        for n, ((p, s), end) in enumerate(zip(kept, ends, strict=True)):
-            self._push(Stretch(p, end, slots - n, s), s.size)
+        places = thinned(list(kept), k, slots)
+        for n, (p, end) in enumerate(zip(places, [*places[1:], k], strict=True)):
+            self._push(Stretch(p, end, slots - n, kept[p]), kept[p].size)
 
     # ---- derivatives
 
@@ -235,7 +236,7 @@ class Chain:
             seeds = [
                 (y.row, c)
                 for y, c in zip(top.outputs, given, strict=True)
-                if c is not None and _row(y) is not None
+                if c is not None and row_of(y) is not None
             ]
             fresh = [r for r in top.inputs if r is not None]
             found = iter(back_substitute(seeds, [*fresh, *sources], oldest=top.begin))
@@ -266,14 +267,14 @@ class Chain:
                 for r, t in zip(done.inputs, given, strict=True)
                 if r is not None and t is not None
             ]
-            outs = [_row(y) for y in done.outputs]
+            outs = [row_of(y) for y in done.outputs]
             rows, _ = ancestors([r for r in outs if r is not None], done.begin)
             images = forward_substitute(rows, [*seeds, *free.items()], outs)
             ts = images[: done.carried]
             for column, y, t in zip(
                 made, done.outputs[done.carried :], images[done.carried :], strict=True
             ):
-                column.append(np.zeros_like(_raw(y)) if t is None else t)
+                column.append(np.zeros_like(raw(y)) if t is None else t)
             state = done.state()
         return ts, [self.stacked(c) for c in made]
 
@@ -281,12 +282,15 @@ class Chain:
         order = sorted(range(len(column)), key=self.at)
         return np.stack([column[k] for k in order])
 
-    def written_out(self, state: list[Any], columns: list[Any]) -> tuple[list[Any], list[Any]]:
-        """All steps on Tensors, recorded as they are: for derivatives of the derivative."""
-        made: list[list[Any]] = [[] for _ in self.made]
+    def written_out(
+        self, step: StepOf, state: list[Any], columns: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """As many of another step on Tensors, recorded as they are."""
+        made: list[list[Any]] = []
         with within(None):
             for k in range(self.count):
-                state, ys = self.step(k, state, [c[self.at(k)] for c in columns])
+                state, ys = step(k, state, [c[self.at(k)] for c in columns])
+                made = made or [[] for _ in ys]
                 for column, y in zip(made, ys, strict=True):
                     column.append(y)
         return state, [self.stacked(c) for c in made]
@@ -305,84 +309,5 @@ def closed_over(outputs: list[Row], start: int, inputs: Sequence[Row] = ()) -> l
     return list(found)
 
 
-def _fresh(v: Any, varies: bool) -> Any:
+def fresh(v: Any, varies: bool) -> Any:
     return wrap(v, leaf_row(v)) if varies else v
-
-
-def joint_of(
-    chain: Chain, leaves: Sequence[Any], columns: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
-    """The last state and the sequences made, as Tensors that one joint row has made.
-
-    `leaves` and `columns` are the first state and the sequences as they were given, with their rows.
-    """
-    ends, width = chain.ends, len(chain.ends.values)
-    made = [chain.stacked(c) for c in chain.made]
-    given = [*leaves, *columns]
-    places = [k for k, x in enumerate(given) if _row(x) is not None]
-    outputs = [*ends.values, *made]
-    flags = [*ends.varies, *chain.made_vary]
-    varying = [k for k, flag in enumerate(flags) if flag and _is_inexact(outputs[k])]
-    free = list(chain.free)
-    if not varying or not (places or free):
-        return list(ends.values), made
-    shapes = [(np.shape(outputs[k]), np.asarray(outputs[k]).dtype) for k in varying]
-
-    def recorded(values: Sequence[Any]) -> Custom:
-        begin = next_index()
-        fresh = dict(
-            zip(places, [P.alias(v) if isinstance(v, Tensor) else v for v in values], strict=False)
-        )
-        ins = [fresh.get(k, _raw(x)) for k, x in enumerate(given)]
-        after, ys = chain.written_out(ins[: len(leaves)], ins[len(leaves) :])
-        outs = [_row([*after, *ys][k]) for k in varying]
-        sources: list[Any] = [*[_row(ins[k]) for k in places], *free]
-
-        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-            rows, _ = ancestors([r for r in outs if r is not None], begin)
-            seeds = [(r, t) for r, t in zip(sources, ts, strict=True) if t is not None]
-            return tuple(forward_substitute(rows, seeds, outs, record=True))
-
-        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
-            seeds = [
-                (r, c) for r, c in zip(outs, cts, strict=True) if r is not None and c is not None
-            ]
-            return tuple(back_substitute(seeds, sources, oldest=begin, record=True))
-
-        return Custom(push, pull, name="Reversed")
-
-    def operator_of(values: Sequence[Any], record: bool) -> Custom:
-        if record:
-            return recorded(values)
-
-        def spread(items: Sequence[Any], keys: Sequence[int], size: int) -> list[Any]:
-            found = dict(zip(keys, items, strict=False))
-            return [found.get(k) for k in range(size)]
-
-        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-            full = spread(ts, places, len(given))
-            closed = {r: t for r, t in zip(free, ts[len(places) :], strict=True) if t is not None}
-            after, ys = chain.push(full[: len(leaves)], full[len(leaves) :], closed)
-            return tuple([*after, *ys][k] for k in varying)
-
-        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
-            filled = [np.zeros(*t) if c is None else c for c, t in zip(cts, shapes, strict=True)]
-            full = spread(filled, varying, len(outputs))
-            starts, of_columns, closed = chain.pull(full[:width], full[width:])
-            back = [*starts, *of_columns]
-            return tuple([*[back[k] for k in places], *[closed.get(r) for r in free]])
-
-        return Custom(push, pull, name="Reversed")
-
-    parents = [*[_row(given[k]) for k in places], *free]
-    inputs = [*[_raw(given[k]) for k in places], *[None] * len(free)]
-    tensors = record_joint(
-        chain.report.name, operator_of, inputs, parents, [outputs[k] for k in varying]
-    )
-    for k, y in zip(varying, tensors, strict=True):
-        outputs[k] = y
-    return outputs[:width], outputs[width:]
-
-
-def _is_inexact(v: Any) -> bool:
-    return np.asarray(v).dtype.kind in "fc"

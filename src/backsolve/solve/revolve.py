@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import comb
 from typing import Any
 
@@ -25,6 +26,7 @@ import numpy as np
 
 from ..errors import BudgetError
 
+LAST = 32  # states of a loop whose end was not known that may be given up again
 UNITS = 160  # in which the memory of a plan is counted
 RECORD = 0  # the action of a plan: record the first step. Any other number: keep the state there
 
@@ -61,6 +63,33 @@ def stride(steps: int, slots: int) -> int:
     r = sweeps_needed(steps, slots)
     # Any number is best for which  β(s, r−2) ≤ m ≤ β(s, r−1)  and  β(s−1, r−1) ≤ n − m ≤ β(s−1, r).
     return max(reach(slots, r - 2), steps - reach(slots - 1, r), 1)
+
+
+def thinned(kept: Sequence[int], steps: int, slots: int) -> list[int]:
+    """Which of the states kept before the steps `kept` to hold on to, if all steps are to be reversed best.
+
+    A state that is given up makes room while the steps behind it are reversed: only the last few are looked at.
+    """
+    ahead, tail = list(kept[:-LAST]), list(kept[-LAST:])
+    ends = [*tail, steps]
+
+    @cache
+    def best(i: int, n: int) -> tuple[int, int]:
+        """The fewest steps behind state i, the n-th that is held; and which one to hold next."""
+        if i == len(tail):
+            return 0, i
+        left = [
+            (fewest_steps(ends[j] - ends[i], slots - n) + best(j, n + 1)[0], j)
+            for j in range(i + 1, len(ends))
+        ]
+        return min(left)
+
+    found, i = ahead, 0
+    while i < len(tail):
+        n = len(found)
+        found.append(tail[i])
+        i = best(i, n)[1]
+    return found
 
 
 def _check_slots(slots: int) -> None:

@@ -14,8 +14,9 @@ from ..row import Row, ancestors, next_index
 from ..tensor import Tensor
 from ..trace import stage
 from .budget import Budget, ChainReport, within
+from .chain_row import joint_of
 from .cuts import cut_up
-from .reversal import Chain, State, StepOf, bytes_of_rows, joint_of
+from .reversal import Chain, State, StepOf, bytes_of_rows
 from .revolve import Binomial, Planned, RecordAll, Step, text
 
 MOST_STEPS = 40  # that a plan by dynamic programming tells apart
@@ -48,6 +49,9 @@ def loop_within(
     start, sequences = _state(leaves), _state(columns)
     chain = Chain(step, start, sequences.values, sequences.varies, report, at)
     budget.report.chains.append(report)
+    again = lambda step, leaves, columns: loop_within(
+        budget, step, leaves, columns, chain.count, None, reverse, f"{name} with tangents"
+    )
     runs_at_all = goes_on is None or goes_on(start.values)
     if count == 0 or not runs_at_all:
         return leaves, []
@@ -63,7 +67,7 @@ def loop_within(
         if count is not None and goes_on is None and count * tape + size <= budget.memory:
             report.steps = count
             chain.run(count, RecordAll())
-            return joint_of(chain, leaves, columns)
+            return joint_of(chain, leaves, columns, again)
         # Beside the kept states: a recorded round, and the state that it starts from.
         slots = (budget.memory - tape - size) // size
         if slots < 1:
@@ -86,7 +90,7 @@ def loop_within(
         chain.run_while(lambda s: len(chain.prints) < most and ask(s), slots)
         report.steps = chain.count
         report.slots = min(slots, chain.count)
-    return joint_of(chain, leaves, columns)
+    return joint_of(chain, leaves, columns, again)
 
 
 # ---- functions, one after the other
@@ -114,25 +118,40 @@ def run_functions(
         after, structures[k + 1] = tree.flatten(result)
         return after, []
 
-    report = ChainReport(name, steps=len(groups), slots=budget.slots)
+    outs, _ = _steps_within(budget, step, leaves, len(groups), plans, (structure,), name)
+    return structures[len(groups)].unflatten(outs)
+
+
+def _steps_within(
+    budget: Budget,
+    step: StepOf,
+    leaves: list[Any],
+    count: int,
+    plans: dict[Any, Any],
+    key: tuple[Any, ...],
+    name: str,
+) -> tuple[list[Any], list[Any]]:
+    """A chain of steps that differ, without sequences; what they store is measured once for each `key`."""
+    report = ChainReport(name, steps=count, slots=budget.slots)
     budget.report.chains.append(report)
     chain = Chain(step, _state(leaves), [], [], report)
     if budget.slots is not None:
         plan: Any = Binomial(budget.slots)
     else:
         assert budget.memory is not None
-        key = (
-            structure,
-            tuple(
-                (np.shape(v), np.asarray(v).dtype, f) for v, f in zip(*_parts(leaves), strict=True)
-            ),
-        )
-        if key not in plans:
-            plans[key] = _plan(_measured(chain, len(groups)), budget.memory)
-        plan = plans[key]
-    chain.run(len(groups), plan)
-    outs, _ = joint_of(chain, leaves, [])
-    return structures[len(groups)].unflatten(outs)
+        types = [
+            (np.shape(v), np.asarray(v).dtype, f) for v, f in zip(*_parts(leaves), strict=True)
+        ]
+        found = (*key, name, *types)
+        if found not in plans:
+            plans[found] = _plan(_measured(chain, count), budget.memory)
+        plan = plans[found]
+    chain.run(count, plan)
+
+    def again(step: StepOf, leaves: list[Any], columns: list[Any]) -> tuple[list[Any], list[Any]]:
+        return _steps_within(budget, step, leaves, count, plans, key, f"{name} with tangents")
+
+    return joint_of(chain, leaves, [], again)
 
 
 def _parts(leaves: Sequence[Any]) -> tuple[list[Any], list[bool]]:

@@ -70,6 +70,8 @@ class Loop:
     reverse: bool = False
     extends: Extends | None = field(default=None, repr=False)  # it would be shown level upon level
     memory: int | None = None  # bytes that a derivative may store (bs.checkpoint)
+    report: Any = field(default=None, repr=False, compare=False)  # of what it stores then
+    pieces: tuple[int, ...] = ()  # how often, and how often within each of those, …, it is done
     recompute: bool = (
         False  # a derivative stores what is carried alone, and computes the rest again
     )
@@ -227,6 +229,8 @@ class Callee:
     # (inputs, which vary) -> (push, pull), where it has a derivative of its own (bs.Function)
     own: Any = None
     recompute: bool = False  # a derivative stores the inputs alone (bs.checkpoint)
+    memory: int | None = None  # bytes that a derivative may store (bs.checkpoint)
+    report: Any = field(default=None, repr=False, compare=False)  # of what it stores then
 
     extends: Extends | None = field(default=None, repr=False)  # it would be shown level upon level
     derivatives: dict[Any, Any] = field(default_factory=dict)  # as they are needed

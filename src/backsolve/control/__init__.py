@@ -23,6 +23,7 @@ from ..tensor import Staged
 from . import batch as batch
 from . import bind as bind
 from . import implicit as implicit
+from . import segments as segments
 from . import stacks as stacks
 from . import within
 from .calls import Unfinished

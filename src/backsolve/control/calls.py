@@ -33,7 +33,7 @@ from ..regions import Callee
 from ..tensor import Staged, Tensor
 from ..trace import innermost_region
 from .checks import Failure
-from .pieces import budget
+from .pieces import limit
 from .regions import Form, Region, outer_recorder, type_of_leaf
 
 MOST_TRIES = 4
@@ -273,7 +273,7 @@ def _known(form: Form) -> list[Hashable]:
 
 def _record(f: Callable[..., Any], form: Form, key: Hashable) -> _Recording:
     made = _open.known[key] = _Recording(getattr(f, "__name__", "f"))
-    made.callee.recompute = budget() is not None
+    made.callee.recompute = limit() is not None
     types = [type_of_leaf(x) for x in form.taken()]
     forms: list[Form] = []
 

@@ -10,10 +10,11 @@ from ..ir import Equation, Program, Type, Var, type_of
 from ..primitives.control import BOX, BRANCH, CALL, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
 from ..regions import Branches, Callee, Empty, Extends, Layout
 from .boxes import boxed, derive_box, derive_unbox, unboxed
-from .derive_loop import chosen, derive_loop, pick
+from .derive_loop import chosen, derive_loop, pick, pulled_through
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
 from .packing import FEW, can_share, packed, unpacked
 from .reach import reach, reach_region
+from .segments import in_segments
 
 Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]], tuple[Any, ...]]]
 
@@ -153,6 +154,8 @@ def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list
     def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
         varying = tuple(k in places for k in range(len(args)))
         given = tuple(g is not None for g in cts)
+        if callee.memory is not None:
+            return pulled_through(in_segments(callee, varying, given), args, places, cts)
         if callee.recompute:
             back = _pulled(callee, varying, given)
             found = iter(CALL(*args, *pick(cts, given), region=back))

@@ -19,7 +19,7 @@ from ..solve import back_substitute
 from ..tensor import Tensor, leaf_row
 from ..trace import evaluate
 from .linear import cut, keep, must_be_stored, strong, with_adjoints, with_tangents, zeros_like
-from .pieces import bytes_of, in_pieces, rounds_of
+from .pieces import bytes_of, in_pieces
 from .reach import carried_that_vary, reach
 
 SMALL = 16  # entries of an array that a loop may store in each round
@@ -160,16 +160,15 @@ class LoopBlock:
             entries_alone = self._entries_alone(parts, free, arrays)
             if entries_alone is not None:
                 stored, again = entries_alone
+        needed = {a for e in parts.first for a in e.inputs if type(a) is Var}
+        states = [v for v in ins.carried if v in needed or v in parts.crossing]
+        each = bytes_of(stored)
         if loop.recompute:
-            again, needed = (
-                parts.first,
-                {a for e in parts.first for a in e.inputs if type(a) is Var},
-            )
-            stored = [v for v in ins.carried if v in needed or v in parts.crossing]
-        elif loop.memory is not None and bytes_of(stored) * rounds_of(loop) > loop.memory:
-            pieces = in_pieces(loop, bytes_of(stored))
+            again, stored = parts.first, states
+        elif loop.pieces or loop.memory is not None:
+            pieces = in_pieces(loop, each, bytes_of(states))
             if pieces is not None:
-                return self._pull_pieces(pieces, adjoints)
+                return pulled_through(pieces, self.args, self.places, adjoints)
 
         ahead = Program(
             program.inputs[:n],
@@ -259,22 +258,25 @@ class LoopBlock:
             arrays = [v for v in arrays if v not in whole]
         return None
 
-    def _pull_pieces(self, program: Program, adjoints: Sequence[Any]) -> tuple[Any, ...]:
-        """The same of a Program that does the loop piece by piece, each computed again when its turn comes."""
-        varying = [k in self.places for k in range(len(self.args))]
-        xs = [
-            x if not flag else P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
-            for x, flag in zip(self.args, varying, strict=True)
-        ]
-        rows = [x.row for x in pick(xs, varying)]
-        outputs = evaluate(program, xs)
-        seeds = [
-            (y.row, g)
-            for y, g in zip(outputs, adjoints, strict=True)
-            if g is not None and isinstance(y, Tensor) and y.row is not None
-        ]
-        oldest = min(r.index for r in rows)
-        return tuple(back_substitute(seeds, rows, oldest=oldest, record=True))
+
+def pulled_through(
+    program: Program, args: Sequence[Any], places: Sequence[int], adjoints: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Adjoints of the inputs at `places`, of a Program that does the same piece by piece, some of it twice."""
+    varying = [k in places for k in range(len(args))]
+    xs = [
+        x if not flag else P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
+        for x, flag in zip(args, varying, strict=True)
+    ]
+    rows = [x.row for x in pick(xs, varying)]
+    outputs = evaluate(program, xs)
+    seeds = [
+        (y.row, g)
+        for y, g in zip(outputs, adjoints, strict=True)
+        if g is not None and isinstance(y, Tensor) and y.row is not None
+    ]
+    oldest = min(r.index for r in rows)
+    return tuple(back_substitute(seeds, rows, oldest=oldest, record=True))
 
 
 def derive_loop(loop: Loop, args: list[Any], places: list[int], varies: list[bool]) -> Any:

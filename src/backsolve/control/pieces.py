@@ -3,25 +3,29 @@
 The rounds are done in pieces of L, as an inner loop of an outer one. Of the outer loop only what is carried is
 stored; the inner one is computed again, piece by piece, and stores what its blocks ask for. So a tape of n
 entries becomes n / L carried values and L entries. Where that is more than the budget, the pieces are done in
-pieces, too.
+pieces, too. A loop without a count is planned for a million rounds; one that takes more stores more.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..errors import BudgetError
 from ..ir import Program, Type, Var, type_of
-from ..primitive import FUNCTIONS, P
-from ..primitives.control import CALL, LOOP
-from ..regions import INDEX, Callee, Loop
-from ..trace import evaluate, innermost_region, stage, stage_region
-from .regions import Form, Region, outer_recorder, type_of_leaf
+from ..primitive import P
+from ..primitives.control import LOOP
+from ..regions import INDEX, Extends, Loop
+from ..solve.budget import ChainReport
+from ..solve.revolve import text
+from ..trace import evaluate, stage, stage_region
 
+MOST_LEVELS = 5  # of pieces within pieces: each is compiled anew
 UNKNOWN = 1 << 20  # rounds that a loop without a count is taken to have
 
 
@@ -33,31 +37,68 @@ def rounds_of(loop: Loop) -> int:
     return UNKNOWN if loop.count is None else loop.count
 
 
-def in_pieces(loop: Loop, each: int) -> Program | None:
-    """A Program with the inputs and outputs of the loop, or None if it cannot be cut. `each`: bytes a round."""
+def levels(total: int, states: int, each: int, memory: int) -> tuple[tuple[int, ...], int]:
+    """In how many pieces to do `total` rounds, each of them in how many, …; and the bytes that this stores.
+
+    d levels run the rounds d times and store
+
+        states · (n_1 + … + n_{d−1}) + each · n_d        where   n_1 n_2 … n_d ≥ total.
+
+    The fewest levels that fit into the memory are taken; if none do, those that store least.
+    """
+    best: tuple[tuple[int, ...], int] = ((total,), total * each)
+    for d in range(2, MOST_LEVELS + 1):
+        m = np.arange(2, max(int(total ** (1 / (d - 1))), 2) + 1)
+        inner = np.ceil(total / m ** float(d - 1))
+        stored = states * (d - 1) * m + each * np.maximum(inner, 1)
+        fits = stored <= memory
+        k = int(fits.argmax() if fits.any() else stored.argmin())  # as few pieces as fit
+        if stored[k] < best[1]:
+            best = (*[int(m[k])] * (d - 1), max(int(inner[k]), 1)), int(stored[k])
+        if best[1] <= memory:
+            break
+    return best
+
+
+def _planned(loop: Loop, each: int, states: int) -> tuple[int, ...]:
+    """The pieces for a loop with a budget; what they store is told to its report."""
+    assert loop.memory is not None
+    total = rounds_of(loop)
+    pieces: tuple[int, ...] = (total,)
+    stored = each * total
+    if stored > loop.memory and loop.count is None and len(loop.body.outputs) > loop.carried:
+        raise BudgetError(
+            "a loop whose number of rounds is not known and that makes a sequence stores as much as there are "
+            "rounds: no budget can be met; give a number of rounds, or carry an array that is written into"
+        )
+    if stored > loop.memory:
+        pieces, stored = levels(total, states, each, loop.memory)
+    if stored > loop.memory:
+        rounds = f"{total:,} rounds" if loop.count is not None else "a number of rounds not known"
+        raise BudgetError(
+            f"{text(loop.memory)} are not enough to differentiate this loop of {rounds} in, inside jit: the "
+            f"least that can be met is {text(stored)}, for states of {text(states)} and recorded rounds of "
+            f"{text(each)}"
+        )
+    if loop.report is not None:
+        ahead = (len(pieces) - 1) * total
+        told = ChainReport("loop", total, None, ahead, total, peak_bytes=stored)
+        told.is_planned = loop.count is None
+        loop.report.chains.append(told)
+    return pieces
+
+
+def in_pieces(loop: Loop, each: int, states: int) -> Program | None:
+    """A Program with the inputs and outputs of the loop, or None if it need not be cut.
+
+    A round stores `each` bytes to be reversed, and `states` to be run again.
+    """
     made = loop.body.outputs[loop.carried :]
-    if (
-        loop.reverse
-        or (loop.counted and loop.count is None)
-        or (made and loop.count is None)
-        or not each
-        or loop.memory is None
-    ):
+    pieces = loop.pieces or _planned(loop, each, states + INDEX.dtype.itemsize)
+    if len(pieces) == 1:
         return None
     total = rounds_of(loop)
-    carried = bytes_of(loop.body.inputs[1 : 1 + loop.carried]) or 8
-    # As many rounds in a piece as half of the memory holds; more if the carried values need the other half.
-    most = max(loop.memory // (2 * each), 1)
-    within = None
-    least = -(-2 * total * carried // max(loop.memory, 1))
-    size = int(min(max(most, 2), max(total // 2, 2)))
-    if loop.count is None:
-        size = int(min(max(most, 2), 1 << 16))
-    elif most < least:  # the budget cannot be met: the least there is
-        size = int(min(max(round((total * carried / each) ** 0.5), 2), max(total // 2, 2)))
-        pieces = loop.memory // (2 * carried)
-        if 2 <= pieces < total // 2:  # half of it for states here, and pieces of pieces in the rest
-            size, within = -(-total // pieces), loop.memory // 2
+    size = int(np.prod(pieces[1:]))
     a, f = loop.carried, loop.fixed
     h = int(loop.counted)  # how many rounds, as a fixed input in front
     types = [type_of(o) for o in made]
@@ -65,6 +106,7 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
     def step(
         k: Any, state: Sequence[Any], columns: Sequence[Any], fixed: Sequence[Any], xs: Any
     ) -> list[Any]:
+        k = total - 1 - k if loop.reverse else k
         entries = [P.gather(x, k) for x in xs]
         results = evaluate(loop.body, [k, *state, *fixed, *entries])
         written = [P.scatter_set(c, y, k) for c, y in zip(columns, results[a:], strict=True)]
@@ -93,16 +135,15 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
         goes_on=None if loop.goes_on is None else stage_region(asks, inside, None),
         count=size,
         counted=True,
-        memory=within,
+        pieces=pieces[1:] if len(pieces) > 2 else (),
     )
 
     def outer_body(j: Any, *rest: Any) -> list[Any]:
         state, done, others = rest[: a + len(made)], rest[a + len(made)], rest[a + len(made) + 1 :]
         limit, others = (others[0] if h else loop.count), others[h:]
         left = size if limit is None else np.minimum(limit - done, size)
-        results = LOOP(
-            left if loop.count is not None else j * 0 + size, *state, done, *others, region=inner
-        )
+        rounds = j * 0 + size if limit is None else left
+        results = LOOP(rounds, *state, done, *others, region=inner)
         return [*results[:-1], done + results[-1]]
 
     def goes_on(j: Any, *rest: Any) -> list[Any]:
@@ -112,6 +153,13 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
 
     head = [INDEX] * h
     around = [INDEX, *carried_types, *column_types, INDEX, *head, *fixed_types, *sequence_types]
+    is_open = loop.counted and loop.count is None
+    first = a + len(made) + int(is_open)  # its input that says how many rounds are done
+    places = (
+        *range(first + 1, first + 1 + h),
+        *range(int(is_open), int(is_open) + a),
+        *range(first + 1 + h, first + 1 + h + f + loop.sequences),
+    )
     outer = Loop(
         stage_region(outer_body, around, None),
         carried=a + len(made) + 1,
@@ -119,6 +167,8 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
         sequences=0,
         goes_on=None if loop.goes_on is None else stage_region(goes_on, around, None),
         count=None if loop.count is None else -(-loop.count // size),
+        counted=is_open,
+        extends=Extends(loop, places, tuple(range(a + len(made) + 1))),
         recompute=True,
     )
 
@@ -126,7 +176,8 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
         _, starts, fixed, xs = loop.split(args)
         given = args[:h]
         columns = [np.zeros(t.shape, t.dtype) for t in column_types]
-        results = LOOP(*starts, *columns, 0, *given, *fixed, *xs, region=outer)
+        times = [(given[0] + (size - 1)) // size] if is_open else []
+        results = LOOP(*times, *starts, *columns, 0, *given, *fixed, *xs, region=outer)
         return [*results[: a + len(made)], results[a + len(made)]]
 
     return stage(run, [*head, *carried_types, *fixed_types, *sequence_types])[0]
@@ -135,51 +186,28 @@ def in_pieces(loop: Loop, each: int) -> Program | None:
 # ---- what a user asks for
 
 
-class _Budget(threading.local):
-    memory: int | None = None
+@dataclass(frozen=True)
+class Limit:
+    memory: int
+    report: Any  # where to tell what is stored
 
 
-_budget = _Budget()
+class _Current(threading.local):
+    limit: Limit | None = None
 
 
-def budget() -> int | None:
-    """The bytes that loops recorded now may store for their derivatives."""
-    return _budget.memory
+_current = _Current()
+
+
+def limit() -> Limit | None:
+    """What loops recorded now may store for their derivatives."""
+    return _current.limit
 
 
 @contextmanager
-def _within(memory: int) -> Iterator[None]:
-    before, _budget.memory = _budget.memory, memory
+def within_limit(given: Limit) -> Iterator[None]:
+    before, _current.limit = _current.limit, given
     try:
         yield
     finally:
-        _budget.memory = before
-
-
-def checkpoint_staged(f: Callable[..., Any], memory: int | None, args: Any, kwargs: Any) -> Any:
-    """Inside a Program that is being recorded: loops with a budget, or a call that is computed again."""
-    if memory is not None:
-        with _within(memory):
-            return f(*args, **kwargs)
-    form = Form.of((args, kwargs))
-    forms: list[Form] = []
-
-    def flat(*values: Any) -> list[Any]:
-        inner_args, inner_kwargs = form.filled(values)
-        forms[:] = [Form.of(f(*inner_args, **inner_kwargs))]
-        return forms[0].taken()
-
-    values = form.taken()
-    outer = innermost_region() or outer_recorder(values)
-    region = Region(flat, [type_of_leaf(x) for x in values], outer)
-    callee = Callee(
-        getattr(f, "__name__", "f"),
-        region.outputs,
-        region.with_inputs(region.variables),
-        recompute=True,
-    )
-    results = CALL(*values, *region.captured, region=callee)
-    return forms[0].filled(region.results(results))
-
-
-FUNCTIONS["checkpoint_staged"] = checkpoint_staged
+        _current.limit = before

@@ -18,7 +18,7 @@ from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage_region
 from . import bind
 from .checks import NONE, Failure, noted
-from .pieces import budget
+from .pieces import limit
 from .regions import Form, Region, cast_to, join, outer_recorder, settle, type_of_leaf, widens
 
 MOST_TRIES = 8  # to find the types of carried values
@@ -88,7 +88,8 @@ def record_loop(
         count=None if counted else count,
         counted=counted,
         reverse=reverse,
-        memory=budget(),
+        memory=None if (found := limit()) is None else found.memory,
+        report=None if found is None else found.report,
     )
     starts = [cast_to(x, t) for x, t in zip(values, types, strict=True)]
     args = [*([count] if counted else ()), *starts, *captured, *columns]

@@ -22,6 +22,7 @@ class ChainReport:
     measured_steps: int = 0  # recorded once to see how much they store
     kept_bytes: int = 0  # in kept states and recorded steps, now
     peak_bytes: int = 0  # the most of it at any time
+    is_planned: bool = False  # for as many steps, whose number is not known while compiling
 
     @property
     def optimum(self) -> int | None:
@@ -34,8 +35,9 @@ class ChainReport:
 
     def __str__(self) -> str:
         best = "" if self.slots is None else f" (optimum {self.optimum:,} in {self.slots} slots)"
+        most = "up to " if self.is_planned else ""
         return (
-            f"{self.name}: {self.steps:,} steps, {self.forward_steps:,} forward{best}, "
+            f"{self.name}: {most}{self.steps:,} steps, {self.forward_steps:,} forward{best}, "
             f"{self.recorded_steps:,} recorded, at most {text(self.peak_bytes)} kept"
         )
 

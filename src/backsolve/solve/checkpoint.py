@@ -37,10 +37,11 @@ def checkpoint(
     again, but as little as the budget allows: of a sequence of functions, each of which is given what the one
     before returns, of the rounds of `bs.scan`, `bs.fori_loop` and `bs.while_loop`, and else of the operations
     of `f`. What is counted are arrays that are kept for the derivative. `slots` is a budget for chains of equal
-    steps, as the number of states to keep. `.report` says what the last call kept and ran again.
+    steps, as the number of states to keep. `.report` says what the last call kept and ran again. A budget that
+    cannot be met is a BudgetError that says what can.
 
-    Inside `bs.jit`, each loop stores at most about `memory` bytes, as far as that can be, and computes its
-    rounds again piece by piece.
+    Inside `bs.jit` a loop computes its rounds again piece by piece, and a function without loops its operations
+    in stretches; the report says what was planned when it was compiled.
 
     >>> import numpy as np, backsolve as bs
     >>> bs.grad(lambda x: bs.checkpoint(lambda t: np.sin(np.sin(t)))(x))(1.0)
@@ -86,22 +87,19 @@ class _InBudget:
         return run_within(hooks.users(self._f), budget, self._plans, args, kwargs)
 
     def _staged(self, *args: Any, **kwargs: Any) -> Any:
-        staged: Any = FUNCTIONS.get("checkpoint_staged")
-        is_written_out = staged is None or hooks.stage is not stage_call
-        if self._functions is None:
-            users = hooks.users(self._f)
-            if is_written_out or self._memory is None:
-                return users(*args, **kwargs)
-            return staged(users, self._memory, args, kwargs)
-        # Compiled: stretches of about √n functions, each computed again as a whole.
-        functions = [hooks.users(f) for f in self._functions]
-        size = max(round(len(functions) ** 0.5), 1)
-        given, named = args, kwargs
-        for n in range(0, len(functions), size):
-            part = functools.partial(_one_after_another, functions[n : n + size])
-            result = part(*given, **named) if is_written_out else staged(part, None, given, named)
-            given, named = (result,), {}
-        return result
+        users = [hooks.users(f) for f in self._functions or (self._f,)]
+        whole = users[0] if len(users) == 1 else functools.partial(_one_after_another, users)
+        if "checkpoint_staged" not in FUNCTIONS or hooks.stage is not stage_call:
+            return whole(*args, **kwargs)  # bs.source writes it out
+        self.report = Report()
+        staged: Any
+        if self._memory is not None:
+            staged = FUNCTIONS["checkpoint_staged"]
+            return staged(whole, self._memory, self.report, args, kwargs)
+        if self._functions is None:  # slots are for loops on numbers
+            return whole(*args, **kwargs)
+        staged = FUNCTIONS["functions_staged"]
+        return staged(users, self._slots, self.report, args, kwargs)
 
 
 def _one_after_another(functions: Sequence[Callable[..., Any]], *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +120,7 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
             users = hooks.users(f)
             if staged is None or hooks.stage is not stage_call:  # bs.source writes it out
                 return users(*args, **kwargs)
-            return staged(users, None, args, kwargs)
+            return staged(users, None, None, args, kwargs)
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
 
         def call(values: Sequence[Any], record: bool) -> tuple[list[Row], int, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..ir import Program, Var
-from ..trace import evaluate
 
 
-def cut_up(program: Program, most: int) -> list[Callable[[list[Any]], list[Any]]]:
-    """At most `most` functions, one after the other, that compute the outputs from the list of the inputs.
+def cut_up(program: Program, most: int) -> list[Program]:
+    """At most `most` Programs, each of which is given what the one before returns, that compute the outputs.
 
     Cuts stand about evenly over the work, each at the place nearby where the fewest bytes cross.
     """
@@ -38,8 +37,9 @@ def cut_up(program: Program, most: int) -> list[Callable[[list[Any]], list[Any]]
         outs: Sequence[Any] = (
             [v for v in order if made[v] < end <= last[v]] if end < n else program.outputs
         )
-        part = Program(tuple(ins), program.constants, tuple(equations[begin:end]), tuple(outs))
-        segments.append(_function(part))
+        segments.append(
+            Program(tuple(ins), program.constants, tuple(equations[begin:end]), tuple(outs))
+        )
     return segments
 
 
@@ -53,7 +53,3 @@ def _places(crossing: Sequence[int], n: int, most: int) -> list[int]:
             break
         places.append(min(range(low, high + 1), key=crossing.__getitem__))
     return [*places, n]
-
-
-def _function(part: Program) -> Callable[[list[Any]], list[Any]]:
-    return lambda values: evaluate(part, values)

@@ -9,10 +9,10 @@ import numpy as np
 
 from .. import tree
 from ..errors import BudgetError, TracedValueError
-from ..ir import type_of
+from ..ir import Program, type_of
 from ..row import Row, ancestors, next_index
 from ..tensor import Tensor
-from ..trace import stage
+from ..trace import evaluate, stage
 from .budget import Budget, ChainReport, within
 from .chain_row import joint_of
 from .cuts import cut_up
@@ -144,7 +144,7 @@ def _steps_within(
         ]
         found = (*key, name, *types)
         if found not in plans:
-            plans[found] = _plan(_measured(chain, count), budget.memory)
+            plans[found] = plan_for(_measured(chain, count), budget.memory)
         plan = plans[found]
     chain.run(count, plan)
 
@@ -165,7 +165,8 @@ def _grouped(n: int, budget: Budget) -> list[range]:
     return [range(k, min(k + size, n)) for k in range(0, n, size)]
 
 
-def _plan(steps: Sequence[Step], memory: int) -> Any:
+def plan_for(steps: Sequence[Step], memory: int) -> Any:
+    """The best plan for steps that differ, in a number of bytes."""
     if sum(s.tape for s in steps) <= memory:
         return RecordAll()
     return Planned(steps, memory)
@@ -235,13 +236,17 @@ def run_within(
         except (TypeError, ValueError):  # so that the error is that of the function itself
             program = None
         if program is not None and not any(e.primitive.holds_regions for e in program.equations):
-            segments = cut_up(program, MOST_STEPS)
+            segments = [_function(part) for part in cut_up(program, MOST_STEPS)]
     if segments is None:
         with within(budget):
             return f(*args, **kwargs)
     state = [leaves[k] for k in numbers]
     outs = run_functions(segments, budget, plans, (state,), {}, name="segments")
     return results[0].unflatten(outs)
+
+
+def _function(part: Program) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: evaluate(part, values)
 
 
 def _is_number(x: Any) -> bool:

@@ -210,9 +210,11 @@ class _Words:
             elif isinstance(x, Callee):
                 apart = ("own", "derivatives", "seen")  # of no account any more, but for the passes
                 self.write([f.__name__ for f in x.seen])
-                self.write([getattr(x, f.name) for f in fields(x) if f.name not in apart])
+                self.write(
+                    [getattr(x, f.name) for f in fields(x) if f.compare and f.name not in apart]
+                )
             else:
-                self.write([getattr(x, f.name) for f in fields(x)])
+                self.write([getattr(x, f.name) for f in fields(x) if f.compare])
         else:
             raise _NoNameError
 

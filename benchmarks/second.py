@@ -147,9 +147,56 @@ def products(n: int) -> None:
     show(f"Gauss-Newton product, {n} inputs, {BATCH} examples", times)
 
 
+def factors(n: int) -> None:
+    """K-FAC's A and G of all layers of a classifier, without sampling."""
+    w, xs = weights(n), RNG.normal(size=(BATCH, n))
+    w[-1] = RNG.normal(size=(10, WIDTH)) / 8
+
+    def model(w: Any, x: Any, np: Any = np) -> Any:
+        for a in w[:-1]:
+            x = np.tanh(x @ a.T)
+        return x @ w[-1].T
+
+    def of_ours(w: Any) -> Any:
+        return [(f.A, f.G) for f in bs.fisher(model)(w, xs).kfac().blocks]
+
+    ours = bs.jit(of_ours)
+    times = {"kfac": best(lambda: ours(w))}
+    if jax is not None:
+        jw, jx = [jnp.asarray(a) for a in w], jnp.asarray(xs)
+
+        def run(w: Any, zeros: Any) -> Any:
+            x, met = jx, []
+            for k, a in enumerate(w):
+                met.append(x)
+                x = x @ a.T + zeros[k]
+                x = jnp.tanh(x) if k < len(w) - 1 else x
+            return x, met
+
+        def of_jax(w: Any) -> Any:
+            zeros = [jnp.zeros((BATCH, a.shape[0])) for a in w]
+            z, pull, met = jax.vjp(lambda zeros: run(w, zeros), zeros, has_aux=True)
+            s = jax.nn.softmax(z)
+            # H = R Rᵀ with R = (diag(s) − s sᵀ) / √s
+            R = (jnp.eye(10) * s[:, :, None] - s[:, :, None] * s[:, None, :]) / jnp.sqrt(s)[:, None]
+            (back,) = jax.vmap(pull)(jnp.moveaxis(R, 2, 0))
+            return [
+                (a.T @ a / BATCH, jnp.einsum("cno,cnp->op", y, y) / BATCH)
+                for a, y in zip(met, back, strict=True)
+            ]
+
+        theirs = jax.jit(of_jax)
+        times["jax"] = best(lambda: jax.block_until_ready(theirs(jw)))
+        for a, b in zip(ours(w), theirs(jw), strict=True):
+            np.testing.assert_allclose(a[0], b[0], rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(a[1], b[1], rtol=1e-8, atol=1e-10)
+    show(f"Kronecker factors, {n} inputs, {BATCH} examples", times)
+
+
 if __name__ == "__main__":
     for n in (10, 30, 100):
         laplacian(n)
     for n in (64, 512):
         norms(n)
     products(64)
+    factors(64)

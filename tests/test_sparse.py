@@ -234,7 +234,7 @@ def test_numbers_at_any_places(seed: int) -> None:
     np.add.at(expected, at, values)
     pick = Pick.of(at, template)
     for fill in [Put(at), *([] if pick is None else [pick])]:
-        np.testing.assert_allclose(fill.numbers(values, template), expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(fill.numbers([values], template), expected, rtol=1e-6, atol=1e-6)
     assert pick is not None or np.unique(at).size < at.size or template[at].any()
 
 
@@ -243,7 +243,7 @@ def test_constants_are_told_apart_by_their_bits() -> None:
     pick = Pick.of(np.array([6, 2]), np.where(np.isin(np.arange(7), [2, 6]), 0.0, template))
     assert pick is not None
     assert pick.constants.size == 4
-    found = pick.numbers(np.array([5.0, 7.0]), template)
+    found = pick.numbers([np.array([5.0, 7.0])], template)
     np.testing.assert_array_equal(found, [np.nan, -0.0, 7.0, np.inf, np.nan, 0.0, 5.0])
     assert np.signbit(found[1])
     assert not np.signbit(found[5])

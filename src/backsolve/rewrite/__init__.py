@@ -15,6 +15,7 @@ from .expand import expand
 from .frechet import join_frechets
 from .invariants import do_once
 from .order import read_first
+from .pools import read_from_wholes
 from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
@@ -76,6 +77,8 @@ def _is_same(a: Program, b: Program) -> bool:
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
     program = rewrite(_for_machines(rewrite(take_rounds_apart(program))))
+    pooled = read_from_wholes(program)
+    program = program if pooled is program else rewrite(pooled)
     moved = do_once(program)
     if moved is not program:
         program = rewrite(moved)

@@ -23,7 +23,7 @@ def merge_repeated(program: Program) -> Program:
     for e in program.equations:
         inputs = tuple([now(a) for a in e.inputs]) if same else e.inputs
         if not e.primitive.holds_regions:
-            atoms = [_key(a) for a in inputs]
+            atoms = [atom_key(a) for a in inputs]
             if e.primitive.name in COMMUTE:
                 atoms.sort()
             params = tuple(sorted(e.params.items())) if e.params else ()
@@ -38,7 +38,7 @@ def merge_repeated(program: Program) -> Program:
     return Program(program.inputs, program.constants, tuple(kept), outputs)
 
 
-def _key(a: Any) -> tuple[int, Any, str]:
+def atom_key(a: Any) -> tuple[int, Any, str]:
     """Python scalars of different types or signs of zero are different atoms."""
     return (0, a.serial, "") if type(a) is Var else (1, type(a).__name__, repr(a))
 

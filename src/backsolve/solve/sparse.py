@@ -30,8 +30,8 @@ class Put:
 
     at: Index
 
-    def numbers(self, values: Any, template: Any) -> Any:
-        put = P.scatter_add(values, self.at, shape=template.shape)
+    def numbers(self, values: Sequence[Any], template: Any) -> Any:
+        put = P.scatter_add(_joined(values), self.at, shape=template.shape)
         return put + template if template.any() else put
 
 
@@ -44,8 +44,8 @@ class Pick:
     rest: Index
     at: Index
 
-    def numbers(self, values: Any, template: Any) -> Any:
-        pool = np.concatenate([values, self.constants]) if self.constants.size else values
+    def numbers(self, values: Sequence[Any], template: Any) -> Any:
+        pool = _joined([*values, self.constants] if self.constants.size else values)
         numbers = take(pool, self.source)
         if not self.at.size:
             return numbers
@@ -98,8 +98,7 @@ class Layout:
         """The numbers of the matrix, given those of the terms that vary."""
         if self.fill is None:
             return np.array(self.template)
-        whole = values[0] if len(values) == 1 else np.concatenate(values)
-        found = self.fill.numbers(whole, self.template)
+        found = self.fill.numbers(values, self.template)
         return found if found.dtype == self.template.dtype else found.astype(self.template.dtype)
 
 
@@ -128,6 +127,10 @@ def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
     for shared in (indptr, indices):  # all matrices of this layout have them in common
         shared.flags.writeable = False
     return Layout((height, width), indptr, indices, template, _fill(places, template)), values
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    return values[0] if len(values) == 1 else np.concatenate(values)
 
 
 def _fill(places: Sequence[Index], template: Any) -> Put | Pick | None:

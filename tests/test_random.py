@@ -359,3 +359,12 @@ def test_quotients_of_tiny_gamma_variables_are_no_zeros_over_zeros():
     slope = bs.grad(mean)(1e-3)  # E = a / (a + b)
     assert abs(slope / (2e-3 / 3e-3**2) - 1) < 0.2
     np.testing.assert_allclose(bs.jit(bs.grad(mean))(1e-3), slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -3), (-1, -1)])
+def test_shapes_must_not_be_negative(shape: Any) -> None:
+    for draw in (bs.random.bits, bs.random.normal, bs.random.uniform):
+        with pytest.raises(ShapeError, match="must not be negative"):
+            draw(bs.random.key(0), shape)
+    with pytest.raises(ShapeError, match="must not be negative"):
+        bs.nn.Linear(3, -4)

@@ -315,6 +315,24 @@ class TestMistakes:
         with pytest.raises(TypeError, match=r"such as bs.optim.Adam\(1e-3\)"):
             fit(linear(), F.mse_loss, (X, Y), optimizer=optimizer)
 
+    def test_a_list_of_batches_is_gone_through_each_epoch(self) -> None:
+        batches = [(X[k : k + 20], Y[k : k + 20]) for k in range(0, 60, 20)]
+        found = fit(linear(), F.mse_loss, batches, validation=batches)
+        whole = fit(linear(), F.mse_loss, (X, Y), batch_size=20, shuffle=False, validation=(X, Y))
+        assert found.step == 6
+        np.testing.assert_array_equal(found.model.weight, whole.model.weight)
+        with pytest.raises(ValueError, match="give a list, not a generator"):
+            fit(linear(), F.mse_loss, iter(batches))
+
+    def test_lists_of_numbers_are_no_examples(self) -> None:
+        with pytest.raises(ShapeError, match="got lists of numbers"):
+            fit(linear(), F.mse_loss, (X.tolist(), Y.tolist()))
+
+    @pytest.mark.parametrize("setting", [{"clip": 0.0}, {"clip": -1.0}, {"ema": 2.0}])
+    def test_settings_that_would_go_astray(self, setting: dict[str, float]) -> None:
+        with pytest.raises(ValueError, match=r"above 0|between 0 and 1"):
+            fit(linear(), F.mse_loss, (X, Y), **setting)
+
     def test_names_and_numbers(self) -> None:
         with pytest.raises(ValueError, match="no metric is called 'acuracy'"):
             fit(linear(2), F.cross_entropy, (X, LABELS), metrics=["acuracy"])

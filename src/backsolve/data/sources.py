@@ -39,6 +39,8 @@ class Arrays:
     def __init__(self, arrays: Any):
         leaves, self.form = tree.flatten(arrays)
         self.arrays = [np.asarray(a) for a in leaves]
+        if leaves and all(isinstance(a, float | int) for a in leaves):
+            raise ShapeError("examples are rows of arrays, got lists of numbers: take np.array(…)")
         lengths = {a.shape[0] if a.shape else None for a in self.arrays}
         if len(lengths) != 1 or None in lengths:
             shapes = ", ".join(str(a.shape) for a in self.arrays)

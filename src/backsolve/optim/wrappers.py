@@ -38,6 +38,10 @@ class Clipped(Optimizer):
     rule_of: Optimizer
     max_norm: float
 
+    def __post_init__(self) -> None:
+        if not self.max_norm > 0:
+            raise ValueError(f"gradients are clipped to a norm above 0, got {self.max_norm}")
+
     def init(self, parameters: Any) -> State:
         return self.rule_of.init(parameters)
 
@@ -126,6 +130,10 @@ class Average:
     """
 
     decay: float = 0.999
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.decay <= 1:
+            raise ValueError(f"the decay of an average must be between 0 and 1, got {self.decay}")
 
     def init(self, parameters: Any) -> Any:
         return tree.map(np.array, parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -72,9 +73,16 @@ def _words(state: State) -> list[Any]:
     return [state.counter[k : k + 1] for k in range(4)]
 
 
+def _shape(shape: Any) -> tuple[int, ...]:
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(n < 0 for n in map(operator.index, shape)):
+        raise ShapeError(f"`shape` must not be negative, got {shape}")
+    return shape
+
+
 def bits(state: State, shape: Any = ()) -> Any:
     """Random uint64s: those that NumPy's Philox with this key and counter gives."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = _shape(shape)
     size = math.prod(shape)
     a, b, c, d = _words(state)
     first = a + np.arange(1, -(-size // 4) + 1, dtype=_U)
@@ -89,7 +97,7 @@ def bits(state: State, shape: Any = ()) -> Any:
 
 def halves(state: State, shape: Any = ()) -> Any:
     """Random uint32s, the lower half of each of the `bits` first: NumPy's `next_uint32`."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = _shape(shape)
     size = math.prod(shape)
     whole = bits(state, -(-size // 2))
     pairs = np.stack([whole & _MASK, whole >> _HALF], axis=-1)

@@ -87,7 +87,9 @@ class Tests:
 
 
 def _is_stream(data: Any) -> bool:
-    """Whether something gives batches one after the other: no array, no container, no source."""
+    """Whether something gives batches one after the other: no array, no container of arrays, no source."""
+    if isinstance(data, list):
+        return len(data) > 0 and all(isinstance(part, tuple | dict) for part in data)
     if hasattr(data, "take") or hasattr(data, "target") or hasattr(data, "__array__"):
         return False
     return hasattr(data, "__iter__") and tree._handlers(type(data)) is None

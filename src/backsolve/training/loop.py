@@ -158,7 +158,15 @@ class _Loop:
             validated = _evaluated(run.steps, run.state, self.tested)
         self.look_at_the_clock()
         if not run.examples:
-            raise ValueError("an epoch without batches: are there fewer examples than a batch has?")
+            once = (
+                " `data` can be gone through once: give a list, not a generator"
+                if run.epoch
+                else ""
+            )
+            raise ValueError(
+                "an epoch without batches:"
+                + (once or " are there fewer examples than a batch has?")
+            )
         run.end_epoch(validated)
         improved = run.notice_best()
         run.tell("on_epoch")

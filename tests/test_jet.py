@@ -11,7 +11,10 @@ import pytest
 
 import backsolve as bs
 from backsolve.errors import ShapeError, StructureError, UnsupportedError
+from backsolve.ir import Type
+from backsolve.primitive import P
 from backsolve.solve import taylor
+from backsolve.trace import stage
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(5, 4)) * 0.3
@@ -35,6 +38,18 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
     "network": lambda x: np.tanh(W @ x).sum(),
     "quotient": lambda x: np.log(1 + x @ x) / np.sqrt(2 + np.sin(x).sum()),
     "inverse": lambda x: np.linalg.inv(np.outer(x, x) + np.eye(4)).sum(),
+    "system": lambda x: np.linalg.solve(np.outer(x, np.sin(x)) + 3 * np.eye(4), np.cos(x)).sum(),
+    "system with a constant": lambda x: np.linalg.solve(np.outer(x, x) + np.eye(4), np.ones(4)) @ x,
+    "triangles": lambda x: sum(
+        P.triangular_solve(
+            np.outer(x, np.cos(x)) + 3 * np.eye(4), x[:, None], lower=lower, unit=unit
+        ).sum()
+        for lower in (False, True)
+        for unit in (False, True)
+    ),
+    "factor": lambda x: np.linalg.cholesky(np.outer(x, x) + np.eye(4)).sum(),
+    "quotients broadcast": lambda x: (x[:, None] / (3 + x) + 1 / (2 + x * x) + (2 + x) / 3).sum(),
+    "products along axes": lambda x: np.prod(np.outer(x, 1 + x)[:, :3] + 2, axis=(0, 1)),
     "product": lambda x: np.exp(-x * x).prod(),
     "branches": lambda x: np.where(x > 0, x**3, np.cos(x)).sum() * np.sort(x)[1],
     "power": lambda x: ((2 + np.sin(x)) ** 2.5).sum() + (1.5 ** x[0]) * np.arctan2(x[1], 3.0),
@@ -48,7 +63,7 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
 def test_against_nested_forward_mode(name: str) -> None:
     f = SMOOTH[name]
     x, v = RNG.normal(size=4), RNG.normal(size=4)
-    order = 5 if name in ("inverse", "product") else 6
+    order = 6 if name in ("network", "quotient", "power", "special", "shapes") else 5
     value, found = bs.jet(f, (x,), [[v, *[np.zeros(4)] * (order - 1)]])
     np.testing.assert_allclose(value, f(x), rtol=1e-14)
     for got, expected in zip(found, nested(f, x, v, order), strict=True):
@@ -196,3 +211,32 @@ def test_a_product_of_three_takes_work_like_the_square_of_the_order(
     xs = [np.ones((2, 2))] * 3
     bs.jet(lambda *x: np.einsum("ij,jk,kl->il", *x), xs, [[np.ones((2, 2))] * 8] * 3)
     assert products <= 2 * sum(k + 1 for k in range(1, 9)) * 2  # `splits` counts itself once more
+
+
+@pytest.mark.parametrize(
+    "name", ["network", "quotient", "system", "triangles", "factor", "product"]
+)
+def test_the_program_grows_like_a_power_of_the_order(name: str) -> None:
+    """Where a row asks for two of its like, and these for two more, it would double with each order."""
+    sizes = []
+    for order in (4, 8, 16):
+
+        def along(x: Any, order: int = order) -> Any:
+            return tuple(
+                bs.jet(SMOOTH[name], (x,), [[np.ones(4), *[np.zeros(4)] * (order - 1)]])[1]
+            )
+
+        sizes.append(len(stage(along, [Type((4,), np.dtype(float))])[0].equations))
+    assert sizes[1] < 4 * sizes[0]
+    assert sizes[2] < 4.2 * sizes[1]
+
+
+def test_systems_and_products_inside_grad_jit_and_vmap() -> None:
+    f = lambda x: SMOOTH["system"](x) + np.prod(1 + x) / (2 + x[0])
+    x, v = np.array([0.3, -0.2, 0.5, 0.1]), np.array([1.0, 2.0, -1.0, 0.5])
+    third = lambda x: bs.jet(f, (x,), [[v, 0 * v, 0 * v]])[1][2]
+    expected = bs.grad(lambda x: nested(f, x, v, 3)[-1])(x)
+    np.testing.assert_allclose(bs.grad(third)(x), expected, rtol=1e-10)
+    np.testing.assert_allclose(bs.jit(bs.grad(third))(x), expected, rtol=1e-10)
+    both = np.stack([x, x + 0.1])
+    np.testing.assert_allclose(bs.vmap(third)(both), [third(y) for y in both], rtol=1e-12)

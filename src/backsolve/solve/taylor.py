@@ -1,7 +1,8 @@
 """Taylor mode: the same system over power series.
 
 Along a curve x(t) each row of a program is a series. A row whose blocks capture nothing is linear: it maps
-every coefficient by itself. A product is a convolution. Any other row y = f(x) has, by its own blocks,
+every coefficient by itself. A product is a convolution; a quotient, or a linear system, undoes one. Any other
+row y = f(x) has, by its own blocks,
 
     y'(t) = Σ_i B_i(x(t), y(t)) x_i'(t)        so        k y_k = [Σ_i B_i(x, y) x_i']_{k−1},
 
@@ -13,7 +14,8 @@ the order: sin asks for cos, which asks for the sin that is already there.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -26,6 +28,8 @@ from ..tensor import Tensor
 from ..trace import stage
 from .fit import fit_ahead
 from .rows import Evaluator, raw, type_of_value, vary
+
+_Two = Callable[[Any, Any], Any]
 
 
 class Series:
@@ -96,6 +100,30 @@ class _Product(Series):
         return _total([raw(t) for t in images])
 
 
+class _Undone(Series):
+    """y from B y = a, a product undone: B₀ y_k = a_k − Σ_{j<k} B_{k−j} y_j.
+
+    By its blocks a quotient would ask for y / b, that for y / b², and so on; a linear system for two more of
+    them, each of which for two more.
+    """
+
+    def __init__(self, first: Any, a: Any, b: Series, times: _Two, undo: _Two):
+        super().__init__(first)
+        self._a, self._b, self._times, self._undo = a, b, times, undo
+
+    def _next(self, k: int) -> Any:
+        known = [
+            self._times(self._b[k - j], self[j])
+            for j in range(k)
+            if self[j] is not None and self._b[k - j] is not None
+        ]
+        above = self._a[k] if isinstance(self._a, Series) else None
+        rest = _total(known)
+        if rest is not None:
+            above = -rest if above is None else above - rest
+        return None if above is None else raw(self._undo(self._b[0], above))
+
+
 class _Smooth(Series):
     """Any other row, by the equation at the head of this file."""
 
@@ -145,6 +173,9 @@ class Rows(Evaluator):
     def make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
         if prim.name == "contract" and len(args) > 2:
             return self._in_pairs(prim, args, params)
+        if prim.name == "prod" and args[0][0].size:
+            found: Series = self._on(lambda x: _product(x, **params), *args)
+            return found
         firsts = [raw(a[0]) if isinstance(a, Series) else a for a in args]
         record = any(isinstance(v, Tensor) for v in firsts)
         varied = [
@@ -160,6 +191,12 @@ class Rows(Evaluator):
             return _Linear(first, row, args, saved)
         if prim.name in ("multiply", "contract"):
             return _Product(first, row, args)
+        if prim.name in ("divide", "reciprocal"):  # by a series: else the row is linear
+            a, b = args if len(args) == 2 else (1.0, args[0])
+            return _Undone(first, a, b, operator.mul, lambda b, a: a / b)
+        if prim.name in ("solve", "triangular_solve"):
+            part = _triangle_of(params) if params else operator.matmul
+            return _Undone(first, args[1], args[0], part, lambda b, a: prim(b, a, **params))
         return _Smooth(first, row, args, saved, self)
 
     def _in_pairs(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
@@ -179,6 +216,26 @@ class Rows(Evaluator):
         last = f"{left[0][0]},{left[1][0]}->{output}"
         found: Series = self.call(prim, (left[0][1], left[1][1]), params | {"subscripts": last})
         return found
+
+
+def _product(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Along axes by halves, each a product of two."""
+    for k in axis:
+        while x.shape[k] > 1:
+            half = x.shape[k] // 2
+            low, high, rest = (
+                x[(*[slice(None)] * k, cut)]
+                for cut in (slice(half), slice(half, 2 * half), slice(2 * half, None))
+            )
+            x = low * high if not rest.shape[k] else np.concatenate([low * high, rest], axis=k)
+    return x if keepdims else np.squeeze(x, axis)
+
+
+def _triangle_of(params: dict[str, Any]) -> _Two:
+    """The product with the triangle that a triangular system reads; ones on a diagonal do not vary."""
+    cut = np.tril if params["lower"] else np.triu
+    first = 0 if not params["unit"] else -1 if params["lower"] else 1
+    return lambda b, y: cut(b, first) @ y
 
 
 def _kept(operands: Sequence[tuple[str, Any]], pair: tuple[int, int], output: str) -> str:

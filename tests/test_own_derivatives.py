@@ -73,6 +73,28 @@ def test_second_order_of_what_is_stopped(way, jit):
     np.testing.assert_allclose(found, expected.sum() if way is bs.laplacian else expected)
 
 
+IMPLICIT = {
+    "root": lambda a: bs.root(lambda x, a: x**3 + x - a, np.ones(3), a).sum(),
+    "closed over": lambda a: bs.root(lambda x: x**3 + x - a, np.ones(3)).sum(),
+    "fixed point": lambda a: bs.fixed_point(lambda x, a: 0.3 * np.cos(x) * a, np.ones(3), a).sum(),
+    "argmin": lambda a: bs.argmin(lambda x, a: np.sum((x - a) ** 2 + x**4), np.ones(3), a).sum(),
+    "linear": lambda a: bs.linear_solve(lambda v: v * (1 + a) + np.sum(v), a, "cg").sum(),
+    "implicit": lambda a: bs.implicit(lambda x, p: x**3 - p, np.cbrt)(a).sum(),
+}
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_implicit_functions_are_differentiated_from_outside_a_vmap(name):
+    f, xs = IMPLICIT[name], np.stack([X / 4, X / 3])
+    once = lambda xs: bs.grad(lambda xs: bs.vmap(f)(xs).sum())(xs)
+    expected = [bs.grad(f)(x) for x in xs]
+    for found in (once(xs), bs.jit(once)(xs)):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    twice = bs.grad(lambda xs: once(xs).sum())(xs)
+    expected = [bs.grad(lambda x: bs.grad(f)(x).sum())(x) for x in xs]
+    np.testing.assert_allclose(twice, expected, rtol=1e-5)
+
+
 class Product(bs.Function):
     """Two arguments, two results, and factors 2 and 3 to tell the derivative by."""
 

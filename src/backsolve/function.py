@@ -15,7 +15,7 @@ from .primitive import primitive as write_row
 from .primitive import wrap
 from .solve import back_substitute
 from .tensor import Staged, Tensor, leaf_row
-from .trace import is_in_region
+from .trace import is_for_later
 
 
 class Context:
@@ -66,8 +66,7 @@ class Function:
                     "pass each Tensor as an argument of its own"
                 )
         if any(isinstance(a, Staged) for a in args):
-            lasting = any(isinstance(a, Staged) and a._v.recorder.is_lasting for a in args)
-            if lasting or is_in_region():
+            if is_for_later(*args):
                 return cls._call(args)
             for a in args:
                 if isinstance(a, Staged):

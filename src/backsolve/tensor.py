@@ -31,7 +31,7 @@ from .ir import Shape, Var
 from .ownership import is_shared, shared
 from .primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS, P, Primitive, wrap
 from .row import NOTHING, Row
-from .trace import is_in_region
+from .trace import is_for_later
 
 
 class _Leaf(Primitive):
@@ -175,8 +175,7 @@ class Tensor(ArrayMethods):
     def detach(self) -> Tensor:
         if type(self._v) is Var:
             self._v.recorder.has_own_derivative = True
-            # It is differentiated later, from what was recorded.
-            if is_in_region() or self._v.recorder.is_lasting:
+            if is_for_later(self):
                 return P.detach(self)
         return wrap(self._v if self.row is None else shared(self._v), None)
 

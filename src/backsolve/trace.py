@@ -218,6 +218,12 @@ def is_in_region() -> bool:
     return bool(_active.regions)
 
 
+def is_for_later(*values: Any) -> bool:
+    """Whether one of these is staged for a Program that is differentiated later, from what was recorded."""
+    staged = [v._v.recorder for v in values if isinstance(v, hooks.Tensor) and type(v._v) is Var]
+    return bool(staged) and (is_in_region() or any(recorder.is_lasting for recorder in staged))
+
+
 def innermost_region() -> Recorder | None:
     return _active.regions[-1] if _active.regions else None
 

@@ -28,7 +28,7 @@ from ..primitive import P, wrap
 from ..primitives.checks import stop_if
 from ..row import Row, ancestors, descendants, next_index
 from ..tensor import Staged, Tensor, leaf_row
-from ..trace import is_in_region
+from ..trace import is_for_later
 from .forward import forward_substitute
 from .krylov import METHODS, Map
 from .many import forward_jacobian
@@ -275,8 +275,7 @@ def at_solution(
     `known` is F_x to solve with (or, if the flag is set, its transpose), where that is there already.
     """
     x = [plain(v) for v in x]
-    if is_in_region() and any(isinstance(v, Staged) for v in [*x, *p]):
-        # Recorded to be differentiated later: of what is known now, nothing will be at hand then.
+    if is_for_later(*x, *p):  # of what is known now, nothing will be at hand then
         later = how if known is None else replace(how, preconditioner=None)
         rule = lambda F, x, p, varying: _at(F, x, p, varying, [], later, None, True)
         return list(hooks.call_closed(F, x, p, rule))

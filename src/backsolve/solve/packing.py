@@ -63,7 +63,7 @@ class Packing:
 
 def plain(x: Any) -> Any:
     """A value without the rows that it came by: an array, or, while a Program is staged, a constant of it."""
-    if not isinstance(x, Tensor):
-        return np.asarray(x)[()] if not hasattr(x, "dtype") else x
-    x = x.detach()
-    return x if isinstance(x, Staged) else x._v
+    if isinstance(x, Tensor):
+        x = x.detach()
+        x = x if isinstance(x, Staged) else x._v
+    return x if hasattr(x, "dtype") else np.asarray(x)[()]

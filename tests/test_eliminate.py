@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import UnsupportedError
+from backsolve.errors import NotScalarError, UnsupportedError
 from backsolve.solve import ways
 from backsolve.solve.eliminate import Graph, eliminate
 from backsolve.solve.orders import ORDERS
@@ -161,8 +161,7 @@ def test_a_small_call_is_written_by_its_columns(
     f, args = OPAQUE[k]
     argnums = tuple(range(len(args)))
     expected = bs.jacobian(f, argnums, "reverse")(*args)
-    for name in ("forward_jacobian", "reverse_jacobian"):  # no solve in their stead
-        monkeypatch.setattr(ways, name, None)
+    monkeypatch.setattr(ways, "plain_jacobian", None)  # no solve in its stead
     _compare(bs.jacobian(f, argnums, "eliminate", order)(*args), expected)
     if order == "forward":
         _compare(bs.jit(bs.jacobian(f, argnums, "eliminate", order))(*args), expected)
@@ -174,6 +173,61 @@ def test_a_large_call_is_refused() -> None:
         bs.jacobian(lambda x: inner(x), 0, "eliminate")(np.ones(600))
     with pytest.raises(UnsupportedError, match=r"compiled.*forward"):
         eliminate(bs.linearize(lambda x: inner(x))(np.ones(2)))
+
+
+# ---- complex rows
+
+Z = RNG.normal(size=4) + 1j * RNG.normal(size=4)
+C = RNG.normal(size=(3, 4)) + 1j * RNG.normal(size=(3, 4))
+
+COMPLEX: list[tuple[Callable[[Any], Any], Any]] = [
+    (lambda z: np.sin(z) * z[0], Z),
+    (lambda z: 2 * z, Z),
+    (lambda z: C @ np.exp(z), Z),
+    (lambda z: np.cumsum(z) / z[1:2], Z),
+    (lambda z: np.fft.fft(z * z), Z),
+    (lambda z: np.conj(np.sin(np.conj(z))), Z),  # holomorphic, though its rows are not
+    (lambda x: np.exp(1j * x) * np.conj(x + 1j * x[::-1]), Z.real),
+    (lambda x: (x[:2] + 1j * x[2:]) ** 3, Z.real),
+    (lambda x: np.abs(np.exp(1j * x) * (1 + x)), Z.real),
+    (lambda x: np.real(np.exp(1j * x) * x) + np.imag(C @ (x * x + 1j * x)).sum(), Z.real),
+    (lambda x: np.abs(np.fft.rfft(x)) ** 2, Z.real),
+    (lambda x: np.fft.ifft(np.fft.fft(x) * C[0]).real, Z.real),
+]
+
+
+@pytest.mark.parametrize("order", [o for o in sorted(ORDERS) if o != "search"])
+@pytest.mark.parametrize("k", range(len(COMPLEX)))
+def test_complex_rows(k: int, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = COMPLEX[k]
+    expected = bs.jacobian(f, method="forward")(x)
+    monkeypatch.setattr(ways, "plain_jacobian", None)
+    found = bs.jacobian(f, 0, "eliminate", order)(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [k for k in range(len(COMPLEX)) if k != 5])
+def test_complex_rows_compiled(k: int) -> None:
+    f, x = COMPLEX[k]
+    found = bs.jit(bs.jacobian(f, 0, "eliminate"))(x)
+    np.testing.assert_allclose(found, bs.jacobian(f, method="forward")(x), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["auto", "forward", "reverse", "eliminate"])
+def test_what_is_not_holomorphic_has_no_complex_jacobian(method: str) -> None:
+    for f in (np.abs, np.conj, lambda z: z * np.conj(z)):
+        with pytest.raises(NotScalarError, match="holomorphic"):
+            bs.jacobian(f, 0, method)(Z)
+        with pytest.raises(NotScalarError, match="holomorphic"):
+            bs.linearize(f)(Z).jacobian(method)
+
+
+@pytest.mark.parametrize("method", ["auto", "forward", "reverse", "eliminate"])
+def test_complex_systems_have_one_jacobian(method: str) -> None:
+    np.testing.assert_allclose(bs.linearize(lambda z: z * z)(Z).jacobian(method), np.diag(2 * Z))
+    system = bs.linearize(lambda x: np.exp(1j * x))(Z.real)
+    np.testing.assert_allclose(system.jacobian(method), np.diag(1j * np.exp(1j * Z.real)))
 
 
 MASKED: list[Callable[[Any], Any]] = [

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import UnsupportedError
 from backsolve.ir import Type
 from backsolve.solve.annealing import anneal
 from backsolve.solve.chains import bracketed
@@ -286,9 +285,3 @@ def test_methods_are_named() -> None:
         bs.linearize(np.sin)(0.5).cost("forward", "published")
     with pytest.raises(ValueError, match="by solves"):
         bs.linearize(np.sin)(0.5).cost("markowitz", "solves")
-
-
-def test_complex_systems_are_refused() -> None:
-    for f, x in ((np.sin, 1j), (lambda x: np.abs(np.exp(1j * x)), 0.5)):
-        with pytest.raises(UnsupportedError, match=r"complex.*forward"):
-            bs.jacobian(f, 0, "eliminate")(x)

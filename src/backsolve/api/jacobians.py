@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import NotScalarError, StructureError, UnsupportedError
+from ..errors import StructureError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Var
 from ..primitive import wrap
 from ..solve.auto import choose
-from ..solve.many import forward_jacobian, reverse_jacobian
+from ..solve.many import plain_jacobian
 from ..solve.ways import check_method
 from ..system import WAYS, System
 from ..tensor import Tensor
@@ -80,12 +80,7 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
     live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
     out_rows: list[Any] = [y.row for y in live]
     rows, record = varied.gather(live)
-    is_complex = any(r.dtype.kind == "c" for r in varied.rows) or any(
-        y.dtype.kind == "c" for y in live
-    )
-    if is_complex:
-        method = "forward"
-    elif method == "auto":
+    if method == "auto":
         is_staged = any(type(y._v) is Var for y in live)
         system = functools.cache(lambda: _system(varied, live, rows, record))
         best = choose(
@@ -93,32 +88,17 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
         )
         method = best.way
         if method not in ("forward", "reverse"):
-            blocks = WAYS["jacobian"](system(), method, best.plan)
-            numbers = {id(y): k for k, y in enumerate(live)}
-            return [
-                blocks[numbers[id(y)]] if id(y) in numbers else _no_blocks(varied, y)
-                for y in outputs
-            ]
-    found: dict[tuple[int, int], Any] = {}
-    if method == "forward":
-        for j, r in enumerate(varied.rows):
-            stacks = forward_jacobian(rows, out_rows, r, record)
-            if r.dtype.kind == "c":
-                turned = forward_jacobian(rows, out_rows, r, record, unit=1j)
-                _check_holomorphic(stacks, turned)
-            for y, s in zip(live, stacks, strict=True):
-                s = np.moveaxis(s, 0, -1)
-                found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
-    else:
-        for y, out in zip(live, out_rows, strict=True):
-            stacks = reverse_jacobian(rows, out, varied.rows, record)
-            for j, (r, s) in enumerate(zip(varied.rows, stacks, strict=True)):
-                found[id(y), j] = np.reshape(s, (*y.shape, *r.shape))
-    blocks = []
-    for y in outputs:
-        zeros = _no_blocks(varied, y)
-        blocks.append([found.get((id(y), j), z) for j, z in enumerate(zeros)])
-    return blocks
+            return _in_place(WAYS["jacobian"](system(), method, best.plan), varied, outputs, live)
+    found = plain_jacobian(method, rows, out_rows, varied.rows, record)
+    return _in_place(found, varied, outputs, live)
+
+
+def _in_place(
+    blocks: Sequence[list[Any]], varied: Varied, outputs: Sequence[Any], live: Sequence[Tensor]
+) -> list[list[Any]]:
+    """The blocks of live outputs, and zeros for the others."""
+    numbers = {id(y): k for k, y in enumerate(live)}
+    return [blocks[numbers[id(y)]] if id(y) in numbers else _no_blocks(varied, y) for y in outputs]
 
 
 def _no_blocks(varied: Varied, y: Any) -> list[Any]:
@@ -140,17 +120,6 @@ def _system(varied: Varied, live: Sequence[Tensor], rows: Sequence[Any], record:
         constants={},
         lines={},
     )
-
-
-def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
-    """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
-    for s, t in zip(stacks, turned, strict=True):
-        ahead, across = (np.asarray(getattr(x, "_v", x)) for x in (s, t))
-        if not np.allclose(1j * ahead, across, equal_nan=True):
-            raise NotScalarError(
-                "jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
-                "Differentiate with respect to real and imaginary part, or use jvp"
-            )
 
 
 def _as_jacobian(g: Any, like: Any) -> Any:

@@ -44,7 +44,7 @@ def choose(
     if is_staged:
         return _for_compiled(rows, parameters, outputs, system)
     if record:
-        return _by_sizes(parameters, outputs, True)
+        return by_sizes(parameters, outputs, True)
     key = _structure(rows, outputs)
     found = _decided.get(key)
     if found is None:
@@ -64,7 +64,7 @@ def _for_eager(
     system: Callable[[], System],
 ) -> Price:
     if is_opaque(rows):
-        return _by_sizes(parameters, outputs, False)
+        return by_sizes(parameters, outputs, False)
     best = cheaper(plain_prices(rows, parameters, outputs))
     own = set(parameters)
     each = best.seconds / max(sum(r not in own for r in rows), 1)
@@ -82,7 +82,7 @@ def _for_compiled(
     """No number is at hand to say that a zero met an infinity: behind masks, solves are safe."""
     if is_opaque(rows):
         n_in, n_out = sizes(parameters, outputs)
-        return _by_sizes(parameters, outputs, n_in * n_out < _TURNED)
+        return by_sizes(parameters, outputs, n_in * n_out < _TURNED)
     plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
     best = cheaper(plain)
     if len(rows) > _LONG or why_not(whole := system()) or (graph := Graph(whole)).has_masks:
@@ -131,7 +131,7 @@ def is_staged(system: System) -> bool:
     return any(type(v) is Var for v in system._raw_outputs)
 
 
-def _by_sizes(parameters: Sequence[Row], outputs: Sequence[Row], ahead: bool) -> Price:
+def by_sizes(parameters: Sequence[Row], outputs: Sequence[Row], ahead: bool) -> Price:
     n_in, n_out = sizes(parameters, outputs)
     return Price("forward" if n_in < n_out or (n_in == n_out and ahead) else "reverse")
 

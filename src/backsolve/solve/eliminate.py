@@ -17,13 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError
+from ..errors import NotScalarError, UnsupportedError
 from ..ir import Type
 from ..operators import Cast, Diagonal, Identity, Operator, Reshape, Scale, Zero
-from ..operators.entries import Entries, entries_of, number
+from ..operators.entries import (
+    Entries,
+    entries_of,
+    is_complex,
+    number,
+    pair_of,
+    without_complex_parts,
+)
+from ..operators.entries.terms import is_known
 from ..operators.sum import OperatorSum
 from ..row import Row
 from ..system import System
+from .many import NOT_HOLOMORPHIC
 from .opaque import component_edges, is_joint, is_small
 from .reach import masks, without_unreached
 from .skeleton import Edge, Skeleton
@@ -38,19 +47,19 @@ _OTHERWISE = 'use method="forward" or "reverse"'
 class Graph:
     """What is left of a system: `reads[i][j]` and `read_by[j][i]` are the operator ∂i/∂j."""
 
-    def __init__(self, system: System, by_columns: bool = False):
-        """With `by_columns` calls that have no blocks are taken for matrices, if these are small."""
+    def __init__(self, system: System, for_dense: bool = False):
+        """For a dense Jacobian, small calls that have no blocks are matrices, and complex maps pairs."""
         self.parameters = list(system.parameters)
         self.rows = list(system.rows)
         self.reads: dict[Vertex, dict[Vertex, Operator]] = {}
         self.read_by: dict[Vertex, dict[Vertex, Operator]] = {}
-        if why := why_not(system, by_columns):
+        if why := why_not(system, for_dense):
             raise UnsupportedError(f"{why}: {_OTHERWISE}")
         blocks = {row: _edges(system, row) for row in system.rows}
         self.has_masks = any(masks(b) for edges in blocks.values() for _, b in edges)
         for row, edges in without_unreached(self.rows, system.outputs, blocks).items():
             for parent, block in edges:
-                self.link(row, parent, block)
+                self.link(row, parent, without_complex_parts(block))
         copies: dict[Row, int] = {}
         for k, output in enumerate(system.outputs):
             if output is not None and output not in copies:
@@ -103,16 +112,16 @@ class Graph:
         return Skeleton.of(len(self.rows), sizes, copies, edges)
 
 
-def why_not(system: System, by_columns: bool = False) -> str:
+def why_not(system: System, for_dense: bool = False) -> str:
     """Why its rows cannot be eliminated; empty, if they can."""
     for row in (*system.rows, *system.parameters):
         if is_joint(row):
             call = "a checkpointed, compiled or hand-written call has no blocks to eliminate"
-            if not by_columns:
+            if not for_dense:
                 return call
             if row.primitive.is_component and not is_small(row):
                 return f"{call}, and its matrix is too large to be found column by column"
-        elif row.dtype.kind == "c":
+        elif row.dtype.kind == "c" and not for_dense:
             return f"elimination is of real systems, and `{row.primitive.name}` is complex here"
     return ""
 
@@ -130,12 +139,12 @@ def _edges(system: System, row: Row) -> list[tuple[Row, Operator]]:
 
 
 def eliminate(
-    system: System, order: Any = "markowitz", by_columns: bool = False
+    system: System, order: Any = "markowitz", for_dense: bool = False
 ) -> list[list[Operator | None]]:
     """[output][parameter] -> the operator between them; None where none depends on the other."""
     from .orders import planned
 
-    graph = Graph(system, by_columns)
+    graph = Graph(system, for_dense)
     with np.errstate(all="ignore"):
         eliminate_all(graph, planned(graph, order))
     return [
@@ -145,17 +154,34 @@ def eliminate(
 
 
 def jacobian_entries(
-    system: System, order: Any = "forward", by_columns: bool = False
+    system: System, order: Any = "forward", for_dense: bool = False
 ) -> list[list[Entries]]:
     """[output][parameter] -> its Jacobian by entries."""
     found = []
-    for blocks, value in zip(eliminate(system, order, by_columns), system.out_types, strict=True):
+    for blocks, value in zip(eliminate(system, order, for_dense), system.out_types, strict=True):
         line = []
         for block, p in zip(blocks, system.parameters, strict=True):
             source = Type(p.shape, p.dtype)
-            line.append(Entries(source, value, []) if block is None else entries_of(block))
+            line.append(Entries(source, value, []) if block is None else _final(block))
         found.append(line)
     return found
+
+
+def _final(block: Operator) -> Entries:
+    """Between real arrays as it is; a complex Jacobian exists only where t̄ does not matter."""
+    if not is_complex(block):
+        return entries_of(block)
+    pair = pair_of(block)
+    if pair.q is not None:
+        scale = max([_largest(t.values) for t in pair.p.terms], default=0.0)
+        if any(not _largest(t.values) <= 1e-8 * scale < np.inf for t in pair.q.terms):
+            raise NotScalarError(NOT_HOLOMORPHIC)
+    return pair.p
+
+
+def _largest(values: Any) -> float:
+    """Of traced ones, infinite: they may be anything."""
+    return float(np.max(np.abs(values), initial=0.0)) if is_known(values) else np.inf
 
 
 def eliminate_all(graph: Graph, order: Iterable[int], times: Times | None = None) -> None:
@@ -173,6 +199,8 @@ def multiplied(a: Operator, b: Operator) -> Operator:
         return b
     if isinstance(b, Identity):
         return a
+    if is_complex(a) or is_complex(b):
+        return pair_of(a).times(pair_of(b))
     if isinstance(a, SIMPLE) and isinstance(b, SIMPLE):
         product: Any = a @ b
         if isinstance(product, SIMPLE):
@@ -187,6 +215,8 @@ def multiplied(a: Operator, b: Operator) -> Operator:
 
 
 def added(a: Operator, b: Operator) -> Operator:
+    if is_complex(a):
+        return pair_of(a).plus(pair_of(b))
     if isinstance(a, SIMPLE) and isinstance(b, SIMPLE):
         total = a + b
         if isinstance(total, SIMPLE):

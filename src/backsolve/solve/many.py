@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import evaluate_batched
+from ..errors import NotScalarError
 from ..hooks import hooks
 from ..ir import Type
 from ..operators import Operator
@@ -24,6 +25,48 @@ from .masked import Masked
 from .reverse import back_substitute
 
 _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
+
+
+def plain_jacobian(
+    method: str, rows: Sequence[Row], outputs: Sequence[Row], inputs: Sequence[Row], record: bool
+) -> list[list[Any]]:
+    """[output][input] -> array of shape output.shape + input.shape, by "forward" or "reverse".
+
+    A complex Jacobian is found forward: back, one seed an output gives its real part alone.
+    """
+    if method == "reverse" and not any(r.dtype.kind == "c" for r in (*outputs, *inputs)):
+        stacks = [reverse_jacobian(rows, y, inputs, record) for y in outputs]
+        return [
+            [np.reshape(s, (*y.shape, *r.shape)) for s, r in zip(line, inputs, strict=True)]
+            for line, y in zip(stacks, outputs, strict=True)
+        ]
+    columns = []
+    for r in inputs:
+        ahead = forward_jacobian(rows, outputs, r, record)
+        if r.dtype.kind == "c":
+            _check_holomorphic(ahead, forward_jacobian(rows, outputs, r, record, unit=1j))
+        columns.append(ahead)
+    return [
+        [
+            np.reshape(np.moveaxis(c[k], 0, -1), (*y.shape, *r.shape))
+            for c, r in zip(columns, inputs, strict=True)
+        ]
+        for k, y in enumerate(outputs)
+    ]
+
+
+def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
+    """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
+    for s, t in zip(stacks, turned, strict=True):
+        ahead, across = (np.asarray(getattr(x, "_v", x)) for x in (s, t))
+        if not np.allclose(1j * ahead, across, equal_nan=True):
+            raise NotScalarError(NOT_HOLOMORPHIC)
+
+
+NOT_HOLOMORPHIC = (
+    "jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
+    "Differentiate with respect to real and imaginary part, or use jvp"
+)
 
 
 def reverse_jacobian(

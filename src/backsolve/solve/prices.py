@@ -12,7 +12,7 @@ from typing import Any
 
 from ..ir import Var, type_of
 from ..operators import Diagonal, Operator, Scale
-from ..operators.entries import Entries, entries_of
+from ..operators.entries import Entries, Pair, entries_of, is_complex, pair_of
 from ..primitive import wrap
 from ..tensor import Tensor
 from ..trace import Recorder
@@ -67,14 +67,20 @@ class Priced:
             return Diagonal(self._unknown(block.d), block.in_type)
         if isinstance(block, SIMPLE):
             return block
-        entries = entries_of(block)
+        if not is_complex(block):
+            return self._unknown_entries(entries_of(block))
+        pair = pair_of(block)
+        q = None if pair.q is None else self._unknown_entries(pair.q)
+        return Pair(self._unknown_entries(pair.p), q)
+
+    def _unknown_entries(self, a: Entries) -> Entries:
         terms = [
             t
             if _is_bare(t.values) and abs(t.values) == 1
             else replace(t, values=self._unknown(t.values))
-            for t in entries.terms
+            for t in a.terms
         ]
-        return Entries(entries.in_type, entries.out_type, terms)
+        return Entries(a.in_type, a.out_type, terms)
 
     def _unknown(self, value: Any) -> Tensor:
         t = type_of(value._v if isinstance(value, Tensor) else value)

@@ -11,15 +11,14 @@ from ..errors import UnsupportedError
 from ..operators import Operator
 from ..row import Row
 from ..system import System, way
-from .auto import cheaper, choose, is_staged
+from .auto import by_sizes, choose, is_staged
 from .compressed import compressed_blocks
 from .eliminate import Graph, jacobian_entries
 from .forward import forward_substitute
-from .many import forward_jacobian, has_nan, reverse_jacobian
+from .many import has_nan, plain_jacobian
 from .orders import planned, search
 from .prices import cost as of_operators
 from .reverse import back_substitute
-from .tariff import plain_prices
 
 
 @way("forward")
@@ -88,27 +87,8 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
         if not any(has_nan(b) for line in blocks for b in line):
             return blocks
         # A zero met an infinity. Solves know which zeros are structural.
-        method = cheaper(plain_prices(system.rows, system.parameters, live)).way
-    if method == "forward":
-        columns = [forward_jacobian(system.rows, live, p, system.record) for p in system.parameters]
-        by_output = [
-            [
-                np.reshape(np.moveaxis(c[k], 0, -1), (*y.shape, *p.shape))
-                for c, p in zip(columns, system.parameters, strict=True)
-            ]
-            for k, y in enumerate(live)
-        ]
-    else:
-        by_output = []
-        for y in live:
-            stacks = reverse_jacobian(system.rows, y, system.parameters, system.record)
-            by_output.append(
-                [
-                    np.reshape(s, (*y.shape, *p.shape))
-                    for s, p in zip(stacks, system.parameters, strict=True)
-                ]
-            )
-    rest = iter(by_output)
+        method = by_sizes(system.parameters, live, False).way
+    rest = iter(plain_jacobian(method, system.rows, live, system.parameters, system.record))
     return [
         _zeros(system, v) if row is None else next(rest)
         for row, v in zip(system.outputs, system._raw_outputs, strict=True)
@@ -123,7 +103,7 @@ def _by_entries(system: System, method: str, order: Any) -> list[list[Any]]:
     """The same by elimination, or by one solve for each colour of the pattern."""
     with np.errstate(all="ignore"):
         if method == "eliminate":
-            lines = jacobian_entries(system, order, by_columns=True)
+            lines = jacobian_entries(system, order, for_dense=True)
         else:
             lines = compressed_blocks(system)
         return [
@@ -138,7 +118,7 @@ def _by_entries(system: System, method: str, order: Any) -> list[list[Any]]:
 @way("order")
 def order_of(system: System, name: str, **bounds: Any) -> list[int]:
     """The rows' numbers, from 1, in the order that a name stands for."""
-    graph = Graph(system)
+    graph = Graph(system, for_dense=True)
     rows = search(graph, **bounds) if name == "search" and bounds else planned(graph, name)
     return [k + 1 for k in rows]
 
@@ -152,7 +132,7 @@ def cost(system: System, order: Any, rule: str | None = None) -> int:
         return _of_solves(system, order)
     if rule not in ("operators", "pairs"):
         raise ValueError(f'rule must be "solves", "operators" or "pairs", got {rule!r}')
-    graph = Graph(system)
+    graph = Graph(system, for_dense=True)
     rows = planned(graph, order)
     return graph.skeleton().cost(rows, "pairs") if rule == "pairs" else of_operators(graph, rows)
 

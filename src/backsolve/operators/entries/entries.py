@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,11 @@ class Entries(Operator):
             self._in, self._out, [_with(t, scaled(t.values, factor)) for t in self.terms]
         )
 
+    def mapped(self, f: Callable[[Any], Any]) -> Entries:
+        """The same places, with f of the values: of numbers that are real and bare, themselves."""
+        terms = [t if type(t.values) in (int, float) else _with(t, f(t.values)) for t in self.terms]
+        return Entries(self._in, self._out, terms)
+
     def between(self, in_type: Type, out_type: Type) -> Entries:
         """The same entries, of arrays of other shapes."""
         return Entries(in_type, out_type, self.terms)
@@ -105,7 +110,8 @@ class Entries(Operator):
 
 def _put(terms: Sequence[Part], m: int, n: int, dtype: Any) -> Any:
     """The matrix of terms that are known: added where they stand, on pages that are zero until touched."""
-    found = np.zeros(m * n, np.result_type(*[getattr(t.values, "dtype", dtype) for t in terms]))
+    kinds = [getattr(t.values, "dtype", dtype) for t in terms]
+    found = np.zeros(m * n, np.result_type(*kinds, *[dtype] * (dtype.kind == "c")))
     for t in terms:
         if isinstance(t, Listed) or not t.is_distinct(n):
             t = t.listed()

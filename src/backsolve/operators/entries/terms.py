@@ -169,4 +169,4 @@ def scaled(x: Any, y: Any) -> Any:
 
 def is_known(values: Any) -> bool:
     """Whether values are numbers now, and not traced."""
-    return isinstance(values, float | int | np.generic | np.ndarray)
+    return isinstance(values, float | int | complex | np.generic | np.ndarray)

@@ -39,6 +39,12 @@ def entries_of(a: Operator) -> Entries:
         raise UnsupportedError(f"{a!r} maps tuples: it has no entries of one matrix")
     if source.dtype.kind == "c" or target.dtype.kind == "c":
         raise UnsupportedError(f"entries are found of real maps; {a!r} is complex")
+    return entries_over_its_field(a)
+
+
+def entries_over_its_field(a: Operator) -> Entries:
+    """The same of a map that is known to be linear over ℂ, if it is between complex arrays."""
+    source, target = a.in_type, a.out_type
     if not source.size or not target.size:
         return Entries(source, target, [])
     for kind, write in _FORMS.items():
@@ -137,7 +143,7 @@ def _of_cumsum(a: Cumsum) -> Entries:
 
 
 def _transposed(a: Operator) -> Entries:
-    turned = entries_of(a.T)
+    turned = entries_over_its_field(a.T)
     return Entries(a.in_type, a.out_type, [t.T for t in turned.terms])
 
 
@@ -261,6 +267,10 @@ def _moved(a: Operator) -> Entries | None:
 
 def _from_matrix(a: Operator) -> Entries:
     """Any other map, by the images of a basis (solve/many.py): all its entries."""
+    return matrix_entries(a, hooks.images_of_basis(a))
+
+
+def matrix_entries(a: Operator, columns: Any) -> Entries:
+    """All entries of a map, given the images of a basis."""
     n, m = a.in_type.size, a.out_type.size
-    columns = hooks.images_of_basis(a)
     return _one(a, (n, m), Steps(0, (0, 1)), Steps(0, (1, 0)), np.reshape(columns, (n, m)))

@@ -63,10 +63,73 @@ def test_a_long_path_is_cut_in_print() -> None:
 
     found = bs.explain(long, 0.5, paths=2)
     assert found.count == 2**50
+    assert found.is_proven  # of numbers, the bound is what a path carries
     assert len(found.paths) == 2
     assert len(found.paths[0].rows) == 100
     assert "v2 → … →" not in str(found)
     assert "→ … →" in str(found)
+
+
+def all_paths(system: Any) -> list[Any]:
+    """Every path with what it carries, most first."""
+    found = []
+
+    def walk(row: Any, carried: Any, path: tuple[int, ...]) -> None:
+        if row in system.parameters:
+            found.append((float(np.abs(carried).sum()), path[::-1]))
+            return
+        for parent, block in system.edges(row):
+            walk(parent, block.T.apply(carried), (*path, system.number[row]))
+
+    walk(system.outputs[0], np.ones(()), ())
+    return sorted(found, key=lambda p: -p[0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_paths_of_arrays_are_those_that_carry_most(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(3, 5, 5)) * rng.uniform(0.1, 3, size=(3, 1, 1))
+    c = rng.normal(size=5)
+
+    def g(x: Any) -> Any:
+        for w in W:
+            x = np.tanh(w @ x) + np.sin(w.T @ x) * x
+        return c @ x
+
+    x = rng.normal(size=5)
+    found = bs.explain(g, x, paths=6)
+    every = all_paths(found.system)
+    assert found.is_proven
+    assert found.count == len(every)
+    np.testing.assert_allclose([p.size for p in found.paths], [size for size, _ in every[:6]])
+    assert found.paths[0].rows == every[0][1]
+    # by gains alone another would be first, or they would be in another order
+    by_gain = [p.rows for p in found.system.strongest_paths(6)]
+    assert by_gain != [p.rows for p in found.paths]
+
+
+def test_a_bound_is_said_to_be_one() -> None:
+    rng = np.random.default_rng(0)
+    A = np.linalg.qr(rng.normal(size=(2, 8, 8)))[
+        0
+    ]  # turn, so that gains are far above what is carried
+
+    def g(x: Any) -> Any:
+        for _ in range(30):
+            x = A[0] @ x + A[1] @ x
+        return x.sum()
+
+    found = bs.explain(g, np.ones(8), paths=3)
+    assert not found.is_proven
+    assert len(found.paths) == 3
+    assert "by a bound" in str(found)
+    assert "by a bound" not in str(bs.explain(f, AT))
+
+
+def test_a_constant_has_no_paths() -> None:
+    found = bs.explain(lambda x: 3.0 + 0.0 * bs.stop_gradient(x), 1.0)
+    assert found.paths == ()
+    assert found.is_proven
 
 
 def test_explain_needs_a_number() -> None:

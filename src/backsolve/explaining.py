@@ -13,7 +13,7 @@ from .api import linearize, vjp
 from .api.curved import points_of
 from .errors import NotScalarError, UnsupportedError
 from .solve.rounding import rounding_errors
-from .solve.semiring import strongest_paths
+from .solve.strongest import Carried, carrying_most
 from .system import System
 from .system_text import expression, name_of, show_value
 from .vary import ArgNums, numbers_of
@@ -49,6 +49,7 @@ class Explanation:
     count: int  # of all paths
     entropy: float
     system: System
+    is_proven: bool  # that no other path carries more; else paths were chosen by a bound
 
     def __str__(self) -> str:
         return "\n".join([*_input_lines(self), "", *_path_lines(self), "", *_row_lines(self)])
@@ -61,8 +62,9 @@ def explain(
 ) -> Explanation:
     """Which inputs, and which paths through the program, carry the gradient of a scalar function.
 
-    Paths are found by their strength (see `System.strongest_paths`); what each carries is then measured by
-    itself, by applying its blocks one after the other.
+    What a path carries is measured by applying its blocks one after the other. Paths are searched until those
+    that are left cannot carry more; where that would take long they are found by their strength (see
+    `System.strongest_paths`), which is a bound, and `is_proven` is false.
 
     >>> import numpy as np
     >>> found = explain(lambda x: np.exp(x[0]) + 3 * x[1], np.array([0.0, 1.0]))
@@ -87,9 +89,10 @@ def explain(
     inputs = tuple(
         [Input(i.name, i.value, i.gradient, abs(i.gradient) / total) for i in entries[:_INPUTS]]
     )
-    found = [_measured(system, p.parameter, p.rows) for p in strongest_paths(system, paths)]
-    found.sort(key=lambda p: -p.size)
-    return Explanation(inputs, tuple(found), system.paths(), system.path_entropy(), system)
+    found, is_proven = carrying_most(system, paths)
+    carriers = tuple([_carrier(system, p) for p in found])
+    count, entropy = system.paths(), system.path_entropy()
+    return Explanation(inputs, carriers, count, entropy, system, is_proven)
 
 
 def _given(args: Sequence[Any], argnums: ArgNums | None) -> list[Any]:
@@ -108,18 +111,9 @@ def _entry(name: str, at: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, at))}]" if at else name
 
 
-def _measured(system: System, parameter: int, numbers: tuple[int, ...]) -> Carrier:
-    """What one path adds to the gradient: its blocks alone, from the output back."""
-    begin = system.parameters[parameter - 1]
-    rows = [begin, *[system.rows[k - 1] for k in numbers]]
-    carried: Any = np.ones(rows[-1].shape)
-    with np.errstate(all="ignore"):
-        for before, row in zip(rows[-2::-1], rows[:0:-1], strict=True):
-            carried = dict(system.edges(row))[before].T.apply(carried)
-    carried = np.asarray(carried)
-    return Carrier(
-        system.names[parameter - 1], numbers, float(carried.sum()), float(np.abs(carried).sum())
-    )
+def _carrier(system: System, p: Carried) -> Carrier:
+    name = system.names[p.parameter - 1]
+    return Carrier(name, p.rows, float(np.asarray(p.gradient).sum()), p.size)
 
 
 # ---- printing
@@ -141,7 +135,8 @@ def _input_lines(e: Explanation) -> list[str]:
 
 
 def _path_lines(e: Explanation) -> list[str]:
-    lines = [[f"path (of {_many(e.count)}, as {np.exp(e.entropy):.3g} equal ones)", "carries"]]
+    how = "" if e.is_proven else ", by a bound"
+    lines = [[f"path (of {_many(e.count)}, as {np.exp(e.entropy):.3g} equal ones{how})", "carries"]]
     for p in e.paths:
         steps = [f"v{k}" for k in p.rows]
         if len(steps) > _LONG:

@@ -1,0 +1,98 @@
+"""The paths that carry most of a gradient, by best-first search with a bound that is proven.
+
+What a path carries is known once its blocks are applied, from the output back. A path that has come as far as
+row r with c carries at most |c|₁ times the largest product of gains from a parameter to r, which one substitution
+finds for all rows. So the path with the largest bound is followed first; where it ends, nothing that is left
+can carry more. Of numbers the bound is exact, and nothing else is followed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..row import Row
+from ..system import System
+from .absolute import gain
+from .semiring import Semiring, _log, strongest_paths, substitute
+
+_STEPS, _ENTRIES = (
+    5_000,
+    20_000_000,
+)  # blocks that are applied, and entries that they read and write
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A path and its part of the gradient of its parameter."""
+
+    parameter: int
+    rows: tuple[int, ...]
+    gradient: Any
+
+    @property
+    def size(self) -> float:
+        return float(np.abs(self.gradient).sum())
+
+
+def carrying_most(system: System, k: int) -> tuple[list[Carried], bool]:
+    """The k paths that carry most, most first, and whether that is proven; else it is by their gains."""
+    found, is_proven = _searched(system, k)
+    if not is_proven:
+        known = {(p.parameter, p.rows) for p in found}
+        others = [p for p in strongest_paths(system, k) if (p.parameter, p.rows) not in known]
+        found += [_followed(system, p.parameter, p.rows) for p in others]
+        found.sort(key=lambda p: -p.size)
+    return found[:k], is_proven
+
+
+def _searched(system: System, k: int) -> tuple[list[Carried], bool]:
+    largest = Semiring(
+        plus=max,
+        times=lambda w, a: w + a if w > -inf and a > -inf else -inf,
+        zero=-inf,
+        one=0.0,
+        weight=lambda block, row: _log(gain(block)),
+    )
+    (output,) = system.outputs
+    if output is None:
+        return [], True
+    ahead = substitute(system, largest)
+    counter = itertools.count()
+    first = np.ones(output.shape)
+    left: list[tuple[float, int, Row, Any, tuple[Row, ...]]] = []
+    heapq.heappush(left, (-ahead[output], next(counter), output, first, (output,)))
+    found: list[Carried] = []
+    steps = entries = 0
+    with np.errstate(all="ignore"):
+        while left and len(found) < k:
+            _, _, row, carried, path = heapq.heappop(left)
+            if row in system.parameters:
+                numbers = tuple([system.number[r] for r in reversed(path[:-1])])
+                found.append(Carried(system.parameters.index(row) + 1, numbers, carried))
+                continue
+            for parent, block in system.edges(row):
+                steps, entries = steps + 1, entries + row.size + parent.size
+                if steps > _STEPS or entries > _ENTRIES:
+                    return found, False
+                part = np.asarray(block.T.apply(carried))
+                bound = _log(float(np.abs(part).sum()))
+                if bound > -inf and ahead[parent] > -inf:
+                    reach = bound + ahead[parent]
+                    heapq.heappush(left, (-reach, next(counter), parent, part, (*path, parent)))
+    return found, True
+
+
+def _followed(system: System, parameter: int, numbers: tuple[int, ...]) -> Carried:
+    """What one path carries: its blocks alone, from the output back."""
+    rows = [system.parameters[parameter - 1], *[system.rows[n - 1] for n in numbers]]
+    carried: Any = np.ones(rows[-1].shape)
+    with np.errstate(all="ignore"):
+        for before, row in zip(rows[-2::-1], rows[:0:-1], strict=True):
+            carried = dict(system.edges(row))[before].T.apply(carried)
+    return Carried(parameter, numbers, np.asarray(carried))

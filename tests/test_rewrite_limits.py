@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.numpy import special
 
 X = np.array([0.3, -1.2, 0.7])
 
@@ -68,3 +69,65 @@ def test_a_sum_is_masked_if_one_of_its_terms_is_not():
         np.testing.assert_allclose(bs.jit(bs.grad(f))(x), bs.grad(f)(x))
     y = lambda x: np.where(x > 0, np.where(x > 0, 2 * x, 0.0) + x**2, 0.0)
     np.testing.assert_array_equal(bs.jit(y)(x), y(x))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: np.exp(x - special.logsumexp(y, axis=1, keepdims=True)),
+        lambda x, y: np.exp(x - special.logsumexp(x, axis=1)),  # of other rows
+        lambda x, y: np.exp(x[:1] - special.logsumexp(x, axis=1, keepdims=True)),
+        lambda x, y: np.exp(x - special.logsumexp(x, axis=0)),
+        lambda x, y: np.exp(x[:, :1] - special.logsumexp(x[:, :1], axis=0)[:, None]),
+    ],
+)
+def test_only_its_own_total_makes_shares_of_powers(f):
+    """e^(x − logsumexp y) is a softmax if y is x, and the total stands where it was taken."""
+    x, y = np.random.default_rng(0).normal(size=(2, 3, 3))
+    both = lambda x, y: (f(x, y), special.logsumexp(x, axis=1), special.logsumexp(y, axis=1))
+    for found, expected in zip(bs.jit(both)(x, y), both(x, y), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_totals_of_other_powers_have_no_reciprocal():
+    """Σ e^(x − max x) is 1 at least if both go along one axis; else 1 / Σ may overflow where p / Σ does not."""
+
+    def f(x, w):
+        powers = np.exp(x - np.max(x, axis=0))
+        return np.sum(w * powers / np.sum(powers, axis=1, keepdims=True), axis=1)
+
+    x = np.array([[0.0] * 16, [-718.0] * 16])
+    np.testing.assert_allclose(bs.jit(f)(x, np.ones(16)), [1, 1], rtol=1e-9)
+
+
+LESS = np.nextafter(1.0, 0.0)
+JUMPING = {
+    "floor": np.floor,
+    "trunc": np.trunc,
+    "sign": lambda q: np.sign(q - 1),
+    "floor_divide": lambda q: q // 1,
+    "remainder": lambda q: q % 1,
+    "fmod": lambda q: np.fmod(q, 1),
+    "cast": lambda q: q.astype(int),
+    "argsort": lambda q: np.argsort(np.append(1.0, q), kind="stable"),
+    "searchsorted": lambda q: np.searchsorted(np.array([1.0]), q, side="right"),
+    "argmax": lambda q: np.argmax(np.append(LESS, q)),
+    "argmin": lambda q: np.argmin(np.append(1.0, q)),
+    "equal": lambda q: q == 1,
+    "not_equal": lambda q: q != 1,
+    "less": lambda q: q < 1,
+    "less_equal": lambda q: q <= LESS,
+    "greater": lambda q: q > LESS,
+    "greater_equal": lambda q: q >= 1,
+    "heaviside": lambda q: np.heaviside(q - 1, 0.5),
+    "place": lambda q: np.arange(3.0)[q.astype(int)],
+}
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_a_quotient_that_a_jump_rests_on_is_a_quotient(name):
+    """49 · (1 / 49) is less than 1, where 49 / 49 is not; shared divisors are multiplied by otherwise."""
+    f = lambda x, c: JUMPING[name](x / c)
+    x, c = np.full(16, 49.0), np.array([49.0])
+    assert LESS == 49.0 * (1 / 49.0)
+    np.testing.assert_array_equal(bs.jit(f)(x, c), f(x, c))

@@ -1,9 +1,9 @@
 """The paths that carry most of a gradient, by best-first search with a bound that is proven.
 
 What a path carries is known once its blocks are applied, from the output back. A path that has come as far as
-row r with c carries at most |c|₁ times the largest product of gains from a parameter to r, which one substitution
-finds for all rows. So the path with the largest bound is followed first; where it ends, nothing that is left
-can carry more. Of numbers the bound is exact, and nothing else is followed.
+row r with c carries at most |c|₁ times the largest product of gains from a parameter to r, and one
+substitution finds these for all rows. So the path with the largest bound is followed first; where it ends,
+nothing that is left can carry more. Of numbers the bound is exact, and nothing else is followed.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from backsolve.errors import (
 from backsolve.hooks import Watcher, hooks
 from backsolve.operators import contraction
 from backsolve.primitive import P
+from backsolve.testing.fuzz_control_source import differences, written
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(5, 4)) * 0.3
@@ -263,3 +264,21 @@ def test_a_staged_loop_stays_a_loop() -> None:
         program = bs.jit(bs.laplacian(f)).lower(np.ones(3)).stages["program"]
         sizes.append(len(program.splitlines()))
     assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_structured_programs(seed: int) -> None:
+    p = written(seed)
+    f = p.function()
+    if differences(f, p) is None:
+        return  # it does not end, or is not smooth here
+    a, b, x, *rest = p.fresh()
+    compiled = bs.jit(f, backend="numpy")
+    dense = bs.hessian(lambda x: f(a, b, x, *rest))(x)
+    close = {"rtol": 1e-6, "atol": 1e-7 * max(1.0, np.abs(dense).max())}
+    through = lambda x: 1.0 * compiled(a, b, x, *rest)
+    np.testing.assert_allclose(bs.laplacian(through)(x), np.trace(dense), **close)
+    staged = bs.jit(bs.hessian_diagonal(lambda x: f(a, b, x, *rest)), backend="numpy")
+    np.testing.assert_allclose(staged(x), np.diagonal(dense), **close)
+    series = bs.jet(through, (x,), [[np.ones_like(x), np.zeros_like(x)]])[1]
+    np.testing.assert_allclose(series[1], np.sum(dense), **close)

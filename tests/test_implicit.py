@@ -328,6 +328,38 @@ def test_a_solver_that_cannot_be_staged_is_called_back() -> None:
     np.testing.assert_allclose(inside(1.5), want, rtol=1e-7)
 
 
+def looped(p: Any) -> Any:
+    newton = lambda x: x - (x**3 + x - p) / (3 * x * x + 1)
+    return bs.while_loop(lambda x: abs(x**3 + x - p) > 1e-13, newton, 0.5 * p)
+
+
+STAGED = {
+    "solver": bs.implicit(lambda x, p: x**3 + x - p, looped),
+    "root": lambda p: bs.root(lambda x, p: x**3 + x - p, 0.5, p),
+    "closed over": lambda p: bs.root(lambda x: x**3 + x - p, 0.5),
+    "called back": CUBIC,
+}
+
+
+@pytest.mark.parametrize("name", sorted(STAGED))
+def test_what_is_staged_first_and_differentiated_later(name: str) -> None:
+    """Of a Program that `vmap` records, an implicit function stays one: its solver is not differentiated."""
+    f, ps = STAGED[name], np.array([2.0, 10.0, -3.0])
+    x = np.array([by_scipy(p) for p in ps])
+    s = 1 / (3 * x * x + 1)
+    second = -6 * x * s**3
+    total = lambda p: np.sum(bs.vmap(f)(p))
+    np.testing.assert_allclose(bs.grad(total)(ps), s, rtol=1e-9)
+    np.testing.assert_allclose(bs.jit(bs.grad(total))(ps), s, rtol=1e-9)
+    np.testing.assert_allclose(bs.grad(bs.jit(total))(ps), s, rtol=1e-9)
+    np.testing.assert_allclose(bs.jvp(bs.vmap(f), (ps,), (np.ones(3),))[1], s, rtol=1e-9)
+    slopes = lambda p: np.sum(bs.vmap(bs.grad(f))(p))
+    np.testing.assert_allclose(bs.grad(slopes)(ps), second, rtol=1e-8)
+    np.testing.assert_allclose(np.diag(bs.hessian(total)(ps)), second, rtol=1e-8)
+    np.testing.assert_allclose(bs.jit(bs.laplacian(f))(2.0), second[0], rtol=1e-8)
+    np.testing.assert_allclose(bs.vmap(bs.laplacian(f))(ps), second, rtol=1e-8)
+
+
 def test_containers_are_called_back_in_their_form() -> None:
     A = symmetric(3)
 

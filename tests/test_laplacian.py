@@ -266,6 +266,29 @@ def test_a_staged_loop_stays_a_loop() -> None:
     assert sizes[0] == sizes[1]
 
 
+class Bent(bs.Function):
+    """A rule that is not the derivative of its values: it is what counts."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return np.sin(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.saved_tensors[0] ** 3
+
+
+def test_hand_written_derivatives_count() -> None:
+    x = np.array([0.3, 0.5])
+    f = lambda x: np.sum(Bent.apply(x) * x[0])
+    dense = bs.hessian(f)(x)
+    np.testing.assert_allclose(bs.jit(bs.laplacian(f))(x), np.trace(dense), rtol=1e-10)
+    np.testing.assert_allclose(over_one(bs.hessian_diagonal(f))(x), np.diagonal(dense), rtol=1e-10)
+    with pytest.raises(UnsupportedError, match=r"bs\.jit"):
+        bs.laplacian(f)(x)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_structured_programs(seed: int) -> None:
     p = written(seed)

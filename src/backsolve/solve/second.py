@@ -25,7 +25,7 @@ from ..operators import Contraction, Diagonal, Operator
 from ..operators.contraction import _LETTERS
 from ..operators.nests import split_subscripts
 from ..primitive import P, Primitive, row_values
-from ..primitives.control import BRANCH, LOOP
+from ..primitives.control import BRANCH, CALL, LOOP
 from ..row import Row, ancestors
 from ..tensor import Staged, Tensor
 from .fit import fit_ahead, fit_back
@@ -68,12 +68,13 @@ class Rows(Evaluator):
 
     def opaque(self) -> str:
         return (
-            "second derivatives ahead cannot look into a checkpointed or hand-written call: call the function "
-            "itself, or take np.trace or np.diagonal of bs.hessian(f)"
+            "second derivatives ahead cannot look into a checkpointed, implicit or hand-written call without "
+            "`jit`: compile it, bs.jit(bs.laplacian(f)), or take np.trace or np.diagonal of bs.hessian(f)"
         )
 
     def region(self, prim: Primitive, args: Sequence[Any], region: Any) -> Sequence[Any]:
-        if prim not in (LOOP, BRANCH) or not self.is_staged(args):
+        stays = prim in (LOOP, BRANCH) or (prim is CALL and region.own is not None)
+        if not stays or not self.is_staged(args):
             return super().region(prim, args, region)
         if any(type_of_value(self.plain(a)).is_stack for a in args):
             raise UnsupportedError(self.opaque())

@@ -50,6 +50,8 @@ SMOOTH: dict[str, Callable[[Any], Any]] = {
     "factor": lambda x: np.linalg.cholesky(np.outer(x, x) + np.eye(4)).sum(),
     "quotients broadcast": lambda x: (x[:, None] / (3 + x) + 1 / (2 + x * x) + (2 + x) / 3).sum(),
     "products along axes": lambda x: np.prod(np.outer(x, 1 + x)[:, :3] + 2, axis=(0, 1)),
+    "running product": lambda x: np.sin(np.cumprod(2 + np.outer(x, x), axis=1)).sum(),
+    "recurrence": lambda x: bs.grad(lambda x: np.cumprod(2 + x) @ np.cos(x))(x) @ x,
     "product": lambda x: np.exp(-x * x).prod(),
     "branches": lambda x: np.where(x > 0, x**3, np.cos(x)).sum() * np.sort(x)[1],
     "power": lambda x: ((2 + np.sin(x)) ** 2.5).sum() + (1.5 ** x[0]) * np.arctan2(x[1], 3.0),
@@ -214,7 +216,7 @@ def test_a_product_of_three_takes_work_like_the_square_of_the_order(
 
 
 @pytest.mark.parametrize(
-    "name", ["network", "quotient", "system", "triangles", "factor", "product"]
+    "name", ["network", "quotient", "system", "triangles", "factor", "product", "recurrence"]
 )
 def test_the_program_grows_like_a_power_of_the_order(name: str) -> None:
     """Where a row asks for two of its like, and these for two more, it would double with each order."""

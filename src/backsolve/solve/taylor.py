@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from ..operators.nests import label_sizes, split_subscripts
-from ..primitive import Primitive, row_values
+from ..primitive import P, Primitive, row_values
+from ..primitives.scan import shifted
 from ..row import Row
 from ..tensor import Tensor
 from ..trace import stage
@@ -176,6 +177,9 @@ class Rows(Evaluator):
         if prim.name == "prod" and args[0][0].size:
             found: Series = self._on(lambda x: _product(x, **params), *args)
             return found
+        if prim.name == "cumprod":
+            running: Series = self._on(lambda x: _running_product(x, **params), *args)
+            return running
         firsts = [raw(a[0]) if isinstance(a, Series) else a for a in args]
         record = any(isinstance(v, Tensor) for v in firsts)
         varied = [
@@ -197,6 +201,9 @@ class Rows(Evaluator):
         if prim.name in ("solve", "triangular_solve"):
             part = _triangle_of(params) if params else operator.matmul
             return _Undone(first, args[1], args[0], part, lambda b, a: prim(b, a, **params))
+        if prim.name == "recurrence":  # s_j − a_j s_{j−1} = t_j
+            times = lambda a, s: -a * shifted(s, params["axis"], 0.0, params["reverse"])
+            return _Undone(first, args[1], args[0], times, lambda a, t: prim(a, t, **params))
         return _Smooth(first, row, args, saved, self)
 
     def _in_pairs(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
@@ -229,6 +236,14 @@ def _product(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
             )
             x = low * high if not rest.shape[k] else np.concatenate([low * high, rest], axis=k)
     return x if keepdims else np.squeeze(x, axis)
+
+
+def _running_product(x: Any, axis: int) -> Any:
+    """y_j = x_j y_{j−1} as a recurrence that begins with the first entry."""
+    begin = x[(*[slice(None)] * axis, slice(1))]
+    rest = x[(*[slice(None)] * axis, slice(1, None))]
+    terms = np.concatenate([begin, np.zeros(rest.shape, x.dtype)], axis=axis)
+    return P.recurrence(x, terms, axis=axis, reverse=False)
 
 
 def _triangle_of(params: dict[str, Any]) -> _Two:

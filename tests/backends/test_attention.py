@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native import sweep
+from backsolve.backends.native import attention_products, sweep
+from backsolve.backends.native.tiles import Large, Registers
 from backsolve.nn.functional import scaled_dot_product_attention as attend
 
 rng = np.random.default_rng(0)
@@ -42,6 +43,47 @@ def gradients(f, count=3):
 def test_shapes(batch, n, m, causal):
     q, k, v = (rng.normal(size=(*batch, *s)) for s in ((n, 4), (m, 4), (m, 3)))
     compare(gradients(lambda *a: attend(*a, is_causal=causal)), q, k, v)
+
+
+LARGE = Large(1 << 10, 1 << 20, 4, in_lines=True)
+MACHINES = {
+    "by lanes": Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16, large=LARGE),
+    "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 12, near=1 << 15, large=LARGE),
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "dtype"), list(zip(MACHINES.values(), ("f8", "f4"), strict=True)), ids=MACHINES
+)
+@pytest.mark.parametrize(("n", "m"), [(130, 65), (1, 1), (65, 130), (70, 70)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_products_in_tiles(n, m, causal, dtype, found, monkeypatch):
+    """Last lines and keys of all lengths; nothing is left for BLAS."""
+    monkeypatch.setattr(attention_products, "registers", lambda: found)
+    q, k, v = (rng.normal(size=(2, *s)).astype(dtype) for s in ((n, 16), (m, 16), (m, 48)))
+    f = gradients(lambda *a: attend(*a, scale=-0.3, is_causal=causal))
+    compiled, _ = compare(f, q, k, v, tolerance=1e-4 if dtype == "f4" else 1e-11)
+    assert "gemm" not in compiled.lower(q, k, v).stages["llvm"]
+
+
+@pytest.mark.parametrize("found", MACHINES.values(), ids=MACHINES)
+def test_tiles_of_heads_behind_the_sequence(found, monkeypatch):
+    monkeypatch.setattr(attention_products, "registers", lambda: found)
+    x = rng.normal(size=(2, 70, 96))
+
+    def f(x):
+        q, k, v = x.reshape(2, 70, 3, 2, 16).transpose(2, 0, 3, 1, 4)
+        return attend(q, k, v, is_causal=True)
+
+    compiled, _ = compare(lambda x: (gradients(f, 1)(x)[0],), x)
+    assert "gemm" not in compiled.lower(x).stages["llvm"]
+
+
+def test_columns_that_fill_no_vectors_are_left_to_blas(monkeypatch):
+    monkeypatch.setattr(attention_products, "registers", lambda: MACHINES["of 512 bits"])
+    q, k, v = rng.normal(size=(3, 2, 70, 12))
+    compiled, _ = compare(gradients(lambda *a: attend(*a, is_causal=True)), q, k, v)
+    assert "gemm" in compiled.lower(q, k, v).stages["llvm"]
 
 
 def test_heads_behind_the_sequence():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -17,6 +17,7 @@ from llvmlite import ir
 from ...ir import Equation, Shape
 from ...primitives.attention import TILE, K, Q, V
 from . import functions
+from .attention_products import Columns, Matrix, Products, panels_shape, tiles_for
 from .blas import CINT, INT, by_address, fortran, layout
 from .contraction import has_unit_stride, same_dtype
 from .cutting import Put, slice_view
@@ -34,18 +35,6 @@ if TYPE_CHECKING:
 Y = 3  # beside Q, K and V: the result, and where its adjoint stands among the inputs
 
 
-class Matrix(NamedTuple):
-    """As BLAS sees it: where it begins, whether it is stored by columns, how far its lines are apart."""
-
-    start: ir.Value
-    by_columns: bool
-    leading: int
-
-    @property
-    def T(self) -> Matrix:
-        return Matrix(self.start, not self.by_columns, self.leading)
-
-
 @dataclass(eq=False)
 class Attention(Step):
     """From q, k, v the result Y; from q, k, v and its adjoint the adjoints of Q, K, V that are asked for."""
@@ -53,11 +42,12 @@ class Attention(Step):
     reads: list[View]  # q, k, v, and the adjoint of y
     writes: dict[int, View]
     tiles: list[View]
+    panels: dict[int, View]  # room for those of Kᵀ and Vᵀ, where products are made of tiles
     scale: float
     causal: bool
 
     def buffers(self) -> list[Buffer]:
-        views = [*self.reads, *self.writes.values(), *self.tiles]
+        views = [*self.reads, *self.writes.values(), *self.tiles, *self.panels.values()]
         return list(dict.fromkeys(v.buffer for v in views))
 
     @property
@@ -81,6 +71,7 @@ class Attention(Step):
             [part(v, "read") for v in self.reads],
             {i: part(v, "write") for i, v in self.writes.items()},
             [part(v, "write") for v in self.tiles],
+            {i: part(v, "write") for i, v in self.panels.items()},
             self.scale,
             self.causal,
         )
@@ -105,9 +96,20 @@ class Attention(Step):
             results = {i: start(v) for i, v in self.writes.items()}
             for i in results.keys() & {K, V}:
                 _clear(b, results[i], INT(prod(self.writes[i].shape[-2:])), self.writes[i].dtype)
-            loop(b, -(-n // TILE), lambda b, t: self._tile(b, t, reads, tiles, results))
+            panels = {
+                i: self._products.panels(b, self.reads[i], reads[i], start(room))
+                for i, room in self.panels.items()
+            }
+            loop(b, -(-n // TILE), lambda b, t: self._tile(b, t, reads, tiles, panels, results))
 
         nest(b, tuple(batch), one)
+
+    @property
+    def _products(self) -> Products:
+        found = tiles_for(self.reads)
+        assert found is not None
+        q, k = self.reads[Q], self.reads[K]
+        return Products(found, q.dtype, q.shape[-2], k.shape[-2])
 
     def _tile(
         self,
@@ -115,6 +117,7 @@ class Attention(Step):
         t: ir.Value,
         reads: list[ir.Value],
         tiles: list[ir.Value],
+        panels: dict[int, Columns],
         results: dict[int, ir.Value],
     ) -> None:
         (n, d), (m, e) = self.reads[Q].shape[-2:], self.reads[V].shape[-2:]
@@ -123,7 +126,6 @@ class Attention(Step):
         lines = _least(b, INT(TILE), b.sub(INT(n), low))
         keys = _least(b, b.add(low, lines), INT(m)) if self.causal else INT(m)
         first = low if self.causal else INT(m)
-        rows, columns = (by_address(b, b.trunc(x, CINT)) for x in (lines, keys))
 
         def whole(view: View, start: ir.Value) -> Matrix:
             return Matrix(start, *layout(view))
@@ -132,11 +134,24 @@ class Attention(Step):
             return whole(view, b.gep(start, [b.mul(low, INT(view.strides[-2]))]))
 
         def product(
-            A: Matrix, B: Matrix, C: Matrix, *sizes: Any, by: float = 1.0, on: float = 0.0
+            A: Matrix,
+            B: Matrix,
+            C: Matrix,
+            *sizes: Any,
+            of: int = -1,
+            by: float = 1.0,
+            on: float = 0.0,
         ) -> None:
-            """C = by · A B + on · C; in the eyes of BLAS, which counts columns first, Cᵀ = Bᵀ Aᵀ."""
+            """C = by · A B + on · C; by tiles, `of` what B is the transposed, and without `by`."""
+            if panels:
+                columns = panels[of] if B.by_columns else self._products.in_lines(B)
+                self._products.multiply(b, A, columns, C, sizes, adds=on != 0)
+                return
+            # BLAS counts columns first: in its eyes Cᵀ = Bᵀ Aᵀ.
             flips = ["T" if x.by_columns else "N" for x in (B, A)]
-            r, c, inner = sizes
+            r, c, inner = (
+                x if isinstance(x, int) else by_address(b, b.trunc(x, CINT)) for x in sizes
+            )
             places = (B.start, B.leading, A.start, A.leading, on, C.start, C.leading)
             fortran(b, dtype, "gemm", *flips, c, r, inner, by, *places)
 
@@ -144,24 +159,25 @@ class Attention(Step):
         k, v = whole(self.reads[K], reads[K]), whole(self.reads[V], reads[V])
         W = Matrix(tiles[0], False, m)
         out = {i: whole(self.writes[i], start) for i, start in results.items()}
-        product(q, k.T, W, rows, columns, d, by=self.scale)
-        b.call(_softmax(b.module, dtype, m), [W.start, lines, keys, first])
+        product(q, k.T, W, lines, keys, d, of=K, by=self.scale)
+        scale = number(self.scale, dtype)
+        left = [scale] if panels else []  # of what BLAS has done
+        b.call(_softmax(b.module, dtype, m, len(left)), [W.start, lines, keys, first, *left])
         if Y in out:
-            product(W, v, part(self.writes[Y], results[Y]), rows, e, columns)
+            product(W, v, part(self.writes[Y], results[Y]), lines, e, keys)
             return
         u = part(self.reads[Y], reads[Y])
         if V in out:
-            product(W.T, u, out[V], columns, e, rows, on=1.0)
+            product(W.T, u, out[V], keys, e, lines, on=1.0)
         if Q not in out and K not in out:
             return
         S = Matrix(tiles[1], False, m)
-        product(u, v.T, S, rows, columns, e)
-        scale = number(self.scale, dtype)
+        product(u, v.T, S, lines, keys, e, of=V)
         b.call(_less_mean(b.module, dtype, m), [W.start, S.start, lines, keys, first, scale])
         if Q in out:
-            product(S, k, part(self.writes[Q], results[Q]), rows, d, columns)
+            product(S, k, part(self.writes[Q], results[Q]), lines, d, keys)
         if K in out:
-            product(S.T, q, out[K], columns, d, rows, on=1.0)
+            product(S.T, q, out[K], keys, d, lines, on=1.0)
 
 
 def _least(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -210,18 +226,24 @@ def _over_lines(
     return function
 
 
-def _softmax(module: ir.Module, dtype: np.dtype[Any], m: int) -> ir.Function:
-    def line(b: ir.IRBuilder, starts: list[ir.Value], seen: ir.Value) -> None:
+def _softmax(module: ir.Module, dtype: np.dtype[Any], m: int, factors: int) -> ir.Function:
+    """Of lines, or of lines times a number."""
+
+    def line(b: ir.IRBuilder, starts: list[ir.Value], seen: ir.Value, *scale: ir.Value) -> None:
         (s,) = starts
 
+        def entry(b: ir.IRBuilder, at: ir.Value) -> ir.Value:
+            x = b.load(at)
+            return b.fmul(x, scale[0]) if scale else x
+
         def largest(b: ir.IRBuilder, j: ir.Value, state: list[Any]) -> list[Any]:
-            return [combine(b, "max", state[0], b.load(b.gep(s, [j])), dtype)]
+            return [combine(b, "max", state[0], entry(b, b.gep(s, [j])), dtype)]
 
         (top,) = loop_with(b, seen, [start_of("max", dtype)], largest, INTERLEAVE)
 
         def power(b: ir.IRBuilder, j: ir.Value, state: list[Any]) -> list[Any]:
             at = b.gep(s, [j])
-            e = functions.call(b, "exp", [b.fsub(b.load(at), top)], inline=True)
+            e = functions.call(b, "exp", [b.fsub(entry(b, at), top)], inline=True)
             b.store(e, at)
             return [combine(b, "add", state[0], e, dtype)]
 
@@ -235,7 +257,7 @@ def _softmax(module: ir.Module, dtype: np.dtype[Any], m: int) -> ir.Function:
 
         loop_with(b, seen, [], divide)
 
-    return _over_lines(module, "softmax", dtype, m, 1, 0, line)
+    return _over_lines(module, f"softmax{factors}", dtype, m, 1, factors, line)
 
 
 def _less_mean(module: ir.Module, dtype: np.dtype[Any], m: int) -> ir.Function:
@@ -283,8 +305,14 @@ def lower_attention(schedule: Schedule, e: Equation) -> None:
         return
     shape = (*batch, min(TILE, n), m)
     tiles = [schedule.new_buffer(shape, dtype) for _ in range(1 if Y in writes else 2)]
+    panels = {}
+    found = tiles_for(reads)
+    if found is not None:
+        for i in (K,) if Y in writes else (K, V):
+            room = (*batch, *panels_shape(found, reads[i]))
+            panels[i] = schedule.new_buffer(room, dtype)
     params = e.params["scale"], e.params["causal"]
-    _append(schedule, Attention(reads, writes, tiles, *params), *writes.values())
+    _append(schedule, Attention(reads, writes, tiles, panels, *params), *writes.values())
 
 
 def _is_beside(x: Equation, e: Equation) -> bool:

@@ -116,10 +116,12 @@ class _Emitter:
     def _turn(self, b: ir.IRBuilder, j: ir.Value, block: ir.Value, start: ir.Value) -> None:
         """A block of terms of as many columns, which lie in one piece each."""
         first = b.mul(block, INT(self.lanes))
-        columns = [b.add(start, INT(c)) for c in range(self.lanes)]
-        vectors = [self._load(b, self._entry(b, j, first, c), self.lanes) for c in columns]
-        for r, line in enumerate(turned(b, vectors)):
-            self._store(b, line, self._place(b, j, b.add(first, INT(r)), start))
+        columns = [self._entry(b, j, first, start)]
+        for _ in range(self.lanes - 1):
+            columns.append(b.gep(columns[-1], [self.column_step]))
+        place = self._place(b, j, first, start)
+        for r, line in enumerate(turned(b, [self._load(b, c, self.lanes) for c in columns])):
+            self._store(b, line, b.gep(place, [INT(r * self.width)]))
 
     def _one_by_one(
         self, b: ir.IRBuilder, j: ir.Value, first: ir.Value, column: ir.Value, end: ir.Value

@@ -161,6 +161,20 @@ def test_repeated_values():
         bs.grad(lambda a: np.sum(weights * (np.linalg.svd(a)[0] @ weights)))(eye)
 
 
+@pytest.mark.parametrize("a", [TALL, TALL.T])
+@pytest.mark.parametrize(
+    ("whole", "reduced"),
+    [
+        (lambda a: np.linalg.svd(a)[1], lambda a: np.linalg.svd(a, full_matrices=False)[1]),
+        (lambda a: np.linalg.qr(a, "complete")[1][:3], lambda a: np.linalg.qr(a)[1][:3]),
+    ],
+)
+def test_what_does_not_rest_on_completed_bases_has_derivatives(a, whole, reduced):
+    check_grads(whole, [a])
+    for way in (bs.jacobian, lambda f: bs.jit(bs.jacobian(f))):
+        np.testing.assert_allclose(way(whole)(a), bs.jacobian(reduced)(a), atol=1e-12)
+
+
 def test_bases_that_are_completed_have_no_derivative():
     with pytest.raises(NotDifferentiableError, match="full_matrices=False"):
         bs.grad(lambda a: np.sum(np.linalg.svd(a)[0]))(TALL)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MatrixError, NotDifferentiableError
+from ..errors import MatrixError
 from ..primitive import FUNCTIONS, P
 from ..tensor import Staged, Tensor
 from ._register import OWN, array, dtype_of, named, ndim_of, shape_of
@@ -112,14 +112,9 @@ OWN["linalg.eig"], OWN["linalg.eigvals"] = _standard_eig, _standard_eigvals
 # ---- singular values
 
 
-def _needs_reduced(name: str, wish: str, a: Any) -> None:
-    """The columns that complete a basis are anybody's choice, and have no derivative."""
-    m, n = shape_of(a)[-2:]
-    if m != n and isinstance(a, Tensor) and a.row is not None:
-        raise NotDifferentiableError(
-            f"`{name}` of a matrix of {m} × {n} has no derivative for the columns that complete its bases; "
-            f"ask for {wish}"
-        )
+def _is_plain(a: Any) -> bool:
+    """Whether NumPy may complete a basis; else `complement` does, which says that it has no derivative."""
+    return not isinstance(a, Staged) and getattr(a, "row", None) is None
 
 
 @named("linalg.svd")
@@ -132,10 +127,8 @@ def svd(
     if not compute_uv:
         return P.svdvals(a)
     m, n = shape_of(a)[-2:]
-    if full_matrices and m != n:
-        _needs_reduced("svd", "svd(…, full_matrices=False)", a)
-        if not isinstance(a, Staged):
-            return _Svd(*map(Tensor, np.linalg.svd(np.asarray(a))))
+    if full_matrices and m != n and _is_plain(a):
+        return _Svd(*map(Tensor, np.linalg.svd(np.asarray(a))))
     y = P.svd(a)
     s = _row(y, m)
     s = P.real(s) if dtype_of(s).kind == "c" else s
@@ -261,10 +254,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     m, n = shape_of(a)[-2:]
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"`qr` takes mode 'reduced', 'complete' or 'r' of a tensor, got {mode!r}")
-    if mode == "complete" and m > n:
-        _needs_reduced("qr", "mode='reduced'", a)
-        if not isinstance(a, Staged):
-            return _Qr(*map(Tensor, np.linalg.qr(np.asarray(a), mode="complete")))
+    if mode == "complete" and m > n and _is_plain(a):
+        return _Qr(*map(Tensor, np.linalg.qr(np.asarray(a), mode="complete")))
     k = min(m, n)
     y = P.qr(a if m >= n else getitem(a, (Ellipsis, slice(0, k))))
     Q, R = _rows(y, 0, m), _rows(y, m, m + k)

@@ -32,6 +32,24 @@ def test_one_number_as_in_a_loop(name, dtype):
     np.testing.assert_array_equal(np.signbit(ones[:2]), np.signbit(many[:2]))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_cube_is_two_products(dtype):
+    tiny = np.finfo(dtype).tiny
+    x = np.array([0.0, -0.0, 0.3, -1.7, 1e12, 1e30, -1e30, tiny, np.inf, -np.inf, np.nan], dtype)
+    for cube in (lambda x: x**3, lambda x: x**3.0):
+        f = bs.jit(cube)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(f(x), x * x * x)
+            np.testing.assert_array_equal(np.signbit(f(x)), np.signbit(x * x * x))
+        assert "power" not in f.lower(x).stages["llvm"]
+
+
+def test_cubes_that_are_equal_leave_no_rest():
+    x = np.random.default_rng(0).uniform(0.5, 2, 1000)
+    f = bs.jit(lambda x, y: np.sqrt(x**3 - y**3))
+    np.testing.assert_array_equal(f(x, x.copy()), np.zeros(1000))
+
+
 def test_a_function_is_emitted_once():
     def f(x):
         for _ in range(8):

@@ -254,3 +254,42 @@ def test_infinities_that_are_seen_stay() -> None:
     x = np.array([0.0, 1.0])
     found = bs.jacobian(lambda x: np.where(x > 0.5, x, np.sqrt(x)), 0, "eliminate")(x)
     np.testing.assert_array_equal(found, [[np.inf, 0.0], [0.0, 1.0]])
+
+
+CHOSEN = np.array([False, True, False])
+
+# A mask hides an infinite slope on one way, and another way sees it.
+MIXED: list[Callable[[Any], Any]] = [
+    lambda s: np.where(CHOSEN, np.sin(s), 0.0) + s * 0.5,
+    lambda s: np.where(CHOSEN, np.cos(s), np.exp(s)),
+    lambda s: np.maximum(s, 2.0) * 3 + s,
+    lambda s: np.stack([np.where(CHOSEN, s * s, 0.0), s]),
+    lambda s: np.ones((2, 3)) @ np.where(CHOSEN, s * s, 0.0) + s[1],
+    lambda s: np.where(CHOSEN[1:], s[:-1] * s[1:], 0.0).sum() + s[0],
+    lambda s: np.sqrt(np.where(CHOSEN, s, s[::-1] * 2)),
+]
+
+
+@pytest.mark.parametrize("k", range(len(MIXED)))
+def test_infinities_that_are_seen_on_one_way_and_masked_on_another(k: int) -> None:
+    f, x = lambda x: MIXED[k](np.sqrt(x)), np.array([0.0, 1.0, 4.0])
+    expected = bs.jacobian(f, 0, "reverse")(x)
+    assert not np.isnan(expected).any()
+    for method, order in [("eliminate", o) for o in ("forward", "reverse", "markowitz")] + [
+        ("forward", None),
+        ("reverse", None),
+        ("auto", None),
+    ]:
+        J = bs.jacobian(f, 0, method, order)
+        np.testing.assert_allclose(J(x), expected)
+        np.testing.assert_allclose(bs.jit(J)(x), expected)
+
+
+@pytest.mark.parametrize("method", ["forward", "reverse", "eliminate", "auto"])
+def test_compiled_jacobians_keep_the_zeros_beside_an_infinity(method: str) -> None:
+    for n in (2, 300):
+        x = np.linspace(0, 1, n)
+        found = bs.jit(bs.jacobian(np.sqrt, 0, method))(x)
+        assert found[0, 0] == np.inf
+        assert np.count_nonzero(found) == n
+        assert not np.isnan(found).any()

@@ -170,6 +170,19 @@ def test_a_chain_is_bracketed_as_matrices_are(sizes: list[int]) -> None:
     )
 
 
+@pytest.mark.parametrize("n", [3, 12])
+def test_search_is_never_worse_than_another_order_on_arrays(n: int) -> None:
+    W = np.random.default_rng(0).normal(size=(n, 2))
+
+    def f(x: Any) -> Any:
+        y = np.sin(W @ (x[:2] * x[-2:]))
+        return np.cumsum(y) * np.roll(y, 1) + np.exp(x[0]) * (W.T @ y).sum()
+
+    system = bs.linearize(f)(np.linspace(0.1, 1, n))
+    least = min(system.cost(name, "operators") for name in ORDERS if name != "search")
+    assert 0 < system.cost("search") <= least
+
+
 def test_a_long_chain_goes_the_cheaper_way() -> None:
     f, x = chained([3] * 450 + [1])
     skeleton = Graph(bs.linearize(f)(x)).skeleton()

@@ -79,13 +79,13 @@ def _for_compiled(
     outputs: Sequence[Row],
     system: Callable[[], System],
 ) -> Price:
-    """No number is at hand to say that a zero met an infinity: behind masks, solves are safe."""
+    """No number is at hand to say that a zero met an infinity: where masks may make one, solves are safe."""
     if is_opaque(rows):
         n_in, n_out = sizes(parameters, outputs)
         return by_sizes(parameters, outputs, n_in * n_out < _TURNED)
     plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
     best = cheaper(plain)
-    if len(rows) > _LONG or why_not(whole := system()) or (graph := Graph(whole)).has_masks:
+    if len(rows) > _LONG or why_not(whole := system()) or (graph := Graph(whole)).is_mixed:
         return best
     orders = elimination_prices(graph, CHEAP, COMPILED)
     return _or_better(best, [*orders, colour_price(graph, plain, COMPILED)])

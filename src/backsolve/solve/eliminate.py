@@ -34,7 +34,7 @@ from ..row import Row
 from ..system import System
 from .many import NOT_HOLOMORPHIC
 from .opaque import component_edges, is_joint, is_small
-from .reach import masks, without_unreached
+from .reach import without_unreached
 from .skeleton import Edge, Skeleton
 
 # A row of the system or, for an output, its number: outputs are copies that stay when their rows go.
@@ -56,8 +56,9 @@ class Graph:
         if why := why_not(system, for_dense):
             raise UnsupportedError(f"{why}: {_OTHERWISE}")
         blocks = {row: _edges(system, row) for row in system.rows}
-        self.has_masks = any(masks(b) for edges in blocks.values() for _, b in edges)
-        for row, edges in without_unreached(self.rows, system.outputs, blocks).items():
+        # Whether an infinity can be seen on one way and masked on another: then it is NaN in the result.
+        kept, self.is_mixed = without_unreached(self.rows, system.outputs, blocks)
+        for row, edges in kept.items():
             for parent, block in edges:
                 self.link(row, parent, without_complex_parts(block))
         copies: dict[Row, int] = {}
@@ -87,7 +88,7 @@ class Graph:
     def copy(self) -> Graph:
         made: Graph = object.__new__(Graph)
         made.parameters, made.rows, made.outputs = self.parameters, self.rows, self.outputs
-        made.has_masks = self.has_masks
+        made.is_mixed = self.is_mixed
         made.reads = {i: dict(read) for i, read in self.reads.items()}
         made.read_by = {j: dict(readers) for j, readers in self.read_by.items()}
         return made

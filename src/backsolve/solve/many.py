@@ -14,7 +14,7 @@ import numpy as np
 from ..batch import evaluate_batched
 from ..errors import NotScalarError
 from ..hooks import hooks
-from ..ir import Type
+from ..ir import Program, Type, Var
 from ..operators import Operator
 from ..row import Row
 from ..system import System
@@ -175,16 +175,23 @@ def _solve_stack(
     program, _ = stage(solve, types)
     count = len(seeds[0])
     with np.errstate(all="ignore"):
-        result = evaluate_batched(program, list(seeds), [True] * len(at), count)
-        if not any(has_nan(y) for y in result):
-            return result
-        # An infinite block met a zero of the seeds. Those zeros are structural: say so, solve again.
+        if not (_is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds)):
+            result = evaluate_batched(program, list(seeds), [True] * len(at), count)
+            if not any(has_nan(y) for y in result):
+                return result
+        # An infinite block met a zero of the seeds, or compiled code may see one. Those zeros are structural:
+        # say so, and solve with that.
         masks = [Type(t.shape, np.dtype(bool)) for t in types]
         masked_program, _ = stage(
             lambda *both: solve(*map(Masked, both[: len(at)], both[len(at) :])), [*types, *masks]
         )
         zeros = [s != 0 for s in seeds]
         return evaluate_batched(masked_program, [*seeds, *zeros], [True] * len(at) * 2, count)
+
+
+def _is_traced(program: Program) -> bool:
+    """Whether blocks have values of which only the types are known."""
+    return any(isinstance(c, Tensor) and type(c._v) is Var for _, c in program.constants)
 
 
 def has_nan(y: Any) -> bool:

@@ -6,6 +6,9 @@ or into, an entry leave out are taken away before anything is multiplied:
 
     live[row]   where a change of its entries can be seen at an output
     fed[row]    where its entries can change with the parameters          (None: everywhere)
+
+Where several ways meet in a row and a mask stands on one of them, an infinity that another one sees must stay,
+and the masked one makes it NaN: such a system is `mixed`, and what is NaN has to be solved for.
 """
 
 from __future__ import annotations
@@ -22,23 +25,34 @@ from ..row import Row
 Blocks = dict[Row, list[tuple[Row, Operator]]]
 
 
-def without_unreached(rows: Sequence[Row], outputs: Sequence[Row | None], blocks: Blocks) -> Blocks:
-    """The same blocks; diagonals are zero where nothing passes them."""
+def without_unreached(
+    rows: Sequence[Row], outputs: Sequence[Row | None], blocks: Blocks
+) -> tuple[Blocks, bool]:
+    """The same blocks, diagonals zero where nothing passes them; and whether ways are mixed."""
     if not any(masks(b) for edges in blocks.values() for _, b in edges):
-        return blocks
+        return blocks, False
     fed: dict[Row, Any] = {}
+    is_mixed = False
     for row in rows:
-        fed[row] = _joined([_seen(b, fed.get(p), b.support) for p, b in blocks[row]])
+        ways = [_seen(b, fed.get(p), b.support) for p, b in blocks[row]]
+        is_mixed |= _is_mixed(ways)
+        fed[row] = _joined(ways)
     ahead: dict[Row, list[Any]] = {y: [None] for y in outputs if y is not None}
     live: dict[Row, Any] = {}
     for row in reversed(rows):
+        is_mixed |= _is_mixed(ahead.get(row, []))
         live[row] = _joined(ahead.get(row, [None]))
         for p, b in blocks[row]:
             ahead.setdefault(p, []).append(_seen(b, live[row], b.T.support))
-    return {
+    kept = {
         row: [(p, _kept(b, live[row], fed.get(p))) for p, b in edges]
         for row, edges in blocks.items()
     }
+    return kept, is_mixed
+
+
+def _is_mixed(ways: Sequence[Any]) -> bool:
+    return len(ways) > 1 and any(mask is not None for mask in ways)
 
 
 def _factors(block: Operator) -> tuple[Operator, ...]:

@@ -84,10 +84,15 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
         method, order = best.way, best.plan
     if method in ("eliminate", "colour"):
         blocks = _by_entries(system, method, "markowitz" if order is None else order)
-        if not any(has_nan(b) for line in blocks for b in line):
+        is_mixed = is_staged(system) and Graph(system, for_dense=True).is_mixed
+        if not is_mixed and not any(has_nan(b) for line in blocks for b in line):
             return blocks
-        # A zero met an infinity. Solves know which zeros are structural.
-        method = by_sizes(system.parameters, live, False).way
+        # A zero met an infinity, or may. Solves know which zeros are structural.
+        solved = jacobian(system, by_sizes(system.parameters, live, False).way)
+        return [
+            [np.where(np.isnan(a), b, a) for a, b in zip(*lines, strict=True)]
+            for lines in zip(blocks, solved, strict=True)
+        ]
     rest = iter(plain_jacobian(method, system.rows, live, system.parameters, system.record))
     return [
         _zeros(system, v) if row is None else next(rest)

@@ -311,6 +311,41 @@ def test_products_that_overflow_go_in_order():
     np.testing.assert_allclose(found, chains.in_order(a, t, np.multiply))
 
 
+TINY = {  # factors that are applied to 1e300
+    "down and up": np.tile([1e-100] * 4 + [1e70] * 4, 100),
+    "few digits": np.tile([1e-157, 3.3e-157, 1e70, 1e70], 200),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("case", TINY)
+def test_products_that_vanish_go_in_order(case, reverse):
+    way = slice(None, None, -1 if reverse else 1)
+    a, t = np.stack([TINY[case], TINY[case] / 3], axis=1)[way], np.zeros((800, 2))
+    t[way][0] = 1e300
+    expected = chains.in_order(a[way], t[way], np.multiply)[way]
+    rough = chains.by_halves(a[way], t[way], np.multiply, np.multiply)[way]
+    assert not np.allclose(rough, expected, rtol=1e-12, atol=0.0)
+    found = P.recurrence(a, t, axis=0, reverse=reverse)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=0.0)
+    blocks = a[:, :, None] * np.eye(2)
+    found = P.block_recurrence(blocks, t, reverse=reverse)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=0.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_that_vanish_without_harm_stay_in_log_depth(dtype):
+    a, t = np.full((20_000, 2), 0.9, dtype), rng.normal(size=(20_000, 2)).astype(dtype)
+    expected = chains.in_order(a, t, np.multiply)
+    calls = []
+    times = lambda b, a: calls.append(1) or b * a
+    found = chains.in_log_depth(a, t, times, np.multiply)
+    np.testing.assert_allclose(found, expected, atol=100 * np.finfo(dtype).eps)
+    assert len(calls) <= (20_000).bit_length()
+    blocks = a[:, :, None] * np.eye(2, dtype=dtype)
+    assert chains.in_log_depth(blocks, t, chains.times_matrices, chains.onto_vectors) is not None
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_operator(reverse):
     check_operator(bs.operators.BlockRecurrence(rng.normal(size=(4, 2, 2)), reverse))

@@ -41,6 +41,58 @@ def by_halves(a: Any, t: Any, times: Combine, onto: Combine) -> Any:
     return s
 
 
+def in_log_depth(a: Any, t: Any, times: Combine, onto: Combine) -> Any:
+    """The same where it is as good as in order, to rounding; else None.
+
+    Products of factors overflow, or vanish, before what they are applied to does. An overflow shows in the
+    result. A product loses at most the ε-th part of the smallest normal number: e of such parts in two
+    neighbours of size g become 2 g e + 1 in their product, and reach the states through at most the product of
+    all g above 1. So nothing is lost where
+
+        levels · e · Π max(g, 1) · largest state ≤ 1 / ε ;
+
+    else it is looked whether any product has vanished at all.
+    """
+    size, lost, most, reach = largest(a), 0.0, 1.0, 1.0
+
+    def noted(b: Any, a: Any) -> Any:
+        nonlocal size, lost, most, reach
+        found = times(b, a)
+        lost = 2 * size * lost + 1
+        size = largest(found)
+        most, reach = max(most, lost), reach * max(size, 1.0)
+        return found
+
+    with np.errstate(all="ignore"):
+        s = by_halves(a, t, noted, onto)
+        if not np.isfinite(s).all():
+            return None
+        bound = len(t).bit_length() * most * reach * max(largest(s), largest(t))
+        if not bound <= 1 / np.finfo(s.dtype).eps and _vanishes(a, times):
+            return None
+    return s
+
+
+def largest(a: Any) -> float:
+    """|a|, at most a few times too large; NaN if there is one."""
+    if a.dtype.kind == "c":
+        return 2 * max(largest(a.real), largest(a.imag))
+    size = float(np.maximum(a.max(), -a.min())) if a.size else 0.0
+    return size * a.shape[-1] if a.ndim > 2 else size  # of matrices the norm counts
+
+
+def _vanishes(a: Any, times: Combine) -> bool:
+    """Whether a product of neighbours, or of such products, falls below the normal numbers."""
+    tiny = np.finfo(a.dtype).tiny
+    while len(a) > SHORT:
+        even, odd = a[0 : len(a) - len(a) % 2 : 2], a[1::2]
+        smallest = [np.abs(x).min(where=x != 0, initial=1.0) for x in (even, odd)]
+        if smallest[0] * smallest[1] < tiny:
+            return True
+        a = times(odd, even)
+    return False
+
+
 def in_order(a: Any, t: Any, onto: Combine) -> Any:
     """The same one step after the other, as the recurrence says it."""
     s = np.array(t)
@@ -86,9 +138,8 @@ def _run(a: Any, t: Any, *, reverse: bool) -> Any:
         a, t = a[::-1], t[::-1]
     s = None
     if dtype.kind in "fc" and pays_for_blocks(len(t), t.shape[-1]):
-        with np.errstate(all="ignore"):
-            s = by_halves(a, t, times_matrices, onto_vectors)
-    if s is None or not np.isfinite(s).all():  # products of factors overflow before their images do
+        s = in_log_depth(a, t, times_matrices, onto_vectors)
+    if s is None:
         s = in_order(a, t, onto_vectors)
     return np.ascontiguousarray(np.moveaxis(s[::-1] if reverse else s, 0, -2))
 

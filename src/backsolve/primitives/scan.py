@@ -15,7 +15,7 @@ from ..operators import Cumsum, Diagonal, Product, Recurrence
 from ..operators.recurrence import RUNNING, sum_ahead, sum_back
 from ..primitive import primitive
 from .batching import over_axes
-from .chains import by_halves, pays_for_entries
+from .chains import in_log_depth, pays_for_entries
 from .large import large
 
 
@@ -42,10 +42,9 @@ def _run_recurrence(a: Any, t: Any, *, axis: int, reverse: bool) -> Any:
     s = np.moveaxis(np.array(np.broadcast_to(t, shape), dtype=np.result_type(a, t)), axis, 0)
     if s.dtype.kind in "fc" and pays_for_entries(len(s), s[:1].size):
         way = slice(None, None, -1 if reverse else 1)
-        with np.errstate(all="ignore"):
-            found = by_halves(a[way], s[way], np.multiply, np.multiply)[way]
-        if np.isfinite(found).all():  # products of factors overflow before their images do
-            return np.ascontiguousarray(np.moveaxis(found, 0, axis))
+        found = in_log_depth(a[way], s[way], np.multiply, np.multiply)
+        if found is not None:
+            return np.ascontiguousarray(np.moveaxis(found[way], 0, axis))
     order = range(s.shape[0] - 2, -1, -1) if reverse else range(1, s.shape[0])
     step = 1 if reverse else -1
     if s.ndim == 1:  # numbers: Python's own are the fastest to loop over

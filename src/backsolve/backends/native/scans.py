@@ -4,8 +4,9 @@
     cumprod     y_j = y_{j−1} · a_j
     recurrence  y_j = t_j + a_j y_{j−1},   from the other end when reversed; block_recurrence with matrices
 
-Along the last axis the running value stays in a register; along another, all lines behind it run side
-by side, which vectorises. Sums are taken in order, as NumPy's.
+Along the last axis the running values of a few lines stay in registers: each waits for itself, not for the
+others. Along another axis all lines behind it run side by side, which vectorises. Sums are taken in order, as
+NumPy's.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 INT = ir.IntType(64)
+ABREAST = 4  # lines whose running values wait side by side
 Rule = Callable[..., ir.Value]
 # From the running value and the entries at j; the first entry of all starts it.
 _FLOAT: dict[str, Rule] = {
@@ -97,17 +99,22 @@ class Scan(Step):
         def write(b: ir.IRBuilder, y: Any, place: list[Any], j: Any, rest: list[Any]) -> None:
             store(b, y, address(b, -1, place, j, rest), dtype)
 
-        def line(b: ir.IRBuilder, place: list[Any], rest: list[Any]) -> None:
-            first = entries(b, place, INT(0), rest)[0]
-            write(b, first, place, INT(0), rest)
+        def abreast(b: ir.IRBuilder, places: list[list[Any]]) -> None:
+            """Some lines, entry by entry."""
+            rest = [INT(0)] * len(inner)
+            first = [entries(b, place, INT(0), rest)[0] for place in places]
+            for y, place in zip(first, places, strict=True):
+                write(b, y, place, INT(0), rest)
 
             def body(b: ir.IRBuilder, i: Any, state: list[Any]) -> list[Any]:
                 j = b.add(i, INT(1))
-                y = step(b, state[0], *entries(b, place, j, rest))
-                write(b, y, place, j, rest)
-                return [y]
+                read = [entries(b, place, j, rest) for place in places]
+                found = [step(b, y, *x) for y, x in zip(state, read, strict=True)]
+                for y, place in zip(found, places, strict=True):
+                    write(b, y, place, j, rest)
+                return found
 
-            loop_with(b, n - 1, [first], body)
+            loop_with(b, n - 1, first, body)
 
         def side_by_side(b: ir.IRBuilder, place: list[Any]) -> None:
             def start(b: ir.IRBuilder, rest: list[Any]) -> None:
@@ -125,10 +132,20 @@ class Scan(Step):
             nest(b, inner, start)
             loop_with(b, n - 1, [], advance)
 
-        if prod(inner) == 1:
-            nest(b, outer, lambda b, place: line(b, place, [INT(0)] * len(inner)))
-        else:
+        if prod(inner) != 1:
             nest(b, outer, side_by_side)
+        elif len(outer) == 1 and outer[0] >= ABREAST:
+            groups = outer[0] // ABREAST
+
+            def group(b: ir.IRBuilder, place: list[Any]) -> None:
+                first = b.mul(place[0], INT(ABREAST))
+                abreast(b, [[b.add(first, INT(m))] for m in range(ABREAST)])
+
+            nest(b, (groups,), group)
+            if left := outer[0] - groups * ABREAST:
+                abreast(b, [[INT(groups * ABREAST + m)] for m in range(left)])
+        else:
+            nest(b, outer, lambda b, place: abreast(b, [place]))
 
 
 @dataclass(eq=False)

@@ -268,17 +268,16 @@ class Chain:
             return np.max(np.abs(residual) / (1 + np.abs(states)))
 
         def goes_on(state: Any) -> Any:
-            return (state[1] > small) & (state[2] < rounds)
+            return (state[3] > small) & (state[4] < rounds)
 
         def turn(state: Any) -> Any:
-            states, _, k = state
-            after, factors = linearised(shifted(start, states))
+            states, after, factors, _, k = state
             states = states + solve_chain(factors, after - states)
-            after, _ = linearised(shifted(start, states))
-            return states, error(after - states, states), k + 1
+            after, factors = linearised(shifted(start, states))
+            return states, after, factors, error(after - states, states), k + 1
 
-        states, left, _ = while_loop(goes_on, turn, turn((guess, np.inf, 0)))
-        after, factors = linearised(shifted(start, states))
+        first = (guess, *linearised(shifted(start, guess)), np.inf, 0)
+        states, after, factors, left, _ = while_loop(goes_on, turn, first)
         better = states + solve_chain(factors, after - states)
         n = 1 + len(self.columns)
 

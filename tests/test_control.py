@@ -326,6 +326,15 @@ def test_a_budget_that_a_compiled_loop_cannot_meet_is_refused():
     assert roomy(1.2, 3_000) == pytest.approx(bs.grad(made)(1.2, 3_000), rel=1e-10)
 
 
+def test_a_compiled_second_derivative_stores_a_few_budgets():
+    plain = lambda x: bs.fori_loop(0, 10_000, lambda i, s: s + 0.001 * np.sin(s), x).sum()
+    within = bs.checkpoint(plain, memory=10_000)
+    second = lambda f: bs.jit(bs.grad(lambda x: (bs.grad(f)(x) ** 2).sum()))
+    x = np.linspace(0.1, 1.0, 8)
+    np.testing.assert_allclose(second(within)(x), second(plain)(x), rtol=1e-9)
+    assert arena(second(within), x) < 80_000 < arena(second(plain), x) / 10
+
+
 def test_a_reversed_scan_in_pieces():
     xs = np.linspace(0.5, 1.5, 400)
 

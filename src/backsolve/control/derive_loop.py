@@ -226,6 +226,7 @@ class LoopBlock:
             count=loop.count,
             counted=dynamic,
             reverse=not loop.reverse,
+            recompute=loop.recompute,
         )
         starts = [
             zeros_like(x) if g is None else g

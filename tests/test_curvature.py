@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import NotScalarError, ShapeError, StructureError
+from backsolve.errors import NotScalarError, ShapeError, StructureError, UnsupportedError
 from backsolve.hooks import Watcher, hooks
 from backsolve.solve import taps
 
@@ -191,3 +191,9 @@ def test_bad_input() -> None:
         bs.per_sample_grad(of_vector, in_axes=(0,))(P, X, Y)
     with pytest.raises(NotScalarError, match="one number"):
         bs.per_sample_norms(lambda p, x: p["w"] @ x)(P, X)
+
+
+def test_norms_of_single_examples_refuse_a_manifold():
+    w = bs.on(bs.manifolds.Sphere(), np.array([1.0, 0.0]))
+    with pytest.raises(UnsupportedError, match="per_sample_grad"):
+        bs.per_sample_norms(lambda w, x: np.sum(w * x))(w, np.ones((3, 2)))

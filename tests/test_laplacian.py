@@ -305,3 +305,11 @@ def test_random_structured_programs(seed: int) -> None:
     np.testing.assert_allclose(staged(x), np.diagonal(dense), **close)
     series = bs.jet(through, (x,), [[np.ones_like(x), np.zeros_like(x)]])[1]
     np.testing.assert_allclose(series[1], np.sum(dense), **close)
+
+
+@pytest.mark.parametrize("f", [lambda x: np.sum(x**3), lambda x: np.sum(np.sin(x[::-1]) * x)])
+def test_of_no_entries(f):
+    x = np.zeros(0)
+    assert bs.laplacian(f)(x) == 0
+    assert bs.hessian_diagonal(f)(x).shape == (0,)
+    assert bs.jit(bs.laplacian(f))(x) == 0

@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import tree
 from ..api import grad, vmap
-from ..errors import NotScalarError, StructureError
+from ..api.curved import points_of
+from ..errors import NotScalarError, StructureError, UnsupportedError
 from ..hooks import hooks
 from ..solve.rows import type_of_value
 from ..solve.taps import Tap, tapped
@@ -59,6 +60,11 @@ def per_sample_norms(
 
     @functools.wraps(loss)
     def run(parameters: Any, *examples: Any) -> Any:
+        if points_of((parameters,)):
+            raise UnsupportedError(
+                "per_sample_norms is of arrays: of a parameter that is declared on a manifold, take "
+                "manifold.norm of what bs.per_sample_grad gives"
+            )
         return vmap(of_one, in_axes=_axes(in_axes, examples))(parameters, *examples)
 
     return run

@@ -47,7 +47,7 @@ class Whole:
         shape = (down, sum(layout.shape[1] for layout in layouts[0]) if layouts else 0)
         i, j = np.concatenate(rows), np.concatenate(cols)
         if len(rows) <= 2:
-            return cls(Pattern(shape, i, j), (np.arange(i.size),))
+            return cls(Pattern(shape, i, j), (np.arange(i.size),) * (len(rows) - 1))
         order = np.lexsort((j, i))
         place = np.empty(order.size, np.intp)
         place[order] = np.arange(order.size)

@@ -38,7 +38,7 @@ class Partials:
         if self.columns is None:
             return self.values
         size = int(np.prod(self.shape))
-        places = self.columns.reshape(-1, size) * size + np.arange(size)
+        places = self.columns.reshape(len(self.columns), size) * size + np.arange(size)
         flat = P.scatter_add(
             np.reshape(self.values, (-1,)), places.reshape(-1), shape=(self.count * size,)
         )
@@ -46,7 +46,7 @@ class Partials:
 
     def total(self) -> Any:
         """Summed over the directions."""
-        return np.sum(self.values, axis=0) if self.values.shape[0] > 1 else self.values[0]
+        return self.values[0] if self.values.shape[0] == 1 else np.sum(self.values, axis=0)
 
     def weighed(self, factor: Any) -> Partials:
         """Times an array of the row's shape, or a number."""

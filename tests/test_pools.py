@@ -1,4 +1,4 @@
-"""Numbers read from parts of one array are read from the whole, where that is less."""
+"""Parts of arrays: read from the whole where that is less, computed alone where they are few."""
 
 from __future__ import annotations
 
@@ -99,3 +99,22 @@ def test_numbers_of_a_sparse_matrix() -> None:
     program = rewrite_for_machines(program)
     assert largest_joined(program) == 2 * 200
     assert plan.nnz > 6 * 190
+
+
+def sizes_of(f: Any, name: str, *args: Any) -> list[int]:
+    before, _ = stage(lambda *xs: [f(*xs)], [type_of(a) for a in args])
+    after = rewrite_for_machines(before)
+    np.testing.assert_array_equal(evaluate(after, args)[0], f(*args))
+    np.testing.assert_allclose(bs.jit(f)(*args), f(*args), rtol=1e-14)
+    return [e.outputs[0].type.size for e in after.equations if e.primitive.name == name]
+
+
+def test_a_few_entries_of_a_result_are_computed_alone() -> None:
+    assert sizes_of(lambda x: np.exp(np.sin(x) * 2.0)[::10] + 1.0, "exp", X) == [4]
+    assert sizes_of(lambda x: np.exp(np.sin(x) * 2.0)[::10] + 1.0, "sin", X) == [4]
+    assert sizes_of(lambda x, y: np.exp(x * y)[3:5], "multiply", X, X + 1) == [2]
+
+
+def test_entries_that_are_read_anyway_are_computed_once() -> None:
+    assert sizes_of(lambda x: np.exp(x)[1:] + np.exp(x)[:-1], "exp", X) == [N]
+    assert sizes_of(lambda x: np.exp(x)[:4] + np.exp(x).sum(), "exp", X) == [N]

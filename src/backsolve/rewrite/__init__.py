@@ -82,11 +82,12 @@ def rewrite_for_machines(program: Program) -> Program:
     moved = do_once(program)
     if moved is not program:
         program = rewrite(moved)
+    # last: merging equal equations would undo it
+    program = read_entries(program)
     if _holds_regions(program):
-        # last: merging equal equations would undo it
-        program = read_first(chain_sums(read_entries(program)))
-        if VERIFY:
-            program.verify()
+        program = read_first(chain_sums(program))
+    if VERIFY:
+        program.verify()
     split = split_windows(split_rows(program))
     if VERIFY and split is not program:
         split.verify()

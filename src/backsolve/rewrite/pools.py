@@ -92,7 +92,7 @@ def _part(a: Any, made: dict[Var, Equation], uses: Counter[Var]) -> _Part | None
         e = made[a]
         if e.primitive.name == "slice":
             source, spec = e.inputs[0], e.params["spec"]
-            if type(source) is not Var or source.type.ndim != 1 or type(spec[0]) is not tuple:
+            if type(source) is not Var or source.type.ndim != 1 or len(spec) != 1:
                 return None
             return _Part(source, range(*slice(*spec[0]).indices(source.type.size)), tuple(steps))
         varying = [x for x in e.inputs if type(x) is Var]

@@ -360,6 +360,23 @@ def test_what_is_staged_first_and_differentiated_later(name: str) -> None:
     np.testing.assert_allclose(bs.vmap(bs.laplacian(f))(ps), second, rtol=1e-8)
 
 
+def test_third_order_through_batched_solves() -> None:
+    """A Hessian is solved for many seeds at once, as a Program: its solutions still vary with the point."""
+
+    def closed(x: Any) -> Any:
+        p = x * x[0]
+        d = np.sqrt(p * p / 4 + 1 / 27)
+        return np.sum(np.cbrt(d + p / 2) - np.cbrt(d - p / 2)) * x[1]
+
+    x = np.array([0.3, 0.5])
+    for method in METHODS:
+        find = lambda x, m=method: bs.root(lambda y: y**3 + y - x * x[0], np.zeros(2), method=m)
+        f = lambda x: np.sum(find(x)) * x[1]  # noqa: B023 - called at once
+        for outer in (bs.grad, bs.jacobian, lambda g: bs.jacobian(g, method="forward")):
+            third = lambda h, outer=outer: outer(lambda x: np.trace(bs.hessian(h)(x)))(x)
+            np.testing.assert_allclose(third(f), third(closed), rtol=1e-6)
+
+
 def test_containers_are_called_back_in_their_form() -> None:
     A = symmetric(3)
 

@@ -135,8 +135,10 @@ def test_bad_input() -> None:
     with pytest.raises(ShapeError, match="shape"):
         bs.jet(np.sin, (np.ones(3),), [[np.ones(2)]])
     inner = bs.checkpoint(lambda x: x * x)
-    with pytest.raises(UnsupportedError, match="checkpointed"):
-        bs.jet(lambda x: inner(x) + 1, (1.0,), [[1.0]])
+    assert bs.jet(lambda x: inner(x) + 1, (1.0,), [[1.0, 0.0]])[1] == [2.0, 2.0]
+    root = bs.implicit(lambda x, p: x**3 - p, np.cbrt)
+    with pytest.raises(UnsupportedError, match="implicit"):
+        bs.jet(root, (1.0,), [[1.0]])
 
 
 def rounds(x: Any) -> Any:

@@ -211,6 +211,26 @@ def test_examples_that_see_each_other_are_refused() -> None:
     np.testing.assert_allclose(whole.kfac(examples=None).dense(), whole.dense(), atol=1e-12)
 
 
+class Bent(bs.Function):
+    """A rule that is not the derivative of its values: it is what counts."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return np.sin(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.saved_tensors[0] ** 3
+
+
+@pytest.mark.parametrize("act", [Bent.apply, lambda x: np.tanh(x) * bs.stop_gradient(x)])
+def test_hand_written_derivatives_count(act: Any) -> None:
+    p = {"w": P["w1"], "v": P["w2"]}
+    whole = bs.fisher(lambda p, x: act(x @ p["w"].T) @ p["v"])(p, X[:1])
+    np.testing.assert_allclose(block(whole.kfac(), p, "w"), block(whole, p, "w"), atol=1e-12)
+
+
 def test_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedError, match="gauss_newton"):
         bs.hessian_operator(lambda x: x @ x)(np.ones(3)).kfac()

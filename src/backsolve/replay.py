@@ -50,13 +50,14 @@ def replay(
     """
     if any(isinstance(x, Staged) for x in varied.originals):
         return _staged(f, varied, given, types, rows)
-    return _eager(f, varied, given, rows)
+    return _eager(f, varied, given, types, rows)
 
 
 def _eager(
     f: Callable[..., Any],
     varied: Varied,
     given: Sequence[Any],
+    types: Sequence[Type],
     rows: Evaluator,
 ) -> tuple[list[Any], list[Any], tree.Structure]:
     seen = _Inputs()
@@ -67,7 +68,10 @@ def _eager(
         hooks.remove(seen)
     live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
     made: dict[Row, Any] = dict(zip(varied.rows, given, strict=True))
-    for row in varied.gather(live)[0]:
+    run = varied.gather(live)[0]
+    if any(r.primitive.is_joint and inside_of(r) is None for r in run):
+        return _staged(f, varied, given, types, rows)  # where such calls stay what they are
+    for row in run:
         if row not in made:
             made[row] = _made(row, seen, made, rows)
     found = [

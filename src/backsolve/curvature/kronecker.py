@@ -123,7 +123,7 @@ def kronecker_blocks(
     def flat(*parts: Any) -> Any:
         return _one_array(hooks.rewritten(outputs)(structure.unflatten(parts)))
 
-    program, _ = stage(flat, [type_of_value(x) for x in leaves])
+    program, _ = stage(flat, [type_of_value(x) for x in leaves], lasting=True)
     plans = plans_of(program, sums=True)
     taps = {p.leaf: (p, e.outputs[0]) for p, e in zip(plans, program.equations, strict=True) if p}
     (z,), met = run_tapped(program, plans, leaves, {})

@@ -137,7 +137,7 @@ def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
 def images_of_basis(a: Operator) -> Any:
     """The columns of an operator's matrix, one after the other; its captured values may be traced."""
     t = Type(a.in_type.shape, a.in_type.dtype)
-    program, _ = stage(lambda x: [a.apply(x)], [t])
+    program, _ = stage(lambda x: [a.apply(x)], [t], lasting=True)
     basis = np.eye(t.size, dtype=t.dtype).reshape(t.size, *t.shape)
     return evaluate_batched(program, [basis], [True], t.size)[0]
 
@@ -172,7 +172,7 @@ def _solve_stack(
     solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row]
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
-    program, _ = stage(solve, types)
+    program, _ = stage(solve, types, lasting=True)
     count = len(seeds[0])
     with np.errstate(all="ignore"):
         if not (_is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds)):
@@ -183,7 +183,9 @@ def _solve_stack(
         # say so, and solve with that.
         masks = [Type(t.shape, np.dtype(bool)) for t in types]
         masked_program, _ = stage(
-            lambda *both: solve(*map(Masked, both[: len(at)], both[len(at) :])), [*types, *masks]
+            lambda *both: solve(*map(Masked, both[: len(at)], both[len(at) :])),
+            [*types, *masks],
+            lasting=True,
         )
         zeros = [s != 0 for s in seeds]
         return evaluate_batched(masked_program, [*seeds, *zeros], [True] * len(at) * 2, count)

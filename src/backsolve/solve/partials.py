@@ -117,7 +117,7 @@ def over_stack(f: Callable[..., Any], stacks: Sequence[Any]) -> Any:
 def all_over_stack(f: Callable[..., Any], stacks: Sequence[Any]) -> list[Any]:
     """The same of an f of several results."""
     types = [Type(tuple(s.shape[1:]), s.dtype) for s in stacks]
-    program, _ = stage(f, types)
+    program, _ = stage(f, types, lasting=True)
     return evaluate_batched(program, stacks, [True] * len(stacks), stacks[0].shape[0])
 
 

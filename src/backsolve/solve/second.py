@@ -68,13 +68,13 @@ class Rows(Evaluator):
 
     def opaque(self) -> str:
         return (
-            "second derivatives ahead cannot look into a checkpointed, implicit or hand-written call without "
-            "`jit`: compile it, bs.jit(bs.laplacian(f)), or take np.trace or np.diagonal of bs.hessian(f)"
+            "second derivatives ahead cannot look into a recursion inside `jit`, nor into what a loop stores "
+            "for its derivative: take np.trace or np.diagonal of bs.hessian(f)"
         )
 
     def region(self, prim: Primitive, args: Sequence[Any], region: Any) -> Sequence[Any]:
-        stays = prim in (LOOP, BRANCH) or (prim is CALL and region.own is not None)
-        if not stays or not self.is_staged(args):
+        is_own = prim is CALL and region.own is not None  # with a derivative by hand, or implicit
+        if not is_own and (prim not in (LOOP, BRANCH) or not self.is_staged(args)):
             return super().region(prim, args, region)
         if any(type_of_value(self.plain(a)).is_stack for a in args):
             raise UnsupportedError(self.opaque())
@@ -98,12 +98,13 @@ class Rows(Evaluator):
 
 
 class _Region:
-    """A region on staged values: it stays one, and is run along every direction, all of them as one batch."""
+    """A region that stays one: it is run along every direction, all of them as one batch."""
 
     def __init__(self, prim: Primitive, args: Sequence[Any], region: Any, apart: bool):
         self._prim, self._region, self._apart = prim, region, apart
         self._args = {i: a for i, a in enumerate(args) if isinstance(a, Second)}
         self._firsts = [raw(a.value) if isinstance(a, Second) else a for a in args]
+        self._record = any(isinstance(v, Tensor) for v in self._firsts)
         self.values = [raw(y) for y in self._run(*self._firsts)]
 
     def _run(self, *xs: Any) -> list[Any]:
@@ -122,15 +123,20 @@ class _Region:
         bent = {i: a.second for i, a in self._args.items() if a.second is not None}
         if not bent:
             return bends
-        pushed = self._each(bent, 1) if self._apart else self._along(bent, 1)
+        pushed = self._each(bent, 1) if self._apart else self._settled(self._along(bent, 1))
         return [a + b for a, b in zip(bends, pushed, strict=True)]
 
     def _each(self, moves: dict[int, Partials], order: int) -> list[Any]:
         """The derivatives of this order along each of the directions, stacked."""
         stacks = [t.dense() for t in moves.values()]
-        return all_over_stack(
+        found = all_over_stack(
             lambda *ts: self._along(dict(zip(moves, ts, strict=True)), order), stacks
         )
+        return self._settled(found)
+
+    def _settled(self, ys: Sequence[Any]) -> list[Any]:
+        """Without the rows that were made here, if nobody outside differentiates."""
+        return [y._v if isinstance(y, Tensor) and not self._record else y for y in ys]
 
     def _along(self, moves: dict[int, Any], order: int) -> list[Any]:
         f: Callable[..., Sequence[Any]] = self._run

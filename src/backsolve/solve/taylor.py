@@ -167,7 +167,7 @@ class Rows(Evaluator):
 
     def opaque(self) -> str:
         return (
-            "jet cannot look into a checkpointed or hand-written call, nor, inside `jit` and `vmap`, into a "
+            "jet cannot look into an implicit or hand-written call, nor, inside `jit` and `vmap`, into a "
             "loop whose rounds cannot be counted beforehand: call the function itself"
         )
 

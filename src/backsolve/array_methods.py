@@ -125,7 +125,10 @@ class ArrayMethods:
         return P.invert(self)
 
     def __matmul__(self, other: Any) -> Any:
-        if type(other).__dict__.get("__array_ufunc__", self) is None:
+        if (
+            other.__class__ is not self.__class__
+            and getattr(other, "__array_ufunc__", self) is None
+        ):
             return NotImplemented  # theirs to answer, as NumPy has it
         return FUNCTIONS["matmul"](self, other)
 

@@ -109,6 +109,23 @@ def test_completion(rule: Any) -> None:
     manifold.check(p.x)
 
 
+def test_the_same_way_as_whole_matrices() -> None:
+    """L-BFGS sees one geometry, whatever it is written in."""
+    manifold = mf.LowRank(12, 10, 2)
+    rng = np.random.default_rng(3)
+    goal = rng.normal(size=(12, 2)) @ rng.normal(size=(2, 10))
+    x = manifold.random_point(rng)
+    loss = lambda X: np.sum(np.cosh(X - goal))
+    start = bs.on(manifold, x), bs.on(WHOLE, manifold.matrix(x).dense())
+    functions = lambda x: loss(manifold.matrix(x).dense()), loss
+    values = [
+        [float(optim.LBFGS().minimize(f, p, steps)[1].value) for steps in (1, 3, 6)]
+        for f, p in zip(functions, start, strict=True)
+    ]
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-6)
+    assert values[0][-1] < 0.5 * values[0][0]
+
+
 def test_no_whole_matrix_is_made() -> None:
     """20,000 × 10,000 entries would take 1.6 GB; the factors are half a megabyte."""
     manifold = mf.LowRank(20_000, 10_000, 2)

@@ -70,7 +70,8 @@ class LBFGS(Solver):
         d = np.where(is_down, d, -state.gradient)
         square = space.inner(x, state.gradient, state.gradient)
         slope = np.where(is_down, slope, -square)
-        size = np.sum(np.abs(state.gradient))
+        # on manifolds the same for every way to write a tangent
+        size = np.sqrt(square) if space.is_curved else np.sum(np.abs(state.gradient))
         is_first = np.logical_or(np.logical_not(is_down), state.weights[-1] == 0)
         first = np.where(is_first, np.minimum(1, 1 / np.where(size > 0, size, 1)), 1)
 

@@ -252,3 +252,23 @@ def test_views_that_are_written_into_spoil_the_array(f):
     for g in (bs.grad(f), bs.jit(f)):
         with pytest.raises(errors.InPlaceError, match=r"shares memory|slice of a tensor"):
             g(X)
+
+
+@pytest.mark.parametrize("entries", ["one", "three"])
+def test_updates_of_a_known_array_at_a_traced_place(entries):
+    def f(a):
+        n, s = 0, a
+        while s > 1.04:
+            n += 1
+            y = np.arange(5.0)
+            if entries == "one":
+                y[n % 2] += s
+            else:
+                y[n % 2 : n % 2 + 3] += s
+            s = s - y[1] - 0.1 * y[2]
+        return s
+
+    assert bs.jit(f)(4.0) == pytest.approx(f(4.0))
+    slope = (f(4.0 + 1e-6) - f(4.0 - 1e-6)) / 2e-6
+    for way in (bs.grad(f), bs.jit(bs.grad(f)), bs.grad(bs.jit(f))):
+        assert way(4.0) == pytest.approx(slope, abs=1e-6)

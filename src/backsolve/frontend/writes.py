@@ -136,7 +136,11 @@ def in_place(op: str, x: Any, value: Any) -> Any:
 
 def _get(x: Any, step: Step) -> Any:
     kind, key = step
-    return x[key] if kind == "[" else getattr(x, key)
+    if kind != "[":
+        return getattr(x, key)
+    if isinstance(x, np.ndarray) and holds_tensor(key):
+        x = wrap(x.copy(), None)  # names of x itself are counted
+    return x[key]
 
 
 def _store(x: Any, steps: tuple[Step, ...], value: Any, aliased: bool, copied: bool = False) -> Any:

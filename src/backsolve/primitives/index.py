@@ -88,6 +88,7 @@ def _run_gather(a: Any, *indices: Any) -> Any:
 
 
 def _run_scatter_add(t: Any, *indices: Any, shape: Any) -> Any:
+    t = np.asarray(t)  # a number, where one entry was read
     out = np.zeros(shape, t.dtype)
     add_at(out, indices, t)
     return out

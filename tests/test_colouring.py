@@ -199,6 +199,18 @@ def test_a_pattern_of_a_result_that_does_not_depend(kind) -> None:
     np.testing.assert_array_equal(found.toarray(), np.zeros((2, 3)))
 
 
+@pytest.mark.parametrize("kind", ["column", "row", "both"])
+def test_a_result_that_is_given_twice(kind) -> None:
+    def f(x: Any) -> Any:
+        y = np.hypot(x, x[::-1])
+        return y, x, y
+
+    x = RNG.normal(size=4)
+    plan = bs.sparsity(f, x, colouring=kind)
+    for found, want in zip(bs.jacobian(f, sparse=plan)(x), bs.jacobian(f)(x), strict=True):
+        np.testing.assert_allclose(found.toarray(), want, rtol=1e-12)
+
+
 def test_a_complex_function() -> None:
     x = RNG.normal(size=6) + 1j * RNG.normal(size=6)
     f = lambda z: z**2 + 2j * np.concatenate([z[1:], z[:1] ** 3])

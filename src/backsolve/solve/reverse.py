@@ -65,7 +65,7 @@ def back_substitute(
     with np.errstate(all="ignore"):
         for row, seed in seeds:
             if row in adjoints:
-                adjoints[row] = adjoints[row] + seed
+                adjoints[row] = masked.plus(adjoints[row], seed)
             else:
                 adjoints[row] = seed
                 if row not in stop:

@@ -57,8 +57,8 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
     way                 multiplications   bytes  passes  chosen
     forward                         400   6,400      20  ✓ its blocks are cheaper ahead than back
     reverse                         400  12,800      20
-    eliminate, forward                0   5,520       –
-    eliminate, reverse                0   5,520       –
+    eliminate, forward                0   4,880       –
+    eliminate, reverse                0   4,880       –
     colour                            –       –       –  52% of the entries can differ from zero
     scan                              –       –       –  no recurrence (bs.recurrence) here
     """

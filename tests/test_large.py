@@ -13,7 +13,7 @@ from backsolve.primitives import large as module
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_compiled_loop_agrees(dtype, monkeypatch):
     monkeypatch.setattr(module, "ENOUGH", module.LARGE)
-    monkeypatch.setattr(module, "compiled_is_faster", lambda: True)
+    monkeypatch.setattr(module, "compiled_is_faster", lambda name, dtype: True)
     calls = []
     kernel = hooks.kernel
     monkeypatch.setattr(hooks, "kernel", lambda *key: calls.append(key) or kernel(*key))
@@ -33,7 +33,7 @@ def test_a_compiled_loop_agrees(dtype, monkeypatch):
 
 def test_numpy_stays_where_it_is_faster(monkeypatch):
     monkeypatch.setattr(module, "ENOUGH", module.LARGE)
-    monkeypatch.setattr(module, "compiled_is_faster", lambda: False)
+    monkeypatch.setattr(module, "compiled_is_faster", lambda name, dtype: False)
     f = module.large(np.sin, "sin")
     x = np.linspace(0, 1, module.LARGE)
     f(x)

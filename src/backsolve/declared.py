@@ -165,29 +165,38 @@ def plain_structure(s: tree.Structure) -> tree.Structure:
 def points_in(s: tree.Structure, leaves: list[Any]) -> dict[int, Point]:
     """The Points of a tree by the number of their leaf. One that stands in several places of a module is a
     Point if any of these declares it."""
-    found: dict[int, Point] = {}
-    count = 0
+    search = _Search(leaves)
+    search.walk(s, None)
+    return search.found
 
-    def declare(number: int, how: Any) -> None:
-        if number in found and found[number].declaration != how:
+
+class _Search:
+    def __init__(self, leaves: list[Any]):
+        self.leaves = leaves
+        self.found: dict[int, Point] = {}
+        self.count = 0
+
+    def declare(self, number: int, how: Any) -> None:
+        if number in self.found and self.found[number].declaration != how:
             raise StructureError(
-                f"an array that stands in two places is declared on {found[number].manifold} in one and on "
-                f"{how[0]} in the other"
+                f"an array that stands in two places is declared on {self.found[number].manifold} in one and "
+                f"on {how[0]} in the other"
             )
-        found[number] = Point(how[0], leaves[number], *how[1:])
+        self.found[number] = Point(how[0], self.leaves[number], *how[1:])
 
-    def walk(s: tree.Structure, made: list[int] | None) -> None:
+    def walk(self, s: tree.Structure, made: list[int] | None) -> None:
         """`made` are numbers of leaves (or −1) in the order in which `tree` counts what may stand again."""
-        nonlocal count
         if s.kind is tree.LEAF:
             if made is not None:
-                made.append(count)
-            count += 1
+                made.append(self.count)
+            self.count += 1
         elif s.kind is Point:
             again = s.children[0]
-            number = made[again.meta] if made is not None and again.kind is tree.AGAIN else count
-            walk(again, made)
-            declare(number, s.meta)
+            number = self.count
+            if made is not None and again.kind is tree.AGAIN:
+                number = made[again.meta]
+            self.walk(again, made)
+            self.declare(number, s.meta)
         elif s.kind is tree.FIXED:
             if made is not None:
                 made.append(-1)
@@ -195,12 +204,9 @@ def points_in(s: tree.Structure, leaves: list[Any]) -> dict[int, Point]:
             is_sharing = s.kind in tree._SHARED
             inside = [] if is_sharing and made is None else made
             for child in s.children:
-                walk(child, inside)
+                self.walk(child, inside)
             if is_sharing and inside is not None:
                 inside.append(-1)
-
-    walk(s, None)
-    return found
 
 
 def manifold_of(points: dict[int, Point], number: int) -> Any:

@@ -417,3 +417,10 @@ def test_singular_matrices_in_compiled_code() -> None:
 def test_a_start_that_varies() -> None:
     assert np.isclose(bs.grad(lambda t: bs.root(lambda x: x**3 - 8 * t, t))(1.0), 2 / 3)
     assert bs.grad(lambda t: bs.root(lambda x: x**3 - 8, t))(1.0) == 0
+
+
+def test_an_iteration_that_overflows_has_not_converged():
+    with np.errstate(over="ignore"), pytest.raises(bs.errors.ConvergenceError, match="inf"):
+        bs.fixed_point(lambda x, a: 2 * x + a, 1.0, 1.0)
+    with pytest.raises(ArithmeticError, match="did not converge"):
+        bs.jit(lambda a: bs.fixed_point(lambda x, a: 2 * x + a, 1.0, a))(1.0)

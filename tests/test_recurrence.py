@@ -349,3 +349,14 @@ def test_products_that_vanish_without_harm_stay_in_log_depth(dtype):
 @pytest.mark.parametrize("reverse", [False, True])
 def test_operator(reverse):
     check_operator(bs.operators.BlockRecurrence(rng.normal(size=(4, 2, 2)), reverse))
+
+
+@pytest.mark.parametrize("method", ["auto", "sequential", "scan", "newton"])
+def test_no_steps_have_no_states(method):
+    step = lambda h, x: (h[0] * x, h[1] + x)
+    h0 = (np.ones(2, np.float32), 1.0)
+    for f in (bs.recurrence, bs.jit(bs.recurrence, static_argnums=(0, 3))):
+        a, b = f(step, h0, np.zeros(0), method)
+        assert a.shape == (0, 2)
+        assert a.dtype == np.float32
+        assert b.shape == (0,)

@@ -90,7 +90,7 @@ class Module:
         dataclasses.dataclass(init=generate, eq=False, repr=False)(cls)
         tree.register(cls, _take_apart, lambda meta, xs: _put_together(cls, meta, xs), _COUNTED)
         if "forward" in vars(cls) and _found(cls, "__call__") in (None, _found(cls, "forward", 1)):
-            cls.__call__ = cls.forward  # type: ignore[method-assign, attr-defined]
+            cls.__call__ = cls.forward  # type: ignore[method-assign, attr-defined]  # as users define it
 
     def __setattr__(self, name: str, value: Any) -> None:
         if hooks.has_points:

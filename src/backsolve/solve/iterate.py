@@ -58,7 +58,7 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
             _tried(residual, x, d, 0.0 * size + 1.0),
         )
         falls = new <= (1 - 1e-4 * t) * size
-        length, scale = norm(d), 1.0 + norm(x)
+        length, scale = norm(d), _finite(1.0 + norm(x))
         # Where rounding alone is left of |F|, it cannot fall.
         is_done = (length <= tol * scale) | (new == 0) | (~falls & (length <= rounding * scale))
         x, new = np.where(falls, x + t * d, x), np.where(falls, new, size)
@@ -78,6 +78,11 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
         history,
     )
     return packing.unpack(x)
+
+
+def _finite(scale: Any) -> Any:
+    """A scale that overflowed as 0: beside it nothing is small."""
+    return np.where(scale < np.inf, scale, 0.0)
 
 
 def _tried(residual: Callable[[Any], Any], x: Any, d: Any, t: Any) -> Any:
@@ -102,7 +107,7 @@ def fixed(
 
     def goes_on(state: Any) -> Any:
         x, *_, size, k = state
-        return (size > tol * (1.0 + norm(x))) & (k < maxiter)
+        return (size > tol * _finite(1.0 + norm(x))) & (size < np.inf) & (k < maxiter)
 
     def plain_round(state: Any) -> Any:
         x, r, _, k = state
@@ -132,7 +137,7 @@ def fixed(
     else:
         x, _, size, _ = hooks.while_loop(goes_on, plain_round, (x, r, norm(r), 0))
     advice = "is f a contraction near x? Try memory=5, bs.root on x - f(x), or a larger maxiter"
-    report("the fixed-point iteration", advice, ~(size <= tol * (1.0 + norm(x))), history)
+    report("the fixed-point iteration", advice, ~(size <= tol * _finite(1.0 + norm(x))), history)
     return packing.unpack(x)
 
 
@@ -172,7 +177,7 @@ def minimum(
         x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
         g = _values(gradient, packing, x)
         note(history, norm(g))
-        length, scale = t * norm(d), 1.0 + norm(x)
+        length, scale = t * norm(d), _finite(1.0 + norm(x))
         is_done = (falls & (t == 1) & (length <= tol * scale)) | (norm(g) == 0)
         is_done = is_done | (~falls & (norm(d) <= eps**0.5 * scale))
         return x, y, g, first, is_done, ~falls, k + 1

@@ -12,7 +12,7 @@ import pytest
 import backsolve as bs
 from backsolve import manifolds as mf
 from backsolve import nn, optim
-from backsolve.errors import ShapeError, UnsupportedError
+from backsolve.errors import ShapeError
 
 REFERENCES = dict(np.load(Path(__file__).with_name("pymanopt.npz")))
 LOW, WHOLE = mf.LowRank(5, 4, 2), mf.FixedRank(2)
@@ -67,6 +67,47 @@ def test_beside_whole_matrices() -> None:
     y = LOW.random_point(_rng)
     nearest = WHOLE.project(X, LOW.matrix(y).dense() - X)
     np.testing.assert_allclose(whole(x, LOW.toward(x, y)), nearest, atol=1e-12)
+
+
+def test_hessians_beside_whole_matrices() -> None:
+    x = LOW.random_point(_rng)
+    X = LOW.matrix(x).dense()
+    a, b = _rng.normal(size=(3, 5)), _rng.normal(size=(4, 2))
+    f = lambda X: np.sum(np.sin(a @ (X @ b)))
+    g = lambda x: f(LOW.matrix(x))
+    u = LOW.random_tangent(_rng, x)
+    expected = bs.hvp(f)(bs.on(WHOLE, X), whole(x, u))
+    ways = [
+        bs.hvp(g)(bs.on(LOW, x), u),
+        bs.jit(lambda x, u: bs.hvp(g)(bs.on(LOW, x), u))(x, u),
+        bs.hessian_operator(g)(bs.on(LOW, x)) @ u,
+        np.tensordot(bs.hessian(g)(bs.on(LOW, x)), u),
+    ]
+    for found in ways:
+        np.testing.assert_allclose(LOW.project(x, found), found, atol=1e-12)
+        np.testing.assert_allclose(whole(x, found), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        bs.laplacian(g)(bs.on(LOW, x)), bs.laplacian(f)(bs.on(WHOLE, X)), atol=1e-11
+    )
+    # by differences of the gradient along a curve, as tangents at x
+    h = 1e-5
+    ends = [LOW.retract(x, t * u) for t in (-h, h)]
+    back, ahead = (LOW.transport(y, x, bs.grad(g)(bs.on(LOW, y))) for y in ends)
+    np.testing.assert_allclose((ahead - back) / (2 * h), ways[0], atol=1e-6)
+
+
+def test_a_hessian_makes_no_whole_matrix() -> None:
+    manifold = mf.LowRank(3000, 2000, 2)
+    x = manifold.random_point(_rng)
+    i, j = _rng.integers(0, 2000, size=(2, 500))
+    f = lambda x: np.sum(manifold.matrix(x)[i, j] ** 2)
+    u = manifold.random_tangent(_rng, x)
+    bs.hvp(f)(bs.on(manifold, x), u)
+    tracemalloc.start()
+    bs.hvp(f)(bs.on(manifold, x), u)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 3000 * 2000 * 8 / 4
 
 
 def test_products_and_entries() -> None:
@@ -177,7 +218,3 @@ def test_errors() -> None:
         bs.on(LOW, LOW.packed(U, S * np.array([1.0, 0.0]), V))
     with pytest.raises(ValueError, match="a rank is from 1"):
         mf.LowRank(2, 3, 3)
-    with pytest.raises(UnsupportedError, match="keeps whole matrices and has Hessians"):
-        bs.hvp(lambda x: np.sum(LOW.matrix(x).dense() ** 2))(
-            bs.on(LOW, x), LOW.random_tangent(_rng, x)
-        )

@@ -178,3 +178,11 @@ def test_mistakes() -> None:
         optim.LevenbergMarquardt(method="lu").minimize(lambda x: x, np.ones(2))
     with pytest.raises(TypeError, match="real parameters"):
         optim.LBFGS().minimize(lambda x: np.sum(np.abs(x) ** 2), np.ones(2, complex))
+
+
+def test_a_natural_step_gives_arrays() -> None:
+    x = np.linspace(-1, 1, 8)
+    rule = optim.NaturalGradient(lambda z: np.sum(z * z))
+    f = lambda p: np.tanh(p[0] + p[1] * x)
+    found, _ = rule.update(f, np.ones(2), rule.init(f, np.ones(2)))
+    assert type(found) is np.ndarray

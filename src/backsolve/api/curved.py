@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..declared import Point, points_in, without_points
+from ..declared import Point, plain_structure, points_in, without_points
 from ..errors import StructureError, UnsupportedError
 from ..hooks import hooks
 from ..tensor import Tensor
@@ -24,6 +24,15 @@ def points_of(args: Any) -> dict[int, Point]:
     return points_in(structure, leaves)
 
 
+def tangents_like(args: Any) -> Any:
+    """Arguments with an array of the form of a differential for each Point."""
+    leaves, structure = tree.flatten(args)
+    points = points_of(args)
+    return plain_structure(structure).unflatten(
+        [points[k].tangent_like if k in points else x for k, x in enumerate(leaves)]
+    )
+
+
 def curved_hvp(f: Callable[..., Any], argnums: ArgNums, args: Any, v: Any, kwargs: Any) -> Any:
     """The Riemannian Hessian times v, from derivatives with respect to all entries."""
     single, numbers = numbers_of(argnums)
@@ -33,12 +42,14 @@ def curved_hvp(f: Callable[..., Any], argnums: ArgNums, args: Any, v: Any, kwarg
     ways, form = tree.flatten((v,) if single else tuple(v))
     if form != structure:
         raise StructureError(f"the vector must have the form of what it goes with, got {v!r}")
+    moves = list(ways)
     for k, point in points.items():
         w = ways[k] if isinstance(ways[k], Tensor) else np.asarray(ways[k])
         if point.is_in_coordinates:
             ways[k] = point.manifold.embed(point.x, w)
         else:
             ways[k] = point.checked(w)
+        moves[k] = point.manifold.displacement(point.x, ways[k])
 
     def gradient(*parts: Any) -> Any:
         inner = list(plain)
@@ -48,7 +59,7 @@ def curved_hvp(f: Callable[..., Any], argnums: ArgNums, args: Any, v: Any, kwarg
 
     g, h = (
         tree.flatten(part)[0]
-        for part in jvp(gradient, structure.unflatten(like), structure.unflatten(ways))
+        for part in jvp(gradient, structure.unflatten(like), structure.unflatten(moves))
     )
     for k, point in points.items():
         h[k] = point.manifold.hessian(point.x, g[k], h[k], ways[k])

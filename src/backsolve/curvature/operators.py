@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..api import grad, jacobian, linearize
+from ..api import grad, hvp, jacobian, linearize
+from ..api.curved import points_of, tangents_like
 from ..errors import ShapeError, StructureError, UnsupportedError
 from ..ir import Type
 from ..operators import Operator
@@ -148,8 +149,10 @@ def hessian_operator(f: Callable[..., Any], argnums: int = 0) -> Callable[..., C
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Curvature:
         g, (at,) = of_chosen(f, args, kwargs, argnums)
-        system = linearize(grad(g))(at)
-        return Curvature("Hessian", at, system.forward, lambda: hessian_diagonal(g)(at))
+        diagonal = lambda: hessian_diagonal(g)(at)
+        if points_of(at):
+            return Curvature("Hessian", tangents_like(at), lambda v: hvp(g)(at, v), diagonal)
+        return Curvature("Hessian", at, linearize(grad(g))(at).forward, diagonal)
 
     return run
 
@@ -221,10 +224,10 @@ def _sandwich(
 
     return Curvature(
         name,
-        at,
+        tangents_like(at),
         times,
         lambda: _diagonal_of(inner, outer, outputs, at),
-        lambda examples: kronecker_blocks(outputs, loss, at, examples),
+        lambda examples: kronecker_blocks(outputs, loss, _plain(at), examples),
     )
 
 
@@ -262,6 +265,15 @@ def _logsumexp(z: Any) -> Any:
     top = np.max(z, axis=-1, keepdims=True)
     top = top.detach() if isinstance(top, Tensor) else top
     return np.log(np.sum(np.exp(z - top), axis=-1)) + top[..., 0]
+
+
+def _plain(at: Any) -> Any:
+    if points_of(at):
+        raise UnsupportedError(
+            "Kronecker factors are of all entries, and tangents of a declared parameter are fewer: "
+            'take optim.NaturalGradient(loss, method="kfac"), which solves within them'
+        )
+    return at
 
 
 def _dtype(x: Any) -> np.dtype[Any]:

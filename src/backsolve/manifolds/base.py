@@ -57,6 +57,10 @@ class Manifold:
         """`project` as an operator."""
         return TangentProjection(self, x)
 
+    def displacement(self, x: Any, u: Any) -> Any:
+        """How the array that holds x changes along a tangent."""
+        return u
+
     def random_tangent(self, rng: np.random.Generator, x: Any) -> Any:
         return self.project(x, rng.normal(size=x.shape).astype(x.dtype))
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, UnsupportedError
+from ..api import jvp
+from ..errors import ShapeError
 from ..operators import Operator
 from .base import Manifold, transposed
 from .operators import TangentMap
@@ -153,10 +154,13 @@ class LowRank(Manifold):
         return g
 
     def hessian(self, x: Any, g: Any, h: Any, u: Any) -> Any:
-        raise UnsupportedError(
-            f"{self} has gradients only: derivatives by the factors do not tell the curvature across them; "
-            f"FixedRank({self.rank}) keeps whole matrices and has Hessians"
-        )
+        # Z = A Vᵀ + U Bᵀ + U M Vᵀ is the gradient: the tangent part of dZ, for dU and dV orthogonal to U and V
+        move = self.displacement(x, u)
+        slope, turned = jvp(self.gradient, (x, g), (move, h))
+        (U, _, V), (dU, _, dV) = self.factors(x), self.factors(move)
+        M, (dA, dM, dB) = self.factors(slope)[1], self.factors(turned)
+        inside = dM + transposed(U) @ dA + transposed(dB) @ V
+        return self.project(x, self.packed(dA + dU @ M, inside, dB + dV @ transposed(M)))
 
     # ---- moving
 

@@ -13,7 +13,7 @@ from ..api import jacobian, jvp, vjp
 from ..hooks import hooks
 from .linear import conjugate_gradients, is_dense
 from .solver import Solver
-from .vectors import as_vector
+from .vectors import Space
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class LevenbergMarquardt(Solver):
 
     D are the lengths of the columns of J, as Moré has it, so that units of parameters do not matter; by
     conjugate gradients (`method="cg"`, or "auto" beyond 256 parameters) it is 1, and J is never formed. λ
-    follows how well the model foretold the step (Nielsen, 1999); a step that lowers nothing is not made.
+    follows how well the model foretold the step (Nielsen, 1999); a step that lowers nothing is not made. What
+    `bs.on` declared has its columns of J in the tangents, where δ is found, and moves along retractions.
 
     >>> import numpy as np
     >>> t = np.linspace(0, 1, 9)
@@ -52,9 +53,10 @@ class LevenbergMarquardt(Solver):
     cg_steps: int = 250
 
     def init(self, f: Callable[[Any], Any], parameters: Any) -> LeastSquaresState:
-        x, back = as_vector(parameters)
+        space = Space(parameters)
+        x = space.vector
         one = np.ones((), x.dtype)
-        value = _half_square(_residuals(f, back, x)) * one
+        value = _half_square(_residuals(f, space, x)) * one
         return LeastSquaresState(
             np.zeros((), np.int64), value, np.inf * one, np.zeros((), bool),
             self.damping * one, 2 * one, np.zeros_like(x),
@@ -63,8 +65,9 @@ class LevenbergMarquardt(Solver):
     def update(
         self, f: Callable[[Any], Any], parameters: Any, state: LeastSquaresState
     ) -> tuple[Any, LeastSquaresState]:
-        x, back = as_vector(parameters)
-        (delta, slope, error, scales), value = self._step(f, back, x, state)
+        space = Space(parameters)
+        x = space.vector
+        (delta, slope, error, scales), new, value = self._step(f, space, state)
         # what the model of least squares foretells: ½ δᵀ (λ D² δ − Jᵀ r)
         foretold = 0.5 * np.sum(delta * (state.damping * scales * scales * delta - slope))
         gain = (state.value - value) / np.where(foretold > 0, foretold, 1)
@@ -74,7 +77,7 @@ class LevenbergMarquardt(Solver):
         def pick(a: Any, b: Any) -> Any:
             return np.where(is_better, a, b).astype(x.dtype)
 
-        return back(np.where(is_better, x + delta, x)), LeastSquaresState(
+        return space.given(np.where(is_better, new, x)), LeastSquaresState(
             state.count + 1,
             pick(value, state.value),
             error,
@@ -85,27 +88,34 @@ class LevenbergMarquardt(Solver):
         )
 
     def _step(
-        self,
-        f: Callable[[Any], Any],
-        back: Callable[[Any], Any],
-        x: Any,
-        state: LeastSquaresState,
-    ) -> tuple[tuple[Any, ...], Any]:
-        """(step, slope, error, scales), and half the sum of squares behind the step."""
+        self, f: Callable[[Any], Any], space: Space, state: LeastSquaresState
+    ) -> tuple[tuple[Any, ...], Any, Any]:
+        """(step, slope, error, scales), where it leads, and half the sum of squares there."""
+        x = space.vector
         by = self._dense if is_dense(self.method, x.shape[0]) else self._by_operators
-        made = by(lambda v: _residuals(f, back, v), x, state)
-        return made, _half_square(_residuals(f, back, x + made[0]))
+        here, at = space.around(x)
+        made = by(lambda v: _residuals(f, space, at(v)), here, space, state)
+        new = space.moved(x, made[0])
+        return made, new, _half_square(_residuals(f, space, new))
 
-    def _dense(self, r: Callable[[Any], Any], x: Any, state: LeastSquaresState) -> tuple[Any, ...]:
-        """By orthogonal triangles of J above √λ D: the condition of J, not its square."""
-        y, J = r(x), jacobian(r)(x)
-        lengths = np.sqrt(np.sum(J * J, axis=0))
+    def _dense(
+        self, r: Callable[[Any], Any], here: Any, space: Space, state: LeastSquaresState
+    ) -> tuple[Any, ...]:
+        """By orthogonal triangles of J above √λ D: the condition of J, not its square.
+
+        On manifolds J is zero across the tangents; rows that are zero along them make δ one of them.
+        """
+        x = space.vector
+        y, J = r(here), jacobian(r)(here)
+        lengths = space.shared(np.sqrt(np.sum(J * J, axis=0)))
         scales = np.maximum(state.scales, lengths)
         scales = np.where(scales > 0, scales, 1).astype(x.dtype)
         slope = J.T @ y
         root = np.sqrt(np.maximum(state.damping, np.finfo(x.dtype).tiny))
-        tall = np.concatenate([J / scales, root * np.eye(x.shape[0], dtype=x.dtype)])
-        q, triangle = np.linalg.qr(tall)
+        parts = [J / scales, root * np.eye(x.shape[0], dtype=x.dtype)]
+        if space.is_curved:
+            parts.append(space.normal(x))
+        q, triangle = np.linalg.qr(np.concatenate(parts))
         turned = -q[: y.shape[0]].T @ y
         delta = np.linalg.solve(triangle, turned[:, None])[:, 0] / scales
         length = np.sqrt(np.sum(y * y))
@@ -113,16 +123,16 @@ class LevenbergMarquardt(Solver):
         return delta, slope, np.max(cosines), scales
 
     def _by_operators(
-        self, r: Callable[[Any], Any], x: Any, state: LeastSquaresState
+        self, r: Callable[[Any], Any], here: Any, space: Space, state: LeastSquaresState
     ) -> tuple[Any, ...]:
-        y, pull = vjp(r, x)
+        y, pull = vjp(r, here)
         slope = pull(y)[0]
 
         def times(v: Any) -> Any:
-            return pull(jvp(r, (x,), (v,))[1])[0] + state.damping * v
+            return pull(jvp(r, (here,), (v,))[1])[0] + state.damping * v
 
         delta = conjugate_gradients(times, -slope, self.cg_tolerance, self.cg_steps)
-        return delta, slope, np.max(np.abs(slope)), np.ones_like(x)
+        return delta, slope, np.max(np.abs(slope)), np.ones_like(here)
 
 
 @dataclass(frozen=True)
@@ -134,15 +144,15 @@ class GaussNewton(LevenbergMarquardt):
     def update(
         self, f: Callable[[Any], Any], parameters: Any, state: LeastSquaresState
     ) -> tuple[Any, LeastSquaresState]:
-        x, back = as_vector(parameters)
-        (delta, _, error, scales), value = self._step(f, back, x, state)
+        space = Space(parameters)
+        (_, _, error, scales), new, value = self._step(f, space, state)
         kept = (state.damping, state.growth, scales)
         no = np.zeros((), bool)
-        return back(x + delta), LeastSquaresState(state.count + 1, value, error, no, *kept)
+        return space.given(new), LeastSquaresState(state.count + 1, value, error, no, *kept)
 
 
-def _residuals(f: Callable[[Any], Any], back: Callable[[Any], Any], x: Any) -> Any:
-    leaves, _ = tree.flatten(hooks.users(f)(back(x)))
+def _residuals(f: Callable[[Any], Any], space: Space, x: Any) -> Any:
+    leaves, _ = tree.flatten(hooks.users(f)(space.plain(x)))
     parts = [np.reshape(leaf, (-1,)) for leaf in leaves]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

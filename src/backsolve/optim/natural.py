@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..api import grad, jvp, vjp, vmap
-from ..curvature.kronecker import kronecker_blocks, solve_blocks
+from ..curvature.kronecker import kronecker_blocks, on_blocks, solve_blocks
 from ..hooks import hooks
 from .linear import conjugate_gradients, is_dense
 from .solver import Solver
-from .vectors import as_vector
+from .vectors import Space
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class NaturalGradient(Solver):
     Where loss is minus the logarithm of a probability in natural parameters (cross entropy of logits,
     squares), F is Fisher's information matrix. It is applied as an operator, by conjugate gradients or, for
     few parameters, column by column. `method="kfac"` solves with K-FAC's approximation to it, a product of two
-    small matrices for each layer; the first axis of the outputs counts the examples.
+    small matrices for each layer; the first axis of the outputs counts the examples. What `bs.on` declared
+    has F in its tangents, where the step is found, and moves along retractions.
 
     >>> import numpy as np
     >>> x, y = np.linspace(-1, 1, 8), np.array([0, 1, 0, 0, 1, 0, 1, 1.0])
@@ -51,33 +52,52 @@ class NaturalGradient(Solver):
     cg_steps: int = 250
 
     def init(self, f: Callable[[Any], Any], parameters: Any) -> NaturalState:
-        x, back = as_vector(parameters)
+        space = Space(parameters)
+        x = space.vector
         one = np.ones((), x.dtype)
-        value, no = self.loss(hooks.users(f)(back(x))) * one, np.zeros((), bool)
+        value, no = self.loss(hooks.users(f)(space.plain(x))) * one, np.zeros((), bool)
         return NaturalState(np.zeros((), np.int64), value, np.inf * one, no)
 
     def update(
         self, f: Callable[[Any], Any], parameters: Any, state: NaturalState
     ) -> tuple[Any, NaturalState]:
-        x, back = as_vector(parameters)
-        outputs = lambda v: hooks.users(f)(back(v))
-        z, pull = vjp(outputs, x)
+        space = Space(parameters)
+        x = space.vector
+        here, at = space.around(x)
+        outputs = lambda v: hooks.users(f)(space.plain(at(v)))
+        z, pull = vjp(outputs, here)
         value, slope_of_outputs = self.loss(z), grad(self.loss)(z)
         slope = pull(slope_of_outputs)[0]
 
-        def times(v: Any) -> Any:
-            change = jvp(outputs, (x,), (v,))[1]
+        def times(v: Any, pull: Any = pull) -> Any:
+            change = jvp(outputs, (here,), (v,))[1]
             return pull(jvp(grad(self.loss), (z,), (change,))[1])[0] + self.damping * v
 
         if self.method == "kfac":
-            blocks = kronecker_blocks(f, self.loss, parameters, 0)
-            step = as_vector(solve_blocks(blocks, back(slope), self.damping))[0]
+            step = self._by_factors(f, space, slope)
         elif is_dense(self.method, x.shape[0]):
-            fisher = vmap(times)(np.eye(x.shape[0], dtype=x.dtype))
+            # pulled back through rows of the map's own, for those of z would stay with the result
+            image = lambda v: times(v, vjp(outputs, here)[1])
+            fisher = vmap(image)(np.eye(x.shape[0], dtype=x.dtype))
+            if space.is_curved:
+                fisher = fisher + space.normal(x)  # no step across the tangents
             step = np.linalg.solve(fisher, slope[:, None])[:, 0]
         else:
             step = conjugate_gradients(times, slope, self.cg_tolerance, self.cg_steps)
         one = np.ones((), x.dtype)
         error = np.max(np.abs(slope))
         is_stuck = np.logical_not(np.isfinite(error))
-        return back(x - self.lr * step), NaturalState(state.count + 1, value * one, error, is_stuck)
+        new = space.moved(x, -self.lr * step)
+        return space.given(new), NaturalState(state.count + 1, value * one, error, is_stuck)
+
+    def _by_factors(self, f: Callable[[Any], Any], space: Space, slope: Any) -> Any:
+        x = space.vector
+        blocks = kronecker_blocks(f, self.loss, space.plain(x), 0)
+        if not space.is_curved:
+            return space.joined(solve_blocks(blocks, space.plain(slope), self.damping))
+
+        def times(u: Any) -> Any:
+            image = on_blocks(blocks, lambda b, v: b.apply(v), space.plain(space.pushed(x, u)))
+            return space.pulled(x, space.joined(image)) + self.damping * u
+
+        return conjugate_gradients(times, slope, self.cg_tolerance, self.cg_steps)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..api import vmap
 from ..declared import manifold_of, no_points, plain_structure, points_in
 from .base import _real
 
@@ -46,10 +47,46 @@ class Space:
         """The same with arrays where points were declared, as functions get it."""
         return plain_structure(self._structure).unflatten(self._leaves(v))
 
+    def joined(self, container: Any) -> Any:
+        """A container of the form that `plain` gives, as a vector."""
+        return self._joined(tree.flatten(container)[0])
+
     # ---- the geometry, of vectors
 
     def gradient(self, x: Any, g: Any) -> Any:
         return self._each("gradient", g, x, g)
+
+    def pushed(self, x: Any, u: Any) -> Any:
+        """How x changes along (the tangent part of) u: the blocks that points have in D."""
+        return self._by_operator(x, u, lambda E: E)
+
+    def around(self, x: Any) -> tuple[Any, Callable[[Any], Any]]:
+        """Where to differentiate for tangents: t, and the map v ↦ x + E (v − t)."""
+        if not self.is_curved:
+            return x, lambda v: v
+        return np.zeros_like(x), lambda u: x + self.pushed(x, u)
+
+    def pulled(self, x: Any, g: Any) -> Any:
+        """The adjoint of `pushed`."""
+        return self._by_operator(x, g, lambda E: E.T)
+
+    def projected(self, x: Any, u: Any) -> Any:
+        return self._each("project", u, x, u)
+
+    def normal(self, x: Any) -> Any:
+        """The matrix that takes the part of a vector along which no parameter moves."""
+        one = np.eye(x.shape[0], dtype=x.dtype)
+        return one - vmap(lambda u: self.projected(x, u))(one)
+
+    def shared(self, lengths: Any) -> Any:
+        """The same with one length, that of all of them together, for each part on a manifold: entries of
+        tangents have no units of their own."""
+        if not self.is_curved:
+            return lengths
+        parts = zip(self._manifolds, self._cut(lengths), strict=True)
+        return self._joined(
+            [p if m is None else np.sqrt(np.sum(p * p)) * np.ones_like(p) for m, p in parts]
+        )
 
     def moved(self, x: Any, u: Any) -> Any:
         return self._each("retract", x + u, x, u)
@@ -87,6 +124,12 @@ class Space:
         return self._joined(
             [part if m is None else getattr(m, method)(*parts) for m, part, *parts in rows]
         )
+
+    def _by_operator(self, x: Any, u: Any, way: Callable[[Any], Any]) -> Any:
+        if not self.is_curved:
+            return u
+        rows = zip(self._manifolds, self._cut(x), self._cut(u), strict=True)
+        return self._joined([t if m is None else way(m.projection(a)).apply(t) for m, a, t in rows])
 
     def _cut(self, v: Any) -> list[Any]:
         return [

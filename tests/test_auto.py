@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -285,3 +286,37 @@ def test_the_table_says_why_a_way_does_not_apply() -> None:
     step = lambda h, x: 0.5 * h + x
     chain = lambda x: bs.recurrence(step, 0.0, x, method="scan")
     assert "one row" in notes(chain, np.ones(8))["scan"]
+
+
+def test_orders_that_list_too_much_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of full matrices of which every entry is listed: refused with the reason, and never chosen."""
+    monkeypatch.setattr("backsolve.operators.entries.joining._MOST", 100)
+    monkeypatch.setattr("backsolve.operators.entries.joining._FEW", 1 << 40)
+    at = RNG.permutation(64)
+    f = lambda x: np.sin(np.sin(x.ravel()[at]).reshape(8, 8) @ W[:8, :8]).ravel()[at] @ W[:64, :64]
+    x = np.linspace(0, 1, 64).reshape(8, 8)
+    costs = bs.explain_cost(f, x)
+    assert any("single entries" in p.note for p in costs.prices)
+    assert costs.prices[0].way in ("forward", "reverse")
+    with pytest.raises(bs.errors.UnsupportedError, match="single entries"):
+        bs.jacobian(f, method="eliminate", order="forward")(x)
+
+
+def test_a_gaussian_process_is_priced_and_planned_in_little_memory() -> None:
+    """Rows of matrices, permuted: products had been listed 400³ at a time."""
+    X = RNG.normal(size=(20, 3))
+    distances = ((X[:, None] - X) ** 2).sum(-1)
+
+    def loss(h: Any) -> Any:
+        K = np.exp(h[0] - distances * np.exp(h[1])) + np.exp(h[2]) * np.eye(20)
+        half = np.linalg.solve(np.linalg.cholesky(K), X[:, 0])
+        return half @ half + np.log(np.linalg.det(K))
+
+    h = np.array([0.1, -0.2, 0.3])
+    tracemalloc.start()
+    bs.explain_cost(bs.grad(loss), h)
+    sparse = bs.hessian(loss, sparse=True)(h).toarray()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(sparse, bs.hessian(loss)(h), rtol=1e-8)
+    assert peak < 200e6

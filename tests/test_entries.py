@@ -19,6 +19,7 @@ from backsolve.operators import (
     Transpose,
 )
 from backsolve.operators.entries import Entries, Term, entries_of
+from backsolve.operators.entries.terms import Listed
 from backsolve.testing import check_operator
 
 from .test_operators import array, instances
@@ -117,3 +118,47 @@ def test_kronecker_times_kronecker_multiplies_the_small_factors() -> None:
 def test_conjugation_has_no_entries() -> None:
     with pytest.raises(UnsupportedError, match="complex"):
         entries_of(Conjugate(Type((3,), np.dtype(complex))))
+
+
+def listed(matrix: Any, rng: Any) -> Entries:
+    """A matrix as single entries in no order."""
+    rows, cols = np.nonzero(matrix)
+    order = rng.permutation(rows.size)
+    source = Type((matrix.shape[1],), np.dtype(float))
+    term = Listed(rows[order], cols[order], matrix[rows, cols][order])
+    return Entries(source, Type((matrix.shape[0],), np.dtype(float)), [term])
+
+
+def test_full_blocks_that_are_listed_are_multiplied_as_matrices() -> None:
+    rng = np.random.default_rng(0)
+    A, B = np.zeros((60, 50)), np.zeros((50, 40))
+    A[np.ix_(range(1, 60, 2), range(10, 50))] = rng.normal(size=(30, 40))
+    B[np.ix_([*range(30), 49], range(1, 40, 4))] = rng.normal(size=(31, 10))
+    (term,) = listed(A, rng).times(listed(B, rng)).terms
+    assert isinstance(term, Term)  # even steps again
+    assert term.size == 300
+    uneven = np.delete(A, 3, 1)[:, :49]
+    uneven[5] = 0
+    whole = listed(uneven, rng).times(listed(B[:49], rng))
+    assert whole.nnz == 29 * 10
+    np.testing.assert_allclose(listed(A, rng).times(listed(B, rng)).dense(), A @ B)
+    np.testing.assert_allclose(whole.dense(), uneven @ B[:49])
+
+
+def test_products_at_one_place_are_added_up() -> None:
+    """Else each further product would multiply every part by itself."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(30, 30)) * (rng.random((30, 30)) < 0.7)
+    whole = listed(A, rng)
+    for _ in range(6):
+        whole = listed(A, rng).times(whole)
+    assert whole.nnz <= 8 * A.size
+    np.testing.assert_allclose(whole.dense(), np.linalg.matrix_power(A, 7))
+
+
+def test_too_many_single_products_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backsolve.operators.entries.joining._MOST", 1000)
+    rng = np.random.default_rng(0)
+    A = np.tri(30)
+    with pytest.raises(UnsupportedError, match=r"multiply 4,960 pairs of single entries"):
+        listed(A, rng).times(listed(A, rng))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..errors import UnsupportedError
 from ..ir import Var
 from ..operators import Operator
 from ..operators.entries import Entries
@@ -195,12 +196,14 @@ def _entries(rows: Iterable[Row]) -> int:
 def elimination_prices(
     graph: Graph, orders: Sequence[str] = CHEAP, rates: Rates = EAGER
 ) -> list[Price]:
-    """One for each order that is not the same as another."""
-    found: dict[tuple[int, ...], Price] = {}
+    """One for each order that is not the same as another; where products would be too many, with the reason."""
+    found: dict[Any, Price] = {}
     for name in orders:
-        plan = ORDERS[name](graph)
-        if tuple(plan) not in found:
-            found[tuple(plan)] = _elimination(graph, name, plan, rates)
+        try:
+            plan = tuple(ORDERS[name](graph))
+            found[plan] = found.get(plan) or _elimination(graph, name, plan, rates)
+        except UnsupportedError as e:
+            found[name] = Price("eliminate", name, note=str(e).splitlines()[0])
     return list(found.values())
 
 
@@ -241,8 +244,11 @@ def colour_price(
 ) -> Price:
     """One solve for each colour; `plain` are back and forward substitution, `found` what the pattern takes."""
     priced = Priced(graph)
-    for row in priced.rows:
-        priced.eliminate(row)
+    try:
+        for row in priced.rows:
+            priced.eliminate(row)
+    except UnsupportedError as e:
+        return Price("colour", note=str(e).splitlines()[0])
     left = priced.left()
     places, nnz = sum(e.in_type.size * e.out_type.size for e in left), sum(e.nnz for e in left)
     if nnz > _SPARSE * places or len(left) != 1:

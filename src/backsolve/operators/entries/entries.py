@@ -16,6 +16,7 @@ from .terms import Index, Listed, Part, Steps, Term, is_known, scaled, spread, t
 
 _MANY = 48  # terms, from which on they are listed and become one
 _FEW = 64  # entries, up to which traced ones are added one by one: in registers, where a scatter is not
+_OFTEN = 4  # entries for each place, from which on a list is added up
 
 
 class Entries(Operator):
@@ -49,7 +50,13 @@ class Entries(Operator):
     def times(self, other: Entries) -> Entries:
         """self @ other, by the entries that meet."""
         pairs = [meet(a, b, self._in.shape) for a in self.terms for b in other.terms]
-        return Entries(other._in, self._out, tidied([t for t in pairs if t is not None]))
+        most = _FEW + _OFTEN * self._out.size * other._in.size
+        found = [
+            merged([t]) if isinstance(t, Listed) and t.size > most else t
+            for t in pairs
+            if t is not None
+        ]
+        return Entries(other._in, self._out, tidied(found))
 
     def scaled(self, factor: Any) -> Entries:
         return Entries(

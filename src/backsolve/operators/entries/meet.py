@@ -3,7 +3,7 @@
 Both are loop nests. Along each axis of the array in the middle the left one reads, and the right one writes, an
 arithmetic progression or one place; what both share is again a progression. So the product of two stencils is
 found by arithmetic on a few integers. Axes that neither result index mentions are summed: a contraction.
-Where a nest does not run along the axes, entries are listed and joined one by one.
+Where a nest does not run along the axes, entries are listed and joined (joining.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...primitive import P
-from .terms import Index, Listed, Part, Shape, Steps, Term, compact, scaled, shape_of, shaped, take
+from .joining import join
+from .terms import Part, Shape, Steps, Term, compact, scaled, shape_of, shaped
 
 
 def meet(a: Part, b: Part, middle: Shape) -> Part | None:
@@ -24,8 +25,7 @@ def meet(a: Part, b: Part, middle: Shape) -> Part | None:
         left, right = _along_axes(a, a.cols, middle), _along_axes(b, b.rows, middle)
         if left is not None and right is not None:
             return _meet_evenly(*left, *right, len(middle))
-    joined = _join(a.listed(), b.listed(), prod(middle))
-    return joined if joined.size else None
+    return join(a.listed(), b.listed(), prod(middle))
 
 
 # ---- along axes
@@ -290,39 +290,3 @@ def _ordered(x: Any, names: Sequence[str], output: Sequence[str]) -> Any:
     shape = iter(shape_of(x))
     lengths = tuple([next(shape) if c in names else 1 for c in output])
     return shaped(x, lengths)
-
-
-# ---- one by one
-
-
-def _join(a: Listed, b: Listed, middle: int) -> Listed:
-    """Every entry of A with every entry in that row of B that its column names."""
-    at_b = _only(b.rows, middle)
-    if at_b is not None:
-        ib = at_b[a.cols]
-        ia = np.flatnonzero(ib >= 0)
-        ib = ib[ia]
-        return _paired(a, ia, b, ib)
-    at_a = _only(a.cols, middle)
-    if at_a is not None:
-        ia = at_a[b.rows]
-        ib = np.flatnonzero(ia >= 0)
-        return _paired(a, ia[ib], b, ib)
-    order = np.argsort(b.rows, kind="stable")
-    starts = np.searchsorted(b.rows[order], np.arange(middle + 1))
-    counts = np.diff(starts)[a.cols]
-    ia = np.repeat(np.arange(a.size), counts)
-    first = np.repeat(starts[:-1][a.cols] - np.cumsum(counts) + counts, counts)
-    return _paired(a, ia, b, order[first + np.arange(ia.size)])
-
-
-def _paired(a: Listed, ia: Index, b: Listed, ib: Index) -> Listed:
-    return Listed(a.rows[ia], b.cols[ib], scaled(take(a.values, ia), take(b.values, ib)))
-
-
-def _only(index: Index, size: int) -> Index | None:
-    """Where each number stands in `index` (-1: nowhere), if none stands there twice."""
-    places = np.full(size, -1, np.intp)
-    counting = np.arange(index.size)
-    places[index] = counting
-    return places if np.array_equal(places[index], counting) else None

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import StructureError
 from backsolve.solve import patterns
 
 RNG = np.random.default_rng(0)
@@ -137,26 +136,115 @@ def test_several_arguments_and_results() -> None:
             np.testing.assert_allclose(A.toarray(), np.reshape(B, A.shape), rtol=1e-12, atol=1e-12)
 
 
-def test_a_derivative_by_hand_is_not_taken_for_that_of_the_values() -> None:
-    """Its pattern is not that of what it computes: it is found at a point, or refused."""
+# ---- what cannot be looked into is full: as many entries as it has inputs and outputs, and those around it
 
-    class Through(bs.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return np.round(x)
 
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            return grad[::-1]
+class Through(bs.Function):
+    """Its pattern is not that of what it computes."""
 
-    f = lambda x: bs.fori_loop(0, 2, lambda k, u: Through.apply(u) * 2.0, x)
-    x = RNG.normal(size=4)
-    expected = bs.jacobian(f, method="reverse")(x)
-    try:
-        found = bs.jacobian(f, sparse=True)(x).toarray()
-    except (bs.errors.UnsupportedError, StructureError):
-        return
-    np.testing.assert_allclose(found, expected)
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return np.round(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad[::-1]
+
+
+class Product(bs.Function):
+    """Has a backward alone, of several arguments."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, b: Any) -> Any:
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        a, b = ctx.saved_tensors
+        return grad * b, grad * a
+
+
+@bs.jit
+def deeper(y: Any, n: Any) -> Any:
+    if n < 0.5:
+        return y
+    return y * 0.9 * deeper(y * 1.1, n - 1.0)
+
+
+def beside(f: Any) -> Any:
+    """f of the first four entries, beside a diagonal of five."""
+    return lambda x: np.concatenate([f(x[:4]), x[4:] ** 2])
+
+
+def shrinking(x: Any) -> Any:
+    """The gradient keeps a tape that grows."""
+    u = bs.while_loop(lambda s: np.sum(s * s) > 0.5, lambda s: 0.4 * np.sin(s), x[:4])
+    return (u**2).sum() + (x[4:] ** 3).sum()
+
+
+CALLS: dict[str, tuple[Any, int]] = {
+    "by hand": (beside(Through.apply), 21),
+    "by hand, twice": (lambda x: Product.apply(x[1:] ** 2, x[:-1]), 8 * 9),
+    "by hand in a loop": (
+        beside(lambda x: bs.fori_loop(0, 2, lambda k, u: Through.apply(u) * 2.0, x)),
+        21,
+    ),
+    "implicit": (beside(lambda x: bs.root(lambda y, p: y**3 + y - p, x, x)), 21),
+    "recursion": (lambda x: np.append(deeper(x[0], x[1]) * x[2:4], x[4:] ** 2), 11),
+    "checkpointed": (beside(bs.checkpoint(lambda x: np.sin(x) * x[::-1])), 13),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("method", [None, "colour"])
+def test_calls_without_blocks(name: str, method: str | None) -> None:
+    f, count = CALLS[name]
+    x = np.random.default_rng(1).uniform(0.5, 1, 9)
+    plan = compare(f, x, count, method=method)
+    assert plan.method == "colour"
+    assert plan.colours.count <= 9
+
+
+def test_second_derivatives_through_calls_without_blocks() -> None:
+    x = np.random.default_rng(1).uniform(0.5, 1, 9)
+    energies = [lambda x: (CALLS["implicit"][0](x) ** 2).sum(), shrinking]
+    for f in energies:
+        assert compare(f, x, 21, hessian=True).method == "colour"
+
+
+def test_a_pattern_that_grows_for_too_long_is_full(monkeypatch: Any) -> None:
+    monkeypatch.setattr(patterns, "MOST_JOINS", 4)
+    monkeypatch.setattr(patterns, "MOST_STEPS", 0)
+    f = beside(lambda x: x)
+    turned = lambda x: bs.fori_loop(0, 12, lambda k, u: u + 0.1 * np.roll(u, 1), x[:9])
+    g = lambda x: np.concatenate([turned(x), f(x[9:])])
+    compare(g, RNG.normal(size=18), 9 * 9 + 9)
+
+
+def test_a_compiled_call_at_a_point_is_looked_into() -> None:
+    inner = bs.jit(lambda v: v[1:] * v[:-1])
+
+    def f(x: Any) -> Any:
+        if x[0].value > 0:
+            return np.concatenate([inner(x), x[:2] ** 2])
+        return x
+
+    x = RNG.uniform(0.5, 1, 9)
+    plan = bs.sparsity(f, x)
+    assert plan.is_local
+    assert plan.nnz == 16 + 2
+    for at, nnz in [(x, 18), (-x, 9), (x + 1, 18)]:
+        found = bs.jacobian(f, sparse=plan)(at)
+        assert found.nnz == nnz
+        np.testing.assert_allclose(found.toarray(), bs.jacobian(f)(at), rtol=1e-12)
+
+
+def test_too_many_entries_are_refused(monkeypatch: Any) -> None:
+    monkeypatch.setattr(patterns, "MOST_ENTRIES", 20)
+    f = beside(Through.apply)
+    with pytest.raises(bs.errors.UnsupportedError, match="more than 20 entries"):
+        bs.sparsity(f, np.ones(9))
 
 
 @pytest.mark.parametrize("sparse", [True, "plan"])

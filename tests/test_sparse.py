@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import backsolve as bs
-from backsolve.errors import StructureError
+from backsolve.errors import NotScalarError, StructureError
 from backsolve.ir import Type
 from backsolve.solve.sparse import Pick, Put
 from backsolve.trace import stage
@@ -247,3 +247,133 @@ def test_constants_are_told_apart_by_their_bits() -> None:
     np.testing.assert_array_equal(found, [np.nan, -0.0, 7.0, np.inf, np.nan, 0.0, 5.0])
     assert np.signbit(found[1])
     assert not np.signbit(found[5])
+
+
+# ---- infinities behind masks
+
+
+def root(x: Any) -> Any:
+    return np.where(x > 0, np.sqrt(x), 0.0)
+
+
+def seen_and_masked(x: Any) -> Any:
+    """The infinity of sqrt is masked on one way; on the other it meets an entry of another row."""
+    s = np.sqrt(x)
+    return np.where(x > 0, s, 0.0)[1:] + x[:-1] * x[1:] + np.where(x > 4, s, 1.0)[:-1]
+
+
+def stencil(x: Any) -> Any:
+    s = np.sqrt(x)
+    v = np.concatenate([[0.0], np.where(x > 0, s, 0.0), [0.0]])
+    return v[:-2] - 2 * v[1:-1] * x + v[2:] + np.where(x > 2, s, x)
+
+
+def side_by_side(x: Any) -> Any:
+    """Of one row, a result that shows the infinity and one that does not."""
+    s = np.sqrt(x)
+    return np.concatenate([np.where(x > 0, s, 0.0) * x[::-1], s])
+
+
+def folded(x: Any) -> Any:
+    s = np.sqrt(np.concatenate([x, x[::-1]]))
+    y = np.where(s > 0, s, 0.0) * 2.0
+    return y[:6] - y[6:] + np.where(x > 1, s[:6], 0.0) + s[5::-1] * np.where(x > 0, 1.0, 0.0)
+
+
+MASKED: dict[str, Any] = {
+    "where": lambda x: root(x)[1:] * 2 + x[:-1] + root(x)[:-1] * x[1:],
+    "seen and masked": seen_and_masked,
+    "stencil": stencil,
+    "side by side": side_by_side,
+    "folded": folded,
+}
+ZEROS = np.array([0.0, 1.0, 0.0, 4.0, 9.0, 0.0])
+
+
+@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("method", ["eliminate", "colour"])
+def test_infinities_behind_masks(name: str, method: str) -> None:
+    """As dense Jacobians have them: 0 where all ways are masked, infinite or NaN where one is not."""
+    f = MASKED[name]
+    plan = bs.sparsity(f, ZEROS + 1, method=method)
+    assert (plan.method, plan.is_local) == (method, False)
+    for x in (ZEROS, ZEROS + 1, ZEROS[::-1].copy()):
+        expected = bs.jacobian(f, method="forward")(x)
+        for jacobian in (bs.jacobian(f, sparse=plan), bs.jacobian(f, sparse=True)):
+            np.testing.assert_array_equal(jacobian(x).toarray(), expected)
+        numbers = bs.jit(lambda x: bs.jacobian(f, sparse=plan)(x).data)(x)
+        np.testing.assert_array_equal(numbers, bs.jacobian(f, sparse=plan)(x).data)
+
+
+def test_elimination_is_not_replaced_where_nothing_is_nan() -> None:
+    plan = bs.sparsity(side_by_side, ZEROS + 1)
+    jacobian = bs.jacobian(side_by_side, sparse=plan)
+    jacobian(ZEROS + 2)
+    assert plan._made.is_mixed
+    assert plan._made._solves is None
+    jacobian(ZEROS)
+    assert plan._made._solves is not None
+    assert not bs.sparsity(broyden, ZEROS)._made.is_mixed
+
+
+@pytest.mark.parametrize("method", ["eliminate", "colour"])
+def test_hessian_behind_masks(method: str) -> None:
+    f = lambda x: (stencil(x) ** 2 * x).sum() + (root(x) * x**2).sum()
+    plan = bs.sparsity(f, ZEROS + 1, hessian=True, method=method)
+    for x in (ZEROS, ZEROS + 1):
+        expected = bs.hessian(f)(x)
+        np.testing.assert_allclose(
+            bs.hessian(f, sparse=plan)(x).toarray(), expected, rtol=1e-12, atol=1e-12
+        )
+
+
+# ---- complex functions
+
+Z = RNG.normal(size=12) + 1j * RNG.normal(size=12)
+COMPLEX: dict[str, Any] = {
+    "product": lambda z: z[1:] * z[:-1],
+    "stencil": lambda z: np.exp(z)[:-2] - 2j * z[1:-1] ** 2 + z[2:] / (1 + z[:-2] ** 2),
+    "conjugated twice": lambda z: np.conj(np.conj(z)[::-1] * 2j) + z**3,
+    "gather": lambda z: np.sin(z)[AT] * z[:4],
+    "matmul": lambda z: (A @ z.reshape(3, 4).T)[:, 0] * z[:3],
+    "constant": lambda z: z[1:] * 3 - 2j * z[:-1],
+    "a loop": lambda z: bs.fori_loop(0, 2, lambda k, u: u[::-1] * z, z),
+    "only on the numbers": lambda z: z**2 * (np.conj(z) / np.conj(z)),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.parametrize("method", [None, "colour"])
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_complex_functions(name: str, method: Any, dtype: str) -> None:
+    f, z = COMPLEX[name], Z.astype(dtype)
+    plan = bs.sparsity(f, z, method=method)
+    assert not plan.is_local
+    loops = name in ("a loop", "only on the numbers")
+    assert plan.method == ("colour" if method or loops else "eliminate")
+    for at in (z, z[::-1] * 2):
+        found = bs.jacobian(f, sparse=plan)(at)
+        expected = bs.jacobian(f)(at)
+        assert found.dtype == dtype
+        rtol = 1e-10 if dtype == "complex128" else 1e-4
+        np.testing.assert_allclose(found.toarray(), expected, rtol=rtol, atol=rtol)
+        assert found.nnz < expected.size
+
+
+@pytest.mark.parametrize("method", [None, "colour"])
+def test_complex_results_and_steps_of_real_arguments(method: Any) -> None:
+    x = RNG.normal(size=6)
+    through = lambda x: np.abs((x[1:] + 2j * x[:-1]) ** 2)
+    for f, dtype in [(through, "float64"), (lambda x: (1 + 2j) * x[1:] * x[:-1], "complex128")]:
+        plan = bs.sparsity(f, x, method=method)
+        found = bs.jacobian(f, sparse=plan)(x + 1)
+        assert found.dtype == dtype
+        assert found.nnz == 10
+        np.testing.assert_allclose(found.toarray(), bs.jacobian(f)(x + 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", [None, "colour"])
+def test_functions_that_are_not_holomorphic_are_refused(method: Any) -> None:
+    for f in (np.conj, lambda z: z[1:] * np.conj(z[:-1]), lambda z: np.abs(z) ** 2, np.real):
+        with pytest.raises(NotScalarError, match="holomorphic"):
+            bs.sparsity(f, Z, method=method)

@@ -96,7 +96,7 @@ def _all_prices(system: System, n_in: int, n_out: int) -> list[Price]:
 
 
 def _refused(system: System) -> list[Price]:
-    eliminated = Price("eliminate", note=why_not(system, for_dense=True) or _UNKNOWN)
+    eliminated = Price("eliminate", note=why_not(system, "matrix") or _UNKNOWN)
     return [eliminated, Price("colour", note=why_not(system)), _scan(system)]
 
 

@@ -15,15 +15,23 @@ import numpy as np
 
 from . import tree
 from .api.systems import system_of
-from .errors import ShapeError, StructureError, TracedValueError, UnsupportedError
+from .errors import (
+    NotScalarError,
+    ShapeError,
+    StructureError,
+    TracedValueError,
+    UnsupportedError,
+)
 from .hooks import hooks
 from .operators.entries import Entries
+from .operators.entries.terms import take
 from .solve.colouring import Colouring, coloured
 from .solve.compressed import Whole, check_pattern, compressed, is_complex, substituted
-from .solve.eliminate import jacobian_entries
-from .solve.patterns import program_patterns
+from .solve.eliminate import Graph, jacobian_entries, pattern_entries
+from .solve.many import has_nan
+from .solve.patterns import check_count, program_patterns
 from .solve.rows import type_of_value
-from .solve.sparse import Layout, laid_out
+from .solve.sparse import Layout, laid_out, number_dtype
 from .system import System
 from .tensor import Staged, Tensor
 from .trace import stage
@@ -38,6 +46,10 @@ class Compiled:
     is_local = False
     at_most = 1.0  # the part of all entries from which on to give up
     may_be_local = True
+    is_mixed = (
+        False  # an infinity may be seen on one way and masked on another: elimination makes it NaN
+    )
+    _solves: Coloured | None = None  # know which zeros are structural; made when they are needed
 
     def __init__(self, what: str, f: Callable[..., Any], argnums: Any):
         self.what, self.f, self.argnums = what, f, argnums  # `what` the user called, for messages
@@ -50,7 +62,9 @@ class Compiled:
     def _traced(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The numbers of all matrices. Runs once, on types; leaves the places behind."""
         system = self._system(args, kwargs)
-        found = jacobian_entries(system)
+        graph = Graph(system, "entries")
+        self.is_mixed = graph.is_mixed
+        found = jacobian_entries(system, graph=graph)
         if self.at_most < 1 and any(_is_fuller(e, self.at_most) for line in found for e in line):
             raise StructureError(f"more than {self.at_most:.0%} of the entries are not zero")
         pairs = [[laid_out(e) for e in line] for line in found]
@@ -84,8 +98,18 @@ class Compiled:
                 f"{e}; or, for a sparse matrix, give its pattern: bs.sparsity(f, *args, pattern=P)"
             ) from e
 
+    def numbers(self, args: Any, kwargs: Any) -> list[Any]:
+        """Those of all matrices."""
+        found = self._run(args, kwargs)
+        if not self.is_mixed or not any(isinstance(x, Staged) or has_nan(x) for x in found):
+            return found
+        if self._solves is None:
+            self._solves = Coloured(self.what, self.f, self.argnums, "auto")
+        solved = self._solves.numbers(args, kwargs)
+        return [np.where(np.isnan(a), b, a) for a, b in zip(found, solved, strict=True)]
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        numbers = self._run(args, kwargs)
+        numbers = self.numbers(args, kwargs)
         if self._is_one:
             return _like(self._prototypes[0], numbers[0])
         return self._in_form(numbers)
@@ -122,34 +146,39 @@ class Coloured(Compiled):
             probe = np.random.default_rng(0).uniform(1, 2, self._whole.pattern.shape[1])
             turned = any(p.dtype.kind == "c" for p in system.parameters)
             self._probes = [probe, 1j * probe] if turned else [probe]
-        return compressed(system, self.colouring, self._probes)
+        found = compressed(system, self.colouring, self._probes)
+        is_outermost = not system.record and not any(isinstance(x, Staged) for x in found)
+        return [_number(x) for x in found] if is_outermost else found
 
     def _found(self, system: System, args: Any, kwargs: Any) -> tuple[Layouts, bool]:
         """The layouts, and whether they are surely complete: if not, one more solve compares at each call."""
         if self.given is not None:
             return ((_fitting(self.given, system),),), False
         try:
-            entries = jacobian_entries(system)
+            graph = Graph(system, "entries")
+            is_sure = not any(p.dtype.kind == "c" for p in system.parameters)
         except UnsupportedError:
-            if not any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
-                raise
-            return searched(self, system, args, kwargs), False
-        return tuple(tuple(laid_out(e)[0] for e in line) for line in entries), True
+            if any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
+                try:
+                    return searched(self, system, args, kwargs), False
+                except UnsupportedError:
+                    pass
+            graph, is_sure = Graph(system, "pattern"), False
+        return _laid_out(pattern_entries(system, graph)), is_sure
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        sums, *images = [_number(x) for x in self._run(args, kwargs)]
+    def numbers(self, args: Any, kwargs: Any) -> list[Any]:
+        sums, *images = self._run(args, kwargs)
         assert self._whole is not None
         assert self.colouring is not None
         numbers = substituted(self.colouring, sums)
         if images:
-            check_pattern(self._whole.pattern, numbers, self._probes[0], images)
+            known = [_number(x) for x in (numbers, *images)]
+            check_pattern(self._whole.pattern, known[0], self._probes[0], known[1:])
         blocks = [layout for line in self.layouts for layout in line]
-        return self._in_form(
-            [
-                numbers[part].astype(layout.template.dtype)
-                for part, layout in zip(self._whole.parts, blocks, strict=True)
-            ]
-        )
+        return [
+            take(numbers, part).astype(layout.template.dtype)
+            for part, layout in zip(self._whole.parts, blocks, strict=True)
+        ]
 
 
 def first_run(
@@ -161,21 +190,17 @@ def first_run(
     hessian: bool,
 ) -> tuple[Compiled, Any]:
     """The best of the ways that this function allows, and what it gives."""
-    made = Compiled(what, f, argnums)
-    made.may_be_local = False
-    try:
-        return made, made(*args, **kwargs)
-    except TracedValueError:
-        pass
-    except UnsupportedError:
-        other = Coloured(what, f, argnums, "star" if hessian else "auto")
-        other.may_be_local = False
-        try:
-            return other, other(*args, **kwargs)
-        except (TracedValueError, UnsupportedError):
-            pass
-    made.is_local = True
-    return made, made(*args, **kwargs)
+    ways = (Compiled(what, f, argnums), Coloured(what, f, argnums, "star" if hessian else "auto"))
+    for is_local in (False, True):
+        for made in ways:
+            made.may_be_local, made.is_local = False, is_local
+            try:
+                return made, made(*args, **kwargs)
+            except TracedValueError:
+                break  # so it is for the other way
+            except (UnsupportedError, NotScalarError) as e:
+                failed = e
+    raise failed
 
 
 def searched(made: Coloured, system: System, args: Any, kwargs: Any) -> Layouts:
@@ -217,10 +242,17 @@ def _cut(lines: list[Any], system: System, is_symmetric: bool) -> Layouts:
     def layout(i: int, j: int) -> Layout:
         part = whole[down[i] : down[i + 1], right[j] : right[j + 1]]
         part.sort_indices()
-        numbers = np.zeros(part.nnz, system.parameters[j].dtype)
+        dtype = number_dtype(system.parameters[j].dtype, system.out_types[i].dtype)
+        numbers = np.zeros(part.nnz, dtype)
         return Layout(part.shape, part.indptr, part.indices, numbers)
 
     return tuple(tuple(layout(i, j) for j in range(right.size - 1)) for i in range(down.size - 1))
+
+
+def _laid_out(entries: list[list[Entries]]) -> Layouts:
+    for e in [e for line in entries for e in line]:
+        check_count(e.nnz)
+    return tuple(tuple(laid_out(e)[0] for e in line) for line in entries)
 
 
 def _number(x: Any) -> Any:
@@ -251,8 +283,7 @@ def _fitting(layout: Layout, system: System) -> Layout:
             f"the pattern is {layout.shape[0]} × {layout.shape[1]}, the Jacobian "
             f"{expected[0]} × {expected[1]}"
         )
-    p = system.parameters[0].dtype
-    dtype = np.result_type(p, types[0].dtype) if "c" in (p.kind, types[0].dtype.kind) else p
+    dtype = number_dtype(system.parameters[0].dtype, types[0].dtype)
     return Layout(layout.shape, layout.indptr, layout.indices, np.zeros(layout.nnz, dtype))
 
 

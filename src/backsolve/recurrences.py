@@ -23,7 +23,7 @@ from .operators import Custom
 from .primitive import P, wrap
 from .primitives.chains import pays_for_blocks, pays_for_entries
 from .row import ancestors, next_index
-from .solve.eliminate import jacobian_entries
+from .solve.eliminate import Graph, jacobian_entries
 from .solve.forward import forward_substitute
 from .solve.newton import newton, shifted
 from .solve.reverse import back_substitute
@@ -165,7 +165,7 @@ class Chain:
         f = lambda v: evaluate(self.step, [v, *rest])[0]
         try:
             system = linearize(f)(h)
-            entries = jacobian_entries(system)[0][0]
+            entries = jacobian_entries(system, graph=Graph(system))[0][0]
             layout, values = laid_out(entries)
         except UnsupportedError:  # loops and compiled calls have no entries
             return [jacobian(f)(h), f(h)]

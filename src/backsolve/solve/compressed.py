@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import StructureError, UnsupportedError
+from ..errors import NotScalarError, StructureError, UnsupportedError
 from ..operators.entries import Entries
 from ..operators.entries.terms import Index, Listed, take
 from ..system import System
+from ..tensor import Tensor
 from .colouring import Colouring, Pattern, coloured
 from .eliminate import jacobian_entries
-from .many import forward_images, reverse_images
+from .many import NOT_HOLOMORPHIC, forward_images, reverse_images
 from .sparse import Layout, laid_out
 
 
@@ -92,7 +93,8 @@ def compressed_blocks(system: System) -> list[list[Entries]]:
     found = jacobian_entries(system)
     layouts = [[laid_out(e)[0] for e in line] for line in found]
     whole = Whole.of(layouts)
-    numbers = compressed(system, coloured(whole.pattern))[0]
+    kind = "column" if is_complex(system) else "auto"
+    numbers = compressed(system, coloured(whole.pattern, kind))[0]
     parts = iter(whole.parts)
     return [
         [_filled(e, layout, numbers[next(parts)]) for e, layout in zip(line, of, strict=True)]
@@ -124,6 +126,11 @@ def substituted(colouring: Colouring, sums: Any) -> Any:
     """The entries, given the sums that they are found from."""
     if colouring.tied is None:
         return sums
+    if isinstance(sums, Tensor):
+        raise UnsupportedError(
+            "entries by an acyclic colouring are found from each other, on numbers alone: inside a derivative "
+            'or compiled code use colouring="star"'
+        )
     factor, first, off, edge = colouring.tied
     found = np.array(sums)
     found[off] = factor.solve(np.asarray(sums[first], float))[edge]
@@ -138,10 +145,7 @@ def check_pattern(pattern: Pattern, numbers: Any, probe: Any, images: Sequence[A
     image = images[0]
     bound = np.sqrt(np.finfo(image.dtype).eps)
     if len(images) > 1 and not np.allclose(1j * image, images[1], rtol=bound, equal_nan=True):
-        raise StructureError(
-            "the Jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
-            "Differentiate with respect to real and imaginary part"
-        )
+        raise NotScalarError(NOT_HOLOMORPHIC)
     terms = numbers * probe[pattern.cols]
 
     def summed(x: Any) -> Any:

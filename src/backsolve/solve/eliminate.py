@@ -26,6 +26,7 @@ from ..operators.entries import (
     is_complex,
     number,
     pair_of,
+    places_of,
     without_complex_parts,
 )
 from ..operators.entries.terms import is_known
@@ -33,7 +34,7 @@ from ..operators.sum import OperatorSum
 from ..row import Row
 from ..system import System
 from .many import NOT_HOLOMORPHIC
-from .opaque import component_edges, is_joint, is_small
+from .opaque import component_edges, is_joint, is_small, pattern_edges
 from .reach import without_unreached
 from .skeleton import Edge, Skeleton
 
@@ -47,17 +48,25 @@ _OTHERWISE = 'use method="forward" or "reverse"'
 class Graph:
     """What is left of a system: `reads[i][j]` and `read_by[j][i]` are the operator ∂i/∂j."""
 
-    def __init__(self, system: System, for_dense: bool = False):
-        """For a dense Jacobian, small calls that have no blocks are matrices, and complex maps pairs."""
+    def __init__(self, system: System, aim: str = "prices"):
+        """Of what it is made depends on the aim:
+
+        "prices"     real rows with blocks
+        "entries"    complex maps as well, as pairs
+        "matrix"     and small calls that have no blocks, as matrices
+        "pattern"    calls by the places of their entries alone, whose numbers mean nothing then
+        """
         self.parameters = list(system.parameters)
         self.rows = list(system.rows)
         self.reads: dict[Vertex, dict[Vertex, Operator]] = {}
         self.read_by: dict[Vertex, dict[Vertex, Operator]] = {}
-        if why := why_not(system, for_dense):
+        if why := why_not(system, aim):
             raise UnsupportedError(f"{why}: {_OTHERWISE}")
-        blocks = {row: _edges(system, row) for row in system.rows}
+        blocks = {row: _edges(system, row, aim) for row in system.rows}
         # Whether an infinity can be seen on one way and masked on another: then it is NaN in the result.
-        kept, self.is_mixed = without_unreached(self.rows, system.outputs, blocks)
+        kept, self.is_mixed = blocks, False
+        if aim != "pattern":
+            kept, self.is_mixed = without_unreached(self.rows, system.outputs, blocks)
         for row, edges in kept.items():
             for parent, block in edges:
                 self.link(row, parent, without_complex_parts(block))
@@ -113,59 +122,71 @@ class Graph:
         return Skeleton.of(len(self.rows), sizes, copies, edges)
 
 
-def why_not(system: System, for_dense: bool = False) -> str:
+def why_not(system: System, aim: str = "prices") -> str:
     """Why its rows cannot be eliminated; empty, if they can."""
+    if aim == "pattern":
+        return ""
     for row in (*system.rows, *system.parameters):
         if is_joint(row):
             call = "a checkpointed, compiled or hand-written call has no blocks to eliminate"
-            if not for_dense:
+            if aim != "matrix":
                 return call
             if row.primitive.is_component and not is_small(row):
                 return f"{call}, and its matrix is too large to be found column by column"
-        elif row.dtype.kind == "c" and not for_dense:
-            return f"elimination is of real systems, and `{row.primitive.name}` is complex here"
+        elif row.dtype.kind == "c" and aim == "prices":
+            return f"prices are of real systems, and `{row.primitive.name}` is complex here"
     return ""
 
 
-def _edges(system: System, row: Row) -> list[tuple[Row, Operator]]:
+def _edges(system: System, row: Row, aim: str) -> list[tuple[Row, Operator]]:
     if row.primitive.is_joint:
         return []
     if not row.primitive.is_component:
         return system.edges(row)
     found: dict[Row, Operator] = {}
-    for p, block in component_edges(row, system.record):
+    edges = pattern_edges(row) if aim == "pattern" else component_edges(row, system.record)
+    for p, block in edges:
         if p in system:
             found[p] = found[p] + block if p in found else block
     return list(found.items())
 
 
-def eliminate(
-    system: System, order: Any = "markowitz", for_dense: bool = False
-) -> list[list[Operator | None]]:
+def eliminate(graph: Graph, order: Any = "markowitz") -> list[list[Operator | None]]:
     """[output][parameter] -> the operator between them; None where none depends on the other."""
     from .orders import planned
 
-    graph = Graph(system, for_dense)
     with np.errstate(all="ignore"):
         eliminate_all(graph, planned(graph, order))
     return [
-        [graph.reads.get(k, {}).get(p) if k is not None else None for p in system.parameters]
+        [graph.reads.get(k, {}).get(p) if k is not None else None for p in graph.parameters]
         for k in graph.outputs
     ]
 
 
 def jacobian_entries(
-    system: System, order: Any = "forward", for_dense: bool = False
+    system: System, order: Any = "forward", graph: Graph | None = None
 ) -> list[list[Entries]]:
     """[output][parameter] -> its Jacobian by entries."""
-    found = []
-    for blocks, value in zip(eliminate(system, order, for_dense), system.out_types, strict=True):
-        line = []
-        for block, p in zip(blocks, system.parameters, strict=True):
-            source = Type(p.shape, p.dtype)
-            line.append(Entries(source, value, []) if block is None else _final(block))
-        found.append(line)
-    return found
+    graph = graph or Graph(system, "entries")
+    return _lines(system, eliminate(graph, order), _final)
+
+
+def pattern_entries(system: System, graph: Graph | None = None) -> list[list[Entries]]:
+    """The same where places alone matter: any row may be complex, any call without blocks."""
+    graph = graph or Graph(system, "pattern")
+    return _lines(system, eliminate(graph, "forward"), places_of)
+
+
+def _lines(
+    system: System, blocks: list[list[Operator | None]], final: Callable[[Operator], Entries]
+) -> list[list[Entries]]:
+    return [
+        [
+            Entries(Type(p.shape, p.dtype), value, []) if block is None else final(block)
+            for block, p in zip(line, system.parameters, strict=True)
+        ]
+        for line, value in zip(blocks, system.out_types, strict=True)
+    ]
 
 
 def _final(block: Operator) -> Entries:

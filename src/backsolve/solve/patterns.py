@@ -5,10 +5,15 @@ those of its blocks; a call is looked into; of a branch, all sides are joined. A
 counts to a known number that is not large, so that x[k] is one place. Otherwise its rounds are joined, from the
 first on, until nothing is added: then the counter is any number and x[k] any place. All rounds at which a loop
 may stop are joined, too.
+
+What cannot be looked into (recursion, derivatives by hand) is full: each of its results may depend on all that
+it reads. Of a tape that grows, one row is kept: what any of its entries may depend on. More places than there
+are cost time, never a wrong entry.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +24,12 @@ from ..dtypes import frozen
 from ..errors import UnsupportedError
 from ..ir import Program, Type, Var
 from ..operators.base import Operator
-from ..operators.entries import entries_of
+from ..operators.entries import places_of, without_complex_parts
 from ..primitive import Primitive, wrap
-from ..regions import INDEX, Branches, Loop
+from ..primitives.control import BRANCH, CALL, LOOP
+from ..regions import INDEX, Branches, Callee, Loop
 from ..system import typed_block
-from ..tensor import Staged
+from ..tensor import Staged, is_stack
 from ..trace import Recorder, stage
 from .rows import Evaluator, raw, type_of_value, vary
 
@@ -79,12 +85,7 @@ class Rows(Evaluator):
     def number_of(self, x: Any) -> Any:
         return x.value
 
-    def opaque(self) -> str:
-        return "the pattern of a call with a derivative of its own, a recursion or a growing tape is not found"
-
     def unknown(self, t: Type) -> Any:
-        if t.is_stack:
-            raise UnsupportedError(self.opaque())
         return wrap(Var(t, self._recorder), None)
 
     def make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -103,6 +104,28 @@ class Rows(Evaluator):
         return value if places is None else Reached(value, places)
 
     # ---- regions
+
+    def region(self, prim: Primitive, args: Sequence[Any], region: Any) -> Sequence[Any]:
+        if prim in (LOOP, BRANCH, CALL):
+            return super().region(prim, args, region)
+        return self._full(region.outputs(), args)
+
+    def _called(self, callee: Callee, args: Sequence[Any]) -> list[Any]:
+        if callee.program is None or callee.own is not None or callee.is_recursive:
+            return self._full(callee.outputs(), args)
+        return self.evaluate(callee.program, args)
+
+    def _full(self, types: Sequence[Type], args: Sequence[Any]) -> list[Any]:
+        """Results of which each entry may depend on all that the arguments depend on."""
+        reached = _any_row([a.places for a in args if isinstance(a, Reached)])
+        return [self._reached_by(t, reached) for t in types]
+
+    def _reached_by(self, t: Type, reached: Any) -> Any:
+        """A value of which each entry is reached by what is in this one row."""
+        value = self.unknown(t)
+        if reached is None or t.dtype.kind not in "fc":
+            return value
+        return Reached(value, reached if t.is_stack else _repeated(reached, t.size))
 
     def _branch(self, region: Branches, args: Sequence[Any]) -> Sequence[Any]:
         which, *operands = args
@@ -123,12 +146,17 @@ class Rows(Evaluator):
 
     def _loop(self, loop: Loop, args: Sequence[Any]) -> list[Any]:
         types = loop.outputs()
-        if any(t.is_stack for t in types):
-            raise UnsupportedError(self.opaque())
         limit = self.plain(loop.split(args)[0])
         known = limit is not None and not isinstance(limit, Staged)
         count = int(limit) if known else loop.count
-        if count is not None and self._steps + count * len(loop.body.equations) <= MOST_STEPS:
+        grows = any(t.is_stack for t in (*types, *[v.type for v in loop.body.inputs])) or any(
+            is_stack(self.plain(s)) for s in loop.split(args)[3]
+        )
+        if (
+            not grows
+            and count is not None
+            and self._steps + count * len(loop.body.equations) <= MOST_STEPS
+        ):
             return self._rounds(loop, args, count, known and loop.goes_on is None)
         return self._rest(loop, args, types)
 
@@ -154,15 +182,21 @@ class Rows(Evaluator):
         return [*carried, *stacks, count if is_exact else self.unknown(INDEX)]
 
     def _rest(self, loop: Loop, args: Sequence[Any], types: Sequence[Type]) -> list[Any]:
-        """Rounds joined until nothing is added: the same for every number of them."""
+        """Rounds joined until nothing is added: the same for every number of them.
+
+        If that takes too many, every value that is carried may depend on all that the loop reads.
+        """
         _, carried, fixed, sequences = loop.split(args)
         state = [
             x if isinstance(x, Reached) else self.unknown(t)
             for x, t in zip(carried, types, strict=False)
         ]
-        entries = [self._any_entry(s) for s in sequences]
+        inside = loop.body.inputs[1 + loop.carried + loop.fixed :]
+        entries = [self._any_entry(s, v.type) for s, v in zip(sequences, inside, strict=True)]
         k = self.unknown(INDEX)
-        for _ in range(MOST_JOINS):
+        for joins in itertools.count():
+            if joins == MOST_JOINS:
+                state = self._full(types[: loop.carried], [*state, *fixed, *entries])
             results = self.evaluate(loop.body, [k, *state, *fixed, *entries])
             joined = [
                 self._joined_values(t, [a, b])
@@ -172,9 +206,12 @@ class Rows(Evaluator):
             state = joined
             if done:
                 made = zip(types[loop.carried : -1], results[loop.carried :], strict=True)
-                stacks = [self._stacked(t, [y] * t.shape[0]) for t, y in made]
+                stacks = [
+                    self._full([t], [y])[0] if t.is_stack else self._stacked(t, [y] * t.shape[0])
+                    for t, y in made
+                ]
                 return [*state, *stacks, self.unknown(INDEX)]
-        raise UnsupportedError("the pattern of a loop grew for too many rounds")
+        raise AssertionError("what is full cannot grow")
 
     def _entry(self, sequence: Any, k: int) -> Any:
         if not isinstance(sequence, Reached):
@@ -182,9 +219,10 @@ class Rows(Evaluator):
         value = sequence.value[k]
         return Reached(value, sequence.places[k * value.size : (k + 1) * value.size])
 
-    def _any_entry(self, sequence: Any) -> Any:
-        t = type_of_value(self.plain(sequence))
-        entry = self.unknown(Type(t.shape[1:], t.dtype))
+    def _any_entry(self, sequence: Any, t: Type) -> Any:
+        if is_stack(self.plain(sequence)):
+            return self._full([t], [sequence])[0]
+        entry = self.unknown(t)
         if not isinstance(sequence, Reached):
             return entry
         places = sequence.places.tocoo()
@@ -203,7 +241,7 @@ class Rows(Evaluator):
         none = sp.csr_array((size, width[0]), dtype=bool)
         parts = [e.places if isinstance(e, Reached) else none for e in entries]
         parts += [none] * (t.shape[0] - len(parts))
-        _check(sum(p.nnz for p in parts))
+        check_count(sum(p.nnz for p in parts))
         return Reached(value, sp.vstack(parts, format="csr"))
 
 
@@ -233,8 +271,8 @@ def _blocks(row: Any) -> list[tuple[int, Any]]:
 
 
 def _pattern(block: Operator) -> Any:
-    e = entries_of(block)
-    _check(e.nnz)
+    e = places_of(without_complex_parts(block))
+    check_count(e.nnz)
     parts = [t.listed() for t in e.terms]
     rows, cols = (
         np.concatenate([np.zeros(0, np.intp), *[getattr(p, k) for p in parts]])
@@ -255,15 +293,32 @@ def _matrix(rows: Any, cols: Any, shape: tuple[int, int]) -> Any:
     return found
 
 
+def _any_row(all_places: Sequence[Any]) -> Any:
+    """One row: the columns that any row of these has."""
+    if not all_places:
+        return None
+    cols = np.unique(np.concatenate([p.indices for p in all_places]))
+    return _matrix(np.zeros(cols.size, np.intp), cols, (1, all_places[0].shape[1]))
+
+
+def _repeated(row: Any, count: int) -> Any:
+    import scipy.sparse as sp
+
+    check_count(row.nnz * count)
+    indptr = np.arange(count + 1) * row.nnz
+    whole = np.ones(row.nnz * count, bool), np.tile(row.indices, count), indptr
+    return sp.csr_array(whole, shape=(count, row.shape[1]))
+
+
 def _union(all_places: Iterable[Any]) -> Any:
     total = None
     for places in all_places:
         total = places if total is None else total + places
-        _check(total.nnz)
+        check_count(total.nnz)
     return total
 
 
-def _check(count: int) -> None:
+def check_count(count: int) -> None:
     if count > MOST_ENTRIES:
         raise UnsupportedError(
             f"the pattern has more than {MOST_ENTRIES} entries: it is not found, give it"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
     rows = np.concatenate([none, *[p.rows for p in parts]])
     cols = np.concatenate([none, *[p.cols for p in parts]])
     first, place, count = numbered(rows, cols)
-    template = np.zeros(count, e.in_type.dtype)  # as a gradient has the dtype of its argument
+    template = np.zeros(count, number_dtype(e.in_type.dtype, e.out_type.dtype))
     places, values, at = [], [], 0
     for part in parts:
         here = place[at : at + part.size]
@@ -129,6 +130,12 @@ def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
     return Layout((height, width), indptr, indices, template, _fill(places, template)), values
 
 
+def number_dtype(argument: Any, result: Any) -> Any:
+    """As a gradient has the dtype of its argument; complex, if either is."""
+    turns_complex = result.kind == "c" and argument.kind != "c"
+    return np.result_type(argument, result) if turns_complex else argument
+
+
 def _joined(values: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else np.concatenate(values)
 
@@ -145,15 +152,17 @@ def _fill(places: Sequence[Index], template: Any) -> Put | Pick | None:
 
 def _distinct(constants: Any) -> tuple[Any, Index]:
     """The distinct ones, by their bits, and which of them each is; all, if they are many."""
-    bits = np.ascontiguousarray(constants).view(f"u{constants.dtype.itemsize}")
-    which = np.full(bits.size, -1, np.intp)
-    left = np.arange(bits.size)
+    width = min(constants.dtype.itemsize, 8)
+    bits = np.ascontiguousarray(constants).view(f"u{width}")
+    words = bits.reshape(constants.size, constants.dtype.itemsize // width).T  # of complex ones two
+    which = np.full(constants.size, -1, np.intp)
+    left = np.arange(constants.size)
     found: list[int] = []
     while left.size:
         if len(found) == _FEW:
             return constants, np.arange(constants.size)
         found.append(int(left[0]))
-        same = bits[left] == bits[left[0]]
+        same = reduce(np.logical_and, [w[left] == w[left[0]] for w in words])
         which[left[same]] = len(found) - 1
         left = left[~same]
     return constants[found], which

@@ -84,7 +84,7 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
         method, order = best.way, best.plan
     if method in ("eliminate", "colour"):
         blocks = _by_entries(system, method, "markowitz" if order is None else order)
-        is_mixed = is_staged(system) and Graph(system, for_dense=True).is_mixed
+        is_mixed = is_staged(system) and Graph(system, "matrix").is_mixed
         if not is_mixed and not any(has_nan(b) for line in blocks for b in line):
             return blocks
         # A zero met an infinity, or may. Solves know which zeros are structural.
@@ -108,7 +108,7 @@ def _by_entries(system: System, method: str, order: Any) -> list[list[Any]]:
     """The same by elimination, or by one solve for each colour of the pattern."""
     with np.errstate(all="ignore"):
         if method == "eliminate":
-            lines = jacobian_entries(system, order, for_dense=True)
+            lines = jacobian_entries(system, order, Graph(system, "matrix"))
         else:
             lines = compressed_blocks(system)
         return [
@@ -123,7 +123,7 @@ def _by_entries(system: System, method: str, order: Any) -> list[list[Any]]:
 @way("order")
 def order_of(system: System, name: str, **bounds: Any) -> list[int]:
     """The rows' numbers, from 1, in the order that a name stands for."""
-    graph = Graph(system, for_dense=True)
+    graph = Graph(system, "matrix")
     rows = search(graph, **bounds) if name == "search" and bounds else planned(graph, name)
     return [k + 1 for k in rows]
 
@@ -137,7 +137,7 @@ def cost(system: System, order: Any, rule: str | None = None) -> int:
         return _of_solves(system, order)
     if rule not in ("operators", "pairs"):
         raise ValueError(f'rule must be "solves", "operators" or "pairs", got {rule!r}')
-    graph = Graph(system, for_dense=True)
+    graph = Graph(system, "matrix")
     rows = planned(graph, order)
     return graph.skeleton().cost(rows, "pairs") if rule == "pairs" else of_operators(graph, rows)
 

@@ -8,6 +8,7 @@ from .entries import Entries as Entries
 from .pairs import Pair as Pair
 from .pairs import is_complex as is_complex
 from .pairs import pair_of as pair_of
+from .pairs import places_of as places_of
 from .pairs import without_complex_parts as without_complex_parts
 from .terms import Term as Term
 from .written import entries_of as entries_of

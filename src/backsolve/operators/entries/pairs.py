@@ -123,6 +123,14 @@ def pair_of(a: Operator) -> Pair:
     return _from_images(a)
 
 
+def places_of(a: Operator) -> Entries:
+    """Entries wherever t or t̄ has one; over complex numbers their values mean nothing."""
+    if not is_complex(a):
+        return entries_of(a)
+    pair = pair_of(a)
+    return pair.p if pair.q is None else pair.p.plus(pair.q)
+
+
 _LINEAR = (Diagonal, Scale, Contraction, Convolution, Cumsum)
 
 

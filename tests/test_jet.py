@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import ShapeError, StructureError, UnsupportedError
+from backsolve.errors import ShapeError, StructureError
 from backsolve.ir import Type
 from backsolve.primitive import P
 from backsolve.solve import taylor
@@ -136,9 +136,6 @@ def test_bad_input() -> None:
         bs.jet(np.sin, (np.ones(3),), [[np.ones(2)]])
     inner = bs.checkpoint(lambda x: x * x)
     assert bs.jet(lambda x: inner(x) + 1, (1.0,), [[1.0, 0.0]])[1] == [2.0, 2.0]
-    root = bs.implicit(lambda x, p: x**3 - p, np.cbrt)
-    with pytest.raises(UnsupportedError, match="implicit"):
-        bs.jet(root, (1.0,), [[1.0]])
 
 
 def rounds(x: Any) -> Any:
@@ -164,9 +161,8 @@ def test_loops_branches_and_compiled_calls_are_looked_into(f: Any, sign: int) ->
     expected = nested(f, x, v, 4)
     for g in (f, lambda x: 1.0 * compiled(x)):
         np.testing.assert_allclose(bs.jet(g, (x,), series)[1], expected, rtol=1e-7)
-    if f is rounds:  # inside `jit` a loop of known length is written out
-        inside = bs.jit(lambda x: bs.jet(compiled, (x,), series)[1])
-        np.testing.assert_allclose(inside(x), expected, rtol=1e-9)
+    inside = bs.jit(lambda x: bs.jet(compiled, (x,), series)[1])
+    np.testing.assert_allclose(inside(x), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from .errors import ShapeError, StructureError, UnsupportedError
 from .kinds import same_kind
 from .replay import number, replay
 from .solve.rows import type_of_value
-from .solve.taylor import Given, Rows, Series
+from .solve.series import Given, Series
+from .solve.taylor import Rows
 from .tensor import Tensor
 from .vary import Varied
 
@@ -48,7 +49,9 @@ def jet(
     curves = _curves(varied, series)
     with np.errstate(all="ignore"):
         types = [type_of_value(c[0]) for c in curves]
-        values, found, structure = replay(f, varied, curves, types, Rows())
+        rows = Rows(order)
+        values, found, structure = replay(f, varied, curves, types, rows)
+        rows.settle()
         derivatives = [
             structure.unflatten([_derivative(s, v, k) for s, v in zip(found, values, strict=True)])
             for k in range(1, order + 1)

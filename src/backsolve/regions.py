@@ -33,7 +33,7 @@ A region sees nothing but its inputs and its own constants. Equations with regio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -215,6 +215,14 @@ class Unbox:
         return ()
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class ImplicitEquations:
+    """F(x…, p…), whose zero a callee gives; `correction(x, p, r)` is −F_x⁻¹ r, on lists of values."""
+
+    program: Program
+    correction: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+
 _OF_DERIVATIVES = "'+ᵀ"  # marks behind a callee's name
 
 
@@ -228,6 +236,7 @@ class Callee:
     is_recursive: bool = False  # its body calls it, perhaps through others
     # (inputs, which vary) -> (push, pull), where it has a derivative of its own (bs.Function)
     own: Any = None
+    equations: ImplicitEquations | None = None  # of an implicit function
     recompute: bool = False  # a derivative stores the inputs alone (bs.checkpoint)
     memory: int | None = None  # bytes that a derivative may store (bs.checkpoint)
     report: Any = field(default=None, repr=False, compare=False)  # of what it stores then

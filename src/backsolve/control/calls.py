@@ -29,7 +29,7 @@ from ..ir import Equation, Program, Type, Var
 from ..primitive import P
 from ..primitives.checks import Messages
 from ..primitives.control import CALL
-from ..regions import Callee
+from ..regions import Callee, ImplicitEquations
 from ..tensor import Staged, Tensor
 from ..trace import innermost_region
 from .checks import Failure
@@ -360,7 +360,11 @@ def _closed(region: Region, captured: list[Any]) -> Program:
 
 
 def call_with_rule(
-    name: str, f: Callable[..., list[Any]], args: list[Any], rule: Callable[..., Any]
+    name: str,
+    f: Callable[..., list[Any]],
+    args: list[Any],
+    rule: Callable[..., Any],
+    equations: ImplicitEquations | None = None,
 ) -> list[Any]:
     """f(*args) inside a region, as a call that keeps a derivative of its own: `rule(inputs)` -> (push, pull).
 
@@ -381,5 +385,6 @@ def call_with_rule(
             )
         return rule(inputs[:n], places)
 
-    callee = Callee(name, region.outputs, region.with_inputs(region.variables), own=own)
+    program = region.with_inputs(region.variables)
+    callee = Callee(name, region.outputs, program, own=own, equations=equations)
     return CALL(*args, *region.captured, region=callee)

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..hooks import hooks
-from ..tensor import Tensor
+from ..ir import type_of
+from ..regions import ImplicitEquations
+from ..tensor import Staged, Tensor
 from ..trace import evaluate, innermost_region
 from .calls import call_with_rule
 from .regions import Region, type_of_leaf
@@ -22,7 +26,8 @@ def call_closed(
     p: Sequence[Any],
     rule: Callable[..., Any],
 ) -> list[Any]:
-    """x, as a call with the derivative `rule(F, x, p, which of p vary)`, where F closes over nothing."""
+    """x, as a call with the derivative `rule(F, x, p, which of p vary, whether it is recorded)`, where F closes
+    over nothing."""
     n = len(x)
     places = [k for k, v in enumerate(p) if isinstance(v, Tensor)]
 
@@ -40,11 +45,30 @@ def call_closed(
         return evaluate(program, [*x, *p])
 
     def own_rule(inputs: Sequence[Any], places: Sequence[int]) -> Any:
-        return rule(closed, list(inputs[:n]), list(inputs[n:]), [k - n for k in places])
+        record = any(map(_is_recorded, inputs))
+        return rule(closed, list(inputs[:n]), list(inputs[n:]), [k - n for k in places], record)
 
-    return call_with_rule(
-        "implicit", lambda *values: list(values[:n]), [*given, *region.captured], own_rule
-    )
+    def correction(x: Sequence[Any], p: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
+        """By F(x, p) + s = 0, whose solution moves by −F_x⁻¹ ds."""
+        m = len(p)
+        zeros = [np.zeros(t.shape, t.dtype) for t in map(type_of, program.outputs)]
+
+        def moved(x: Sequence[Any], p: Sequence[Any]) -> list[Any]:
+            return [y + s for y, s in zip(closed(x, p[:m]), p[m:], strict=True)]
+
+        outer = [k for k, v in enumerate(p) if isinstance(v, Tensor) and v.row is not None]
+        varying = [*outer, *range(m, m + len(zeros))]
+        record = any(map(_is_recorded, (*x, *p, *rest)))
+        push, _ = rule(moved, x, [*p, *zeros], varying, record)
+        return list(push([*[None] * len(outer), *rest]))
+
+    values = [*given, *region.captured]
+    equations = ImplicitEquations(program, correction)
+    return call_with_rule("implicit", lambda *v: list(v[:n]), values, own_rule, equations)
+
+
+def _is_recorded(v: Any) -> bool:
+    return isinstance(v, Staged) or (isinstance(v, Tensor) and v.row is not None)
 
 
 hooks.call_closed = call_closed

@@ -277,7 +277,7 @@ def at_solution(
     x = [plain(v) for v in x]
     if is_for_later(*x, *p):  # of what is known now, nothing will be at hand then
         later = how if known is None else replace(how, preconditioner=None)
-        rule = lambda F, x, p, varying: _at(F, x, p, varying, [], later, None, True)
+        rule = lambda F, x, p, varying, record: _at(F, x, p, varying, [], later, None, record)
         return list(hooks.call_closed(F, x, p, rule))
     varying = [k for k, v in enumerate(p) if varies(v)]
     free = Point(F, x, p, varying, record=False).free

@@ -23,7 +23,7 @@ from ..regions import Branches, Callee, Loop
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import stage, standing_for
 
-MOST_EQUATIONS = 5000  # of a staged loop that is written out
+MOST_EQUATIONS = 200  # of a staged loop that is written out
 
 
 class Evaluator:
@@ -93,7 +93,9 @@ class Evaluator:
             staged = True
         elif not staged and limit is not None and self.is_staged(args):
             staged = int(self.plain(limit)) * len(loop.body.equations) > MOST_EQUATIONS
-        if staged or any(t.is_stack for t in types):
+        if staged:
+            return self.staged_loop(loop, args)
+        if any(t.is_stack for t in types):
             raise UnsupportedError(self.opaque())
         made: list[list[Any]] = [[] for _ in types]
         rounds: Any = itertools.count() if limit is None else range(int(self.plain(limit)))
@@ -111,6 +113,10 @@ class Evaluator:
         order = slice(None, None, -1) if loop.reverse else slice(None)
         stacks = [self._joined(x[order], t) for x, t in zip(made, types, strict=True)]
         return [*carried, *stacks, done]
+
+    def staged_loop(self, loop: Loop, args: Sequence[Any]) -> list[Any]:
+        """The results of a loop that cannot be written out, if there is a way."""
+        raise UnsupportedError(self.opaque())
 
     def _goes_on(self, program: Program, args: Sequence[Any]) -> bool:
         return bool(self.plain(self.evaluate(program, _weakened(args, program))[0]))

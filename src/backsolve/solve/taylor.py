@@ -21,52 +21,21 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import Program
 from ..operators.nests import label_sizes, split_subscripts
 from ..primitive import P, Primitive, row_values
+from ..primitives.control import CALL
 from ..primitives.scan import shifted
+from ..regions import Loop
 from ..row import Row
 from ..tensor import Tensor
 from ..trace import stage
 from .fit import fit_ahead
 from .rows import Evaluator, raw, type_of_value, vary
+from .series import Series, Slope, total
+from .series_regions import loop_of_series, own_call
 
 _Two = Callable[[Any, Any], Any]
-
-
-class Series:
-    """Coefficients of t⁰, t¹, …, computed when they are asked for; None is zero by structure."""
-
-    def __init__(self, first: Any):
-        self._known: list[Any] = [first]
-
-    def __getitem__(self, k: int) -> Any:
-        while len(self._known) <= k:
-            self._known.append(self._next(len(self._known)))
-        return self._known[k]
-
-    def _next(self, k: int) -> Any:
-        return None  # of a constant
-
-
-class Given(Series):
-    """A polynomial."""
-
-    def __init__(self, coefficients: Sequence[Any]):
-        self._known = list(coefficients)
-
-
-class _Slope(Series):
-    """x'."""
-
-    def __init__(self, x: Series):
-        self._x = x
-        self._known = []
-
-    def _next(self, k: int) -> Any:
-        term = self._x[k + 1]
-        if term is not None:
-            return (k + 1) * term
-        return None if k else np.zeros_like(self._x[0])  # the first one tells the type
 
 
 class _Linear(Series):
@@ -79,7 +48,7 @@ class _Linear(Series):
 
     def _next(self, k: int) -> Any:
         images = [fit_ahead(b.apply(a[k]), self._row) for a, b in self._parts if a[k] is not None]
-        return _total(images)
+        return total(images)
 
 
 class _Product(Series):
@@ -98,7 +67,7 @@ class _Product(Series):
                 factors[i] = self._args[i][n]
             if all(factors[i] is not None for i in self._places):
                 images.append(self._row.primitive(*factors, **(self._row.params or {})))
-        return _total([raw(t) for t in images])
+        return total([raw(t) for t in images])
 
 
 class _Undone(Series):
@@ -119,7 +88,7 @@ class _Undone(Series):
             if self[j] is not None and self._b[k - j] is not None
         ]
         above = self._a[k] if isinstance(self._a, Series) else None
-        rest = _total(known)
+        rest = total(known)
         if rest is not None:
             above = -rest if above is None else above - rest
         return None if above is None else raw(self._undo(self._b[0], above))
@@ -136,7 +105,7 @@ class _Smooth(Series):
     def _next(self, k: int) -> Any:
         if self._slopes is None:
             self._slopes = [self._slope(i, a) for i, a in _varying(self._row, self._args)]
-        found = _total([s[k - 1] for s in self._slopes if s[k - 1] is not None])
+        found = total([s[k - 1] for s in self._slopes if s[k - 1] is not None])
         return None if found is None else found * (1.0 / k)
 
     def _slope(self, i: int, x: Series) -> Series:
@@ -153,7 +122,7 @@ class _Smooth(Series):
 
         types = [type_of_value(s[0]) for s in inner]
         program, _ = stage(apply, [*types, type_of_value(x[0])])
-        found = self._rows.evaluate(program, [*inner, _Slope(x)])[0]
+        found = self._rows.inside(program, [*inner, Slope(x)])[0]
         return found if isinstance(found, Series) else Series(found)
 
 
@@ -162,16 +131,53 @@ class Rows(Evaluator):
 
     kind = Series
 
+    def __init__(self, order: int) -> None:
+        super().__init__()
+        self.order = order
+        self._in_order: list[Series] = []
+        self._depth = 0
+
+    def settle(self) -> None:
+        """Compute all coefficients, row after row: asked for from the end, each would ask for another."""
+        for k in range(1, self.order + 1):
+            for s in self._in_order:
+                s[k]
+
+    def inside(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
+        """What a row asks for: computed as far as it asks."""
+        self._depth += 1
+        try:
+            return self.evaluate(program, inputs)
+        finally:
+            self._depth -= 1
+
+    def afresh(self, order: int) -> Rows:
+        return Rows(order)
+
     def number_of(self, x: Any) -> Any:
         return x[0]
 
     def opaque(self) -> str:
         return (
-            "jet cannot look into an implicit or hand-written call, nor, inside `jit` and `vmap`, into a "
-            "loop whose rounds cannot be counted beforehand: call the function itself"
+            "jet cannot look into what a loop stores for its derivative, nor, inside `jit` and `vmap`, into a "
+            "recursion: call the function itself"
         )
 
-    def make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
+    def region(self, prim: Primitive, args: Sequence[Any], region: Any) -> Sequence[Any]:
+        if prim is CALL and region.own is not None:
+            return own_call(self, region, args)
+        return super().region(prim, args, region)
+
+    def staged_loop(self, loop: Loop, args: Sequence[Any]) -> list[Any]:
+        return loop_of_series(self, loop, args)
+
+    def make(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        found = self._made_of(prim, args, params)
+        if isinstance(found, Series) and not self._depth:
+            self._in_order.append(found)
+        return found
+
+    def _made_of(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if prim.name == "contract" and len(args) > 2:
             return self._in_pairs(prim, args, params)
         if prim.name == "prod" and args[0][0].size:
@@ -188,7 +194,7 @@ class Rows(Evaluator):
         y = prim(*varied, **params)
         row = y.row
         if row is None:
-            return Series(raw(y))
+            return raw(y)
         first = y if record else y._v
         saved = row_values(row) if record else row.saved
         if not _captured(row, args):
@@ -283,12 +289,3 @@ def _splits(k: int, parts: int) -> Iterator[tuple[int, ...]]:
     for n in range(k + 1):
         for rest in _splits(k - n, parts - 1):
             yield (n, *rest)
-
-
-def _total(images: Sequence[Any]) -> Any:
-    if not images:
-        return None
-    total = images[0]
-    for t in images[1:]:
-        total = total + t
-    return total

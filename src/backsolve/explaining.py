@@ -174,8 +174,10 @@ class Rounding:
 def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Rounding:
     """The gradient of a scalar function and a first-order bound of its rounding error.
 
-    By forward substitution with absolute values over the system of the gradient program itself: its rows are
-    those of `f` and those of back substitution. Arguments are taken as exact.
+    From the system of the gradient program itself, whose rows are those of `f` and those of back
+    substitution: the sum of what each row rounds, times the derivative of the gradient's entry in it; of many
+    entries and rows, by one forward substitution with absolute values, a coarser bound. Arguments are taken as
+    exact.
 
     >>> import numpy as np
     >>> found = rounding(lambda x: (1 - np.cos(x)) / x**2, 1e-4)  # cancels
@@ -203,11 +205,7 @@ def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Roundin
     # The seed varies, too: so every step of back substitution is a row, even where only constants meet.
     system = linearize(gradient, (0, 1))(chosen, np.float64(1.0))
     at = [*tree.flatten(chosen)[0], 1.0]
-    errors = rounding_errors(system, at)
-    bounds = [
-        np.zeros(np.shape(v)) if y is None else np.reshape(errors[y], y.shape)[()]
-        for y, v in zip(system.outputs, system._raw_outputs, strict=True)
-    ]
+    bounds = [b[()] for b in rounding_errors(system, at)]
     found = [np.asarray(v)[()] for v in system._raw_outputs]
     form = tree.flatten(chosen)[1]
     values, limits = form.unflatten(found), form.unflatten(bounds)

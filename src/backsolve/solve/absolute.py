@@ -19,6 +19,7 @@ from ..operators.contraction import Contraction
 from ..operators.convolution import Convolution
 from ..operators.entries import Entries, entries_of
 from ..operators.entries.terms import Listed
+from ..operators.gaps import OverGaps
 from ..operators.mask import Mask
 from ..operators.product import Product
 from ..operators.reshape import Reshape, Transpose
@@ -46,6 +47,8 @@ def absolute(a: Operator) -> Operator:
         return Scale(_size(a.factor), a.in_type)
     if isinstance(a, Diagonal):
         return Diagonal(_size(a.d), a.in_type)
+    if isinstance(a, OverGaps):
+        return OverGaps(_size(a.d), a.in_type)
     if isinstance(a, Contraction):
         operands = tuple(None if c is None else _size(c) for c in a.operands)
         return Contraction(a.subscripts, a.hole, operands, a.in_type, a.sizes)

@@ -1,11 +1,18 @@
-"""A first-order bound for the rounding errors of a program, by forward substitution with absolute values.
+"""A first-order bound for the rounding errors of a program.
 
-    e_i = Σ_j |L_ij| e_j + r_i
+Computing row i adds r_i by itself: nothing if it only moves entries, u |v_i| for one operation of arithmetic
+(u is half the distance from 1 to the next float), a few u |v_i| for an elementary function, and for a sum of
+n terms (n − 1) u times the sum of their absolute values, since the sum may cancel, they may not. Rows of
+several steps are in own_rounding.py, those that take matrices apart in nearby.py. What a number y of the
+results is off by is at most
 
-where r_i is what computing row i adds by itself: nothing if it only moves entries, u |v_i| for one operation of
-arithmetic (u is half the distance from 1 to the next float), a few u |v_i| for an elementary function, and for
-a sum of n terms (n − 1) u times the sum of their absolute values, since the sum may cancel, they may not.
-Rows of several steps are in own_rounding.py.
+    Σ_i |ȳ_i| r_i        ȳ_i = ∂y/∂x_i, by back substitution,
+
+which sees that errors cancel on their ways to y (all entries of softmax's argument may move together). It
+takes a back substitution for each number of the results. Where these are many, one forward substitution does
+for all,
+
+    e_i = Σ_j |L_ij| e_j + r_i.
 """
 
 from __future__ import annotations
@@ -15,13 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UnsupportedError
+from ..errors import NotDifferentiableError, UnsupportedError
 from ..operators import Operator
 from ..row import Row
 from ..system import System
 from .absolute import absolute
-from .own_rounding import FUNCTION, OWN
+from .nearby import NEARBY
+from .own_rounding import OWN
 from .semiring import Semiring, substitute
+from .sources import FUNCTION, Source, Values
 
 _EXACT = frozenset(
     [
@@ -57,19 +66,58 @@ _EXACT = frozenset(
     ]
 )
 _ROUNDED_ONCE = frozenset(
-    ["add", "subtract", "multiply", "divide", "sqrt", "square", "reciprocal", "cast"]
+    [
+        *("add", "subtract", "multiply", "divide", "over_gaps"),
+        *("sqrt", "square", "reciprocal", "cast"),
+    ]
 )
 _SUMS = frozenset(["sum", "contract", "convolve", "cumsum", "scatter_add", "fold"])
 
 
-def rounding_errors(system: System, at: Sequence[Any]) -> dict[Row, Any]:
-    """The bound for every row, given the values of the parameters, which are exact."""
+Edges = dict[Row, list[tuple[Row, Operator]]]
+_MOST = 100_000  # blocks that are applied to find the bound of every number by itself
+
+
+def rounding_errors(system: System, at: Sequence[Any]) -> list[Any]:
+    """The bound for every output, given the values of the parameters, which are exact."""
     values = {row: np.asarray(getattr(v, "_v", v)) for row, v in system.values.items()}
     values.update({p: np.asarray(v) for p, v in zip(system.parameters, at, strict=True)})
+    edges = {row: system.edges(row) for row in system.rows}
+    numbers = sum(y.size for y in system.outputs if y is not None)
+    few = numbers * sum(map(len, edges.values())) <= _MOST
+    with np.errstate(all="ignore"):
+        sources = {row: _sources(system, row, values) for row in system.rows}
+        try:
+            return _one_by_one(system, edges, sources) if few else _all_at_once(system, sources)
+        except NotDifferentiableError as error:
+            raise NotDifferentiableError(
+                f"a bound of first order asks how these vectors move: {error.args[0]}"
+            ) from error
 
-    def own(row: Row) -> Any:
-        return np.zeros(row.shape) if row in system.parameters else _own(system, row, values)
 
+def _one_by_one(system: System, edges: Edges, sources: dict[Row, list[Source]]) -> list[Any]:
+    turned = {row: [(p, block.T) for p, block in found] for row, found in edges.items()}
+    found = []
+    for y, v in zip(system.outputs, system._raw_outputs, strict=True):
+        bounds = np.zeros(np.shape(v))
+        for place in np.ndindex(bounds.shape) if y in turned else ():
+            assert y is not None
+            seed = np.zeros(bounds.shape, y.dtype)
+            seed[place] = 1
+            adjoints: dict[Row, Any] = {y: np.reshape(seed, y.shape)}
+            for row in reversed(system.rows):
+                adjoint = adjoints.pop(row, None)
+                if adjoint is None:
+                    continue
+                bounds[place] += sum(s.carried(adjoint) for s in sources[row])
+                for parent, block in turned[row]:
+                    image = block.apply(adjoint)
+                    adjoints[parent] = adjoints[parent] + image if parent in adjoints else image
+        found.append(bounds)
+    return found
+
+
+def _all_at_once(system: System, sources: dict[Row, list[Source]]) -> list[Any]:
     ring = Semiring(
         plus=lambda a, b: a + b,
         times=lambda w, e: w.apply(e),
@@ -77,15 +125,28 @@ def rounding_errors(system: System, at: Sequence[Any]) -> dict[Row, Any]:
         one=1.0,
         weight=lambda block, row: absolute(block),
     )
-    with np.errstate(all="ignore"):
-        return substitute(system, ring, own)
+    own = lambda row: sum((s.error() for s in sources.get(row, [])), np.zeros(row.shape))
+    errors = substitute(system, ring, own)
+    return [
+        np.zeros(np.shape(v)) if y is None else np.reshape(errors[y], np.shape(v))
+        for y, v in zip(system.outputs, system._raw_outputs, strict=True)
+    ]
 
 
-def _own(system: System, row: Row, values: dict[Row, Any]) -> Any:
+def _sources(system: System, row: Row, values: Values) -> list[Source]:
+    u = float(np.finfo(row.dtype).eps) / 2
     name = row.primitive.name
     if name in _EXACT:
-        return np.zeros(row.shape)
-    u = float(np.finfo(row.dtype).eps) / 2
+        return []
+    if name in NEARBY:
+        if row.dtype.kind == "c":
+            raise UnsupportedError(f"the rounding error of `{name}` is known of real matrices only")
+        return NEARBY[name](system, row, values, u)
+    return [Source(_own(system, row, values, u))]
+
+
+def _own(system: System, row: Row, values: Values, u: float) -> Any:
+    name = row.primitive.name
     if name in _SUMS:
         parent, block = system.edges(row)[0]
         roundings = _terms(block, row) - 1 + max(len(row.parents) - 1, 0)
@@ -101,7 +162,8 @@ def _own(system: System, row: Row, values: dict[Row, Any]) -> Any:
         return FUNCTION * u * size
     raise UnsupportedError(
         f"the rounding error of `{row.primitive.name}` is not known; it is of arithmetic, elementwise "
-        "functions, sums, products of matrices, softmax, linear systems, Cholesky's factor and log det"
+        "functions, sums, products of matrices, softmax, linear systems, and decompositions of real matrices "
+        "(but `eig`)"
     )
 
 

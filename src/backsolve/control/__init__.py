@@ -22,8 +22,8 @@ from ..solve import eager_budget
 from ..tensor import Staged
 from . import batch as batch
 from . import bind as bind
+from . import checkpoints as checkpoints
 from . import implicit as implicit
-from . import segments as segments
 from . import stacks as stacks
 from . import within
 from .calls import Unfinished

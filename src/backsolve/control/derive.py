@@ -9,12 +9,14 @@ from typing import Any
 from ..ir import Equation, Program, Type, Var, type_of
 from ..primitives.control import BOX, BRANCH, CALL, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
 from ..regions import Branches, Callee, Empty, Extends, Layout
+from ..solve.cuts import keeping_step
+from ..solve.reversed_row import Pairs, reversed_row
 from .boxes import boxed, derive_box, derive_unbox, unboxed
-from .derive_loop import chosen, derive_loop, pick, pulled_through
+from .derive_loop import chosen, derive_loop, pick
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
 from .packing import FEW, can_share, packed, unpacked
 from .reach import reach, reach_region
-from .segments import in_segments
+from .segments import SegmentedCall
 
 Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]], tuple[Any, ...]]]
 
@@ -144,18 +146,17 @@ def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list
     m = len(varies)
 
     def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-        given = {k: t for k, t in zip(places, ts, strict=True) if t is not None}
-        varying = tuple(k in given for k in range(len(args)))
-        ahead = _pushed(callee, varying)
-        found = CALL(*args, *[given[k] for k in sorted(given)], region=ahead)
-        images = iter(found[m:])
-        return tuple([next(images) if flag else None for flag in ahead.flags])
+        return tuple(pairs_of(callee, args, places)([args[k] for k in places], ts)[1])
 
     def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
         varying = tuple(k in places for k in range(len(args)))
         given = tuple(g is not None for g in cts)
         if callee.memory is not None:
-            return pulled_through(in_segments(callee, varying, given), args, places, cts)
+            found = SegmentedCall(callee, args, places, given).pull(cts)
+            pairs = pairs_of(callee, args, places)
+            return reversed_row(
+                f"{callee.name}, reversed", [args[k] for k in places], (), cts, found, pairs
+            )
         if callee.recompute:
             back = _pulled(callee, varying, given)
             found = iter(CALL(*args, *pick(cts, given), region=back))
@@ -167,6 +168,21 @@ def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list
         return tuple(answers[k] for k in places)
 
     return push, pull
+
+
+def pairs_of(callee: Callee, args: Sequence[Any], places: Sequence[int]) -> Pairs:
+    """(inputs at `places`, their tangents) -> (outputs, their tangents), by one call."""
+
+    def run(values: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        xs = dict(enumerate(args)) | dict(zip(places, values, strict=True))
+        given = {k: t for k, t in zip(places, tangents, strict=True) if t is not None}
+        ahead = _pushed(callee, tuple(k in given for k in xs))
+        found = CALL(*xs.values(), *[given[k] for k in sorted(given)], region=ahead)
+        m = len(callee.types)
+        images = iter(found[m:])
+        return found[:m], [next(images) if flag else None for flag in ahead.flags]
+
+    return run
 
 
 def _pushed(callee: Callee, varying: tuple[bool, ...]) -> Any:
@@ -188,11 +204,16 @@ def _pushed(callee: Callee, varying: tuple[bool, ...]) -> Any:
             [*types, *ahead],
             None,
             callee.is_recursive,
+            recompute=callee.recompute,
+            memory=callee.memory,
+            report=callee.report,
             extends=extends,
             flags=flags,
             where=callee.where,
         )
         found.program = with_tangents(callee.program, varying, flags)
+        if callee.memory is not None:
+            found.program = keeping_step(found.program, len(types))
     return found
 
 

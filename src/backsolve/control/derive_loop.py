@@ -16,6 +16,8 @@ from ..primitive import P, wrap
 from ..primitives.control import LOOP
 from ..regions import INDEX, Extends, Loop
 from ..solve import back_substitute
+from ..solve.reversal import raw
+from ..solve.reversed_row import bare, reversed_row
 from ..tensor import Tensor, leaf_row
 from ..trace import evaluate
 from .linear import cut, keep, must_be_stored, strong, with_adjoints, with_tangents, zeros_like
@@ -67,6 +69,10 @@ class LoopBlock:
     # ---- forward
 
     def push(self, tangents: Sequence[Any]) -> tuple[Any, ...]:
+        return self.pairs(tangents)[1]
+
+    def pairs(self, tangents: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+        """The outputs, and their tangents, of the loop with tangents beside the values."""
         loop, values = self.loop, self.values
         ts = self._spread(tangents)
         flags = _Parts(*[[t is not None for t in p] for p in (ts.carried, ts.fixed, ts.sequences)])
@@ -123,11 +129,33 @@ class LoopBlock:
             *values.sequences, *pick(ts.sequences, flags.sequences), region=wider,
         )  # fmt: skip
         images = iter([*found[a : a + da], *found[da + m : -1]])
-        return tuple([next(images) if flag else None for flag in [*flags.carried, *made, False]])
+        moved = tuple([next(images) if flag else None for flag in [*flags.carried, *made, False]])
+        return [found[k] for k in results], moved
 
     # ---- backward
 
     def pull(self, adjoints: Sequence[Any]) -> tuple[Any, ...]:
+        if self.loop.memory is None:
+            return self._pull(adjoints)
+
+        def with_values(values: Sequence[Any]) -> LoopBlock:
+            args = list(self.args)
+            for k, x in zip(self.places, values, strict=True):
+                args[k] = x
+            return LoopBlock(self.loop, args, self.places)
+
+        given = [self.args[k] for k in self.places]
+        found = with_values([*map(bare, given)])._pull([*map(bare, adjoints)])
+        return reversed_row(
+            "loop, reversed",
+            given,
+            (),
+            adjoints,
+            [*map(raw, found)],
+            lambda fresh, tangents: with_values(fresh).pairs(tangents),
+        )
+
+    def _pull(self, adjoints: Sequence[Any]) -> tuple[Any, ...]:
         loop, values = self.loop, self.values
         a, n, m = loop.carried, len(loop.body.inputs), len(loop.body.outputs)
         vary = self._split([k in self.places for k in range(len(self.args))])

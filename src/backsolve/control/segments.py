@@ -1,8 +1,8 @@
-"""`bs.checkpoint` in a Program that is being recorded: calls that are computed again, as a plan says.
+"""A call with a budget: stretches of it are computed again, as a plan says.
 
-A function without loops becomes a call with a budget. When its derivative is asked for, its Program is cut
-(solve/cuts.py), what each segment stores is read off its adjoint Program, and the plan of solve/revolve.py is
-written down as calls within calls: a stretch that is run again later stores its inputs alone.
+When its derivative is asked for, its Program is cut (solve/cuts.py), what each segment stores is read off its
+adjoint Program, and the plan of solve/revolve.py is written down as calls within calls: a stretch that is run
+again later stores its inputs alone.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 
 from ..ir import Equation, Program, Var, type_of
-from ..primitive import FUNCTIONS
 from ..primitives.control import CALL
 from ..regions import Callee
-from ..solve.budget import ChainReport, Report
+from ..solve import back_substitute
+from ..solve.budget import ChainReport
 from ..solve.cuts import cut_up
-from ..solve.revolve import RECORD, Binomial, Step
+from ..solve.reversal import raw, row_of
+from ..solve.reversed_row import bare, own_row
+from ..solve.revolve import RECORD, Step
 from ..solve.within import MOST_STEPS, plan_for
-from ..tensor import Tensor
 from ..trace import evaluate, innermost_region, stage_region
 from .linear import cut, keep, with_adjoints
-from .pieces import Limit, bytes_of, within_limit
+from .pieces import bytes_of
 from .reach import reach
-from .regions import Form, Region, outer_recorder, type_of_leaf
+from .regions import Region, outer_recorder, type_of_leaf
 
 Values = Sequence[Any]
 
@@ -62,60 +63,6 @@ def planned(
     return stretch(0, len(steps), plan.budget, values, 0)
 
 
-def functions_staged(
-    functions: Sequence[Callable[..., Any]], slots: int, report: Report, args: Any, kwargs: Any
-) -> Any:
-    """A sequence of functions with a number of slots, by the best schedule for it."""
-    chain = ChainReport("functions", len(functions), slots)
-    report.chains.append(chain)
-    forms = {0: Form.of((args, kwargs))}
-
-    def step(k: int) -> Callable[[Values], list[Any]]:
-        def run(values: Values) -> list[Any]:
-            given = forms[k].filled(values)
-            result = functions[k](*given[0], **given[1]) if k == 0 else functions[k](given)
-            forms[k + 1] = Form.of(result)
-            return forms[k + 1].taken()
-
-        return run
-
-    steps = [step(k) for k in range(len(functions))]
-    found = planned(steps, Binomial(slots), chain, forms[0].taken())
-    return forms[len(functions)].filled(found)
-
-
-def checkpoint_staged(
-    f: Callable[..., Any], memory: int | None, report: Report | None, args: Any, kwargs: Any
-) -> Any:
-    """A call that is computed again; with a budget, loops that keep to it, or a call that does."""
-    form = Form.of((args, kwargs))
-    forms: list[Form] = []
-
-    def flat(values: Values) -> list[Any]:
-        inner_args, inner_kwargs = form.filled(values)
-        forms[:] = [Form.of(f(*inner_args, **inner_kwargs))]
-        return forms[0].taken()
-
-    values, name = form.taken(), getattr(f, "__name__", "f")
-    if memory is None:
-        found = recomputed(flat, values, name)
-        return forms[0].filled(found)
-    with within_limit(Limit(memory, report)):
-        outer = innermost_region() or outer_recorder(values)
-        region = Region(lambda *xs: flat(xs), [type_of_leaf(x) for x in values], outer)
-        if any(e.primitive.holds_regions for e in region.program.equations):
-            return f(*args, **kwargs)
-    whole = region.with_inputs(region.variables)
-    callee = Callee(name, region.outputs, whole, memory=memory, report=report)
-    given = [*values, *region.captured]
-    varying = [isinstance(x, Tensor) and x.row is not None for x in given]
-    if any(varying):  # its derivative will be asked for: nothing is run ahead of the plan
-        found = evaluate(in_segments(callee, varying, reach(whole, varying)), given)
-    else:
-        found = CALL(*given, region=callee)
-    return forms[0].filled(region.results(found))
-
-
 def in_segments(callee: Callee, varying: Sequence[bool], given: Sequence[bool]) -> Program:
     """The Program of a callee with a budget, as calls that keep to it."""
     program = callee.program
@@ -133,6 +80,26 @@ def in_segments(callee: Callee, varying: Sequence[bool], given: Sequence[bool]) 
         return planned([part.reading(program, xs) for part in parts], plan, report, [])
 
     return stage_region(run, [v.type for v in program.inputs], None)
+
+
+class SegmentedCall:
+    """A call within a budget: run on values of its own, so that derivatives of the solve are not its rows'."""
+
+    def __init__(self, callee: Callee, args: Values, places: Sequence[int], given: Sequence[bool]):
+        varying = [k in places for k in range(len(args))]
+        xs = [own_row(raw(x)) if flag else bare(x) for x, flag in zip(args, varying, strict=True)]
+        self._inputs: list[Any] = [xs[k].row for k in places]
+        self.outputs = evaluate(in_segments(callee, varying, given), xs)
+
+    def pull(self, cts: Values) -> list[Any]:
+        """Adjoints of the inputs, raw."""
+        seeds = [
+            (row, bare(c))
+            for row, c in zip(map(row_of, self.outputs), cts, strict=True)
+            if row is not None and c is not None
+        ]
+        oldest = min(r.index for r in self._inputs)
+        return [*map(raw, back_substitute(seeds, self._inputs, oldest=oldest, record=True))]
 
 
 @dataclass(frozen=True)
@@ -193,7 +160,3 @@ def _work(e: Equation) -> float:
         sizes = [float(type_of(a).size) for a in e.inputs]
         entries = float(np.sqrt(np.prod(sizes) * entries)) if len(sizes) == 2 else max(sizes)
     return entries
-
-
-FUNCTIONS["checkpoint_staged"] = checkpoint_staged
-FUNCTIONS["functions_staged"] = functions_staged

@@ -1,13 +1,8 @@
 """A chain as one joint row, and its derivatives of any order, each within the chain's budget.
 
 For states x_k and tangents ẋ_k of f = f_n ∘ … ∘ f_1, the pairs (x_k, ẋ_k) are a chain again, of twice the
-width. All that a derivative of the solve asks for is a solve of that chain:
-
-    push   J ẋ                             its last tangent
-    pull   Jᵀ c, varied along (dx, dc)     the adjoint of x_0 for ẋ_0 = dx and the adjoints (dc, c) in the end
-           and its adjoint along m         the adjoint of x_0 for ẋ_0 = m and (0, c); its last tangent
-
-so a second derivative reverses the pairs as the first one reverses the states, and so on.
+width. The push is its last tangent, and derivatives of the pull are solves of that chain (reversed_row.py): a
+second derivative reverses the pairs as the first one reverses the states, and so on.
 """
 
 from __future__ import annotations
@@ -19,12 +14,12 @@ import numpy as np
 
 from ..joint import record_joint
 from ..operators import Custom
-from ..primitive import P, wrap
 from ..row import Row, ancestors, next_index
-from ..tensor import Staged, leaf_row
+from ..tensor import Staged
 from .forward import forward_substitute
 from .reversal import Chain, StepOf, raw, row_of
 from .reverse import back_substitute
+from .reversed_row import own_row, reversed_row, spread
 
 # (step, first state, sequences) -> (last state, sequences made): another chain as long, in the same budget
 Again = Callable[[StepOf, list[Any], list[Any]], tuple[list[Any], list[Any]]]
@@ -92,7 +87,7 @@ class _ChainRow:
 
     def _pull(self, cts: Sequence[Any]) -> tuple[Any, ...]:
         filled = [np.zeros(*t) if c is None else c for c, t in zip(cts, self.types, strict=True)]
-        full = _spread(filled, self.varying, self.size)
+        full = spread(filled, self.varying, self.size)
         width = len(self.chain.ends.values)
         starts, columns, closed = self.chain.pull(full[:width], full[width:])
         back = [*starts, *columns]
@@ -102,7 +97,7 @@ class _ChainRow:
         """Of all that was given, and of what is closed over."""
         n = len(self.places)
         closed = {r: t for r, t in zip(self.free, ts[n:], strict=True) if t is not None}
-        return _spread(ts[:n], self.places, len(self.given)), closed
+        return spread(ts[:n], self.places, len(self.given)), closed
 
     # ---- recorded
 
@@ -110,48 +105,10 @@ class _ChainRow:
         return tuple(self._with_tangents(self._filled(values), ts)[1])
 
     def _pull_recorded(self, values: Sequence[Any], cts: Sequence[Any]) -> tuple[Any, ...]:
-        n = len(self.places) + len(self.free)
         found = self._pull([raw(c) for c in cts])
-        present = [k for k, g in enumerate(found) if g is not None]
-        entering = [k for k, c in enumerate(cts) if c is not None]
-
-        def operator_of(inner: Sequence[Any], record: bool) -> Custom:
-            adjoints = _spread(inner[n:], entering, len(cts))
-
-            def solved(tangents: Sequence[Any], of_outputs: Sequence[Any]) -> tuple[Any, Any]:
-                """Adjoints toward all that enters, of the tangents by `adjoints`; and the tangents."""
-                begin = next_index()
-                fresh = [_own_row(v) for v in inner[: len(self.places)]]
-                ys, dys = self._with_tangents(self._filled(fresh), tangents)
-                outs = [*zip(ys, of_outputs, strict=True), *zip(dys, adjoints, strict=True)]
-                seeds = [
-                    (row, c)
-                    for row, c in [(row_of(y), c) for y, c in outs]
-                    if row is not None and c is not None
-                ]
-                sources: list[Any] = [*[row_of(x) for x in fresh], *self.free]
-                is_staged = any(isinstance(x, Staged) for x in [*tangents, *of_outputs, *adjoints])
-                back = back_substitute(seeds, sources, oldest=begin, record=record or is_staged)
-                return (back, dys) if record else ([*map(_bare, back)], [*map(_bare, dys)])
-
-            def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-                back, _ = solved(ts[:n], _spread(ts[n:], entering, len(cts)))
-                return tuple(back[k] for k in present)
-
-            def pull(ms: Sequence[Any]) -> tuple[Any, ...]:
-                back, images = solved(_spread(ms, present, n), [None] * len(cts))
-                return (*back, *[images[k] for k in entering])
-
-            return Custom(push, pull, name="Reversed")
-
-        made = record_joint(
-            f"{self.chain.report.name}, reversed",
-            operator_of,
-            [*[raw(v) for v in values], *[raw(cts[k]) for k in entering]],
-            [*[row_of(v) for v in values[: len(self.places)]], *self.free, *[row_of(cts[k]) for k in entering]],
-            [found[k] for k in present],
-        )  # fmt: skip
-        return tuple(_spread(made, present, n))
+        pairs = lambda fresh, tangents: self._with_tangents(self._filled(fresh), tangents)
+        name = f"{self.chain.report.name}, reversed"
+        return reversed_row(name, values[: len(self.places)], self.free, cts, found, pairs)
 
     def _filled(self, values: Sequence[Any]) -> list[Any]:
         fresh = dict(zip(self.places, values, strict=False))
@@ -174,7 +131,7 @@ class _ChainRow:
     def _written_out(self, values: Sequence[Any], record: bool) -> Custom:
         """All steps on Tensors, recorded as they are: in a Program that is being staged."""
         begin = next_index()
-        fresh = [_own_row(v) for v in values[: len(self.places)]]
+        fresh = [own_row(v) for v in values[: len(self.places)]]
         ins = self._filled(fresh)
         n = self.carried
         after, ys = self.chain.written_out(self.chain.step, ins[:n], ins[n:])
@@ -201,9 +158,9 @@ def _pairs(step: StepOf, along: Sequence[int], closed: dict[Row, Any]) -> StepOf
     def both(k: int, state: list[Any], entries: list[Any]) -> tuple[list[Any], list[Any]]:
         begin = next_index()
         w, n = len(state) // 2, len(entries) - len(along)
-        tangents = [*state[w:], *_spread(entries[n:], along, n)]
+        tangents = [*state[w:], *spread(entries[n:], along, n)]
         ins = [
-            x if t is None else _own_row(x)
+            x if t is None else own_row(x)
             for x, t in zip([*state[:w], *entries[:n]], tangents, strict=True)
         ]
         after, ys = step(k, ins[:w], ins[w:])
@@ -218,19 +175,6 @@ def _pairs(step: StepOf, along: Sequence[int], closed: dict[Row, Any]) -> StepOf
         return [*after, *images[: len(after)]], [*ys, *made]
 
     return both
-
-
-def _own_row(x: Any) -> Any:
-    return P.alias(x) if row_of(x) is not None else wrap(raw(x), leaf_row(raw(x)))
-
-
-def _bare(x: Any) -> Any:
-    return wrap(x._v, None) if isinstance(x, Staged) else raw(x)
-
-
-def _spread(items: Sequence[Any], keys: Sequence[int], size: int) -> list[Any]:
-    found = dict(zip(keys, items, strict=False))
-    return [found.get(k) for k in range(size)]
 
 
 def _is_inexact(v: Any) -> bool:

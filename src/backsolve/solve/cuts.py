@@ -43,6 +43,26 @@ def cut_up(program: Program, most: int) -> list[Program]:
     return segments
 
 
+def keeping_step(program: Program, outputs: int) -> Program:
+    """The Program with all that its first `outputs` do not rest on moved up to where it can first be computed.
+
+    Tangents then keep step with the values, and a cut parts what comes before from what comes after in both.
+    """
+    needed = {a for a in program.outputs[:outputs] if type(a) is Var}
+    for e in reversed(program.equations):
+        if not needed.isdisjoint(e.outputs):
+            needed.update(a for a in e.inputs if type(a) is Var)
+    rank: dict[Var, int] = {}
+    order = []
+    for k, e in enumerate(program.equations):
+        ready = max([rank.get(a, -1) for a in e.inputs if type(a) is Var], default=-1)
+        mine = ready if needed.isdisjoint(e.outputs) else k
+        rank.update(dict.fromkeys(e.outputs, mine))
+        order.append((mine, k))
+    equations = tuple(program.equations[k] for _, k in sorted(order))
+    return Program(program.inputs, program.constants, equations, program.outputs)
+
+
 def _places(crossing: Sequence[int], n: int, most: int) -> list[int]:
     parts = max(min(most, n), 1)
     places = [0]

@@ -1,0 +1,106 @@
+"""`bs.checkpoint` in a Program that is being recorded: a call computed again, wholly or as a plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..joint import record_joint
+from ..operators import Custom
+from ..primitive import FUNCTIONS, wrap
+from ..primitives.control import CALL
+from ..regions import Callee
+from ..solve.budget import ChainReport, Report
+from ..solve.reversal import raw, row_of
+from ..solve.reversed_row import reversed_row
+from ..solve.revolve import Binomial
+from ..tensor import Tensor
+from ..trace import innermost_region
+from .derive import pairs_of
+from .pieces import Limit, within_limit
+from .reach import reach
+from .regions import Form, Region, outer_recorder, type_of_leaf
+from .segments import SegmentedCall, Values, planned, recomputed
+
+
+def functions_staged(
+    functions: Sequence[Callable[..., Any]], slots: int, report: Report, args: Any, kwargs: Any
+) -> Any:
+    """A sequence of functions with a number of slots, by the best schedule for it."""
+    chain = ChainReport("functions", len(functions), slots)
+    report.chains.append(chain)
+    forms = {0: Form.of((args, kwargs))}
+
+    def step(k: int) -> Callable[[Values], list[Any]]:
+        def run(values: Values) -> list[Any]:
+            given = forms[k].filled(values)
+            result = functions[k](*given[0], **given[1]) if k == 0 else functions[k](given)
+            forms[k + 1] = Form.of(result)
+            return forms[k + 1].taken()
+
+        return run
+
+    steps = [step(k) for k in range(len(functions))]
+    found = planned(steps, Binomial(slots), chain, forms[0].taken())
+    return forms[len(functions)].filled(found)
+
+
+def checkpoint_staged(
+    f: Callable[..., Any], memory: int | None, report: Report | None, args: Any, kwargs: Any
+) -> Any:
+    """A call that is computed again; with a budget, loops that keep to it, or a call that does."""
+    form = Form.of((args, kwargs))
+    forms: list[Form] = []
+
+    def flat(values: Values) -> list[Any]:
+        inner_args, inner_kwargs = form.filled(values)
+        forms[:] = [Form.of(f(*inner_args, **inner_kwargs))]
+        return forms[0].taken()
+
+    values, name = form.taken(), getattr(f, "__name__", "f")
+    if memory is None:
+        found = recomputed(flat, values, name)
+        return forms[0].filled(found)
+    with within_limit(Limit(memory, report)):
+        outer = innermost_region() or outer_recorder(values)
+        region = Region(lambda *xs: flat(xs), [type_of_leaf(x) for x in values], outer)
+        if any(e.primitive.holds_regions for e in region.program.equations):
+            return f(*args, **kwargs)
+    whole = region.with_inputs(region.variables)
+    callee = Callee(name, region.outputs, whole, memory=memory, report=report)
+    given = [*values, *region.captured]
+    if any(
+        row_of(x) is not None for x in given
+    ):  # its derivative will be asked for: nothing is run ahead of the plan
+        found = _in_budget(callee, given)
+    else:
+        found = CALL(*given, region=callee)
+    return forms[0].filled(region.results(found))
+
+
+def _in_budget(callee: Callee, args: Values) -> list[Any]:
+    """A call whose derivative will be asked for: it is run by the plan at once, not once before."""
+    assert callee.program is not None
+    places = [k for k, x in enumerate(args) if row_of(x) is not None]
+    varies = reach(callee.program, [k in places for k in range(len(args))])
+    done = SegmentedCall(callee, args, places, varies)
+
+    def operator_of(values: Sequence[Any], record: bool) -> Custom:
+        mine = [x if isinstance(x, Tensor) else wrap(x, None) for x in values]
+        pairs = pairs_of(callee, args, places)
+
+        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(pairs(mine, ts)[1])
+
+        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+            return reversed_row(f"{callee.name}, reversed", mine, (), cts, done.pull(cts), pairs)
+
+        return Custom(push, pull, name=callee.name)
+
+    inputs, rows = [raw(args[k]) for k in places], [row_of(args[k]) for k in places]
+    made = record_joint(callee.name, operator_of, inputs, rows, [*map(raw, done.outputs)])
+    return [y if flag else wrap(raw(y), None) for y, flag in zip(made, varies, strict=True)]
+
+
+FUNCTIONS["checkpoint_staged"] = checkpoint_staged
+FUNCTIONS["functions_staged"] = functions_staged

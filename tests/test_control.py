@@ -279,7 +279,7 @@ def long_scan(x):
     return (bs.scan(lambda c, a: (np.sin(c) * a, c * x), x, steps)[1] ** 2).sum()
 
 
-@pytest.mark.parametrize("memory", [1500, 2500, None])
+@pytest.mark.parametrize("memory", [2200, 4000, None])
 @pytest.mark.parametrize("mode", ["grad", "jvp", "reverse over reverse", "forward over reverse"])
 @pytest.mark.parametrize("f", [long_loop, long_while, long_scan], ids=lambda f: f.__name__)
 def test_derivatives_within_a_budget(f, mode, memory):
@@ -326,13 +326,39 @@ def test_a_budget_that_a_compiled_loop_cannot_meet_is_refused():
     assert roomy(1.2, 3_000) == pytest.approx(bs.grad(made)(1.2, 3_000), rel=1e-10)
 
 
-def test_a_compiled_second_derivative_stores_a_few_budgets():
+ALONG = np.cos(np.arange(8.0))
+SECOND = {
+    "grad of grad": lambda f: bs.grad(lambda x: (bs.grad(f)(x) ** 2).sum()),
+    "jvp of grad": lambda f: lambda x: bs.jvp(bs.grad(f), (x,), (np.cos(x),))[1],
+    "grad of jvp": lambda f: bs.grad(lambda x: bs.jvp(f, (x,), (ALONG,))[1]),
+}
+
+
+@pytest.mark.parametrize("order", SECOND)
+def test_compiled_second_derivatives_of_a_loop_keep_to_the_budget(order):
+    second = SECOND[order]
     plain = lambda x: bs.fori_loop(0, 10_000, lambda i, s: s + 0.001 * np.sin(s), x).sum()
-    within = bs.checkpoint(plain, memory=10_000)
-    second = lambda f: bs.jit(bs.grad(lambda x: (bs.grad(f)(x) ** 2).sum()))
     x = np.linspace(0.1, 1.0, 8)
-    np.testing.assert_allclose(second(within)(x), second(plain)(x), rtol=1e-9)
-    assert arena(second(within), x) < 80_000 < arena(second(plain), x) / 10
+    expected, whole = bs.jit(second(plain))(x), arena(bs.jit(second(plain)), x)
+    for memory in (5_000, 20_000):
+        within = bs.checkpoint(plain, memory=memory)
+        f = bs.jit(second(within))
+        np.testing.assert_allclose(f(x), expected, rtol=1e-9)
+        assert arena(f, x) < memory + 500 < whole / 10
+        told = within.report.chains[-1]  # of the values with their tangents
+        assert told.peak_bytes <= memory
+        assert told.forward_steps == (40_000 if memory == 5_000 else 20_000)
+    with pytest.raises(BudgetError, match=r"the least that can be met is 4\.768 kB"):
+        bs.jit(second(bs.checkpoint(plain, memory=4_000)))(x)
+
+
+def test_a_compiled_third_derivative_keeps_to_the_budget():
+    plain = lambda x: bs.fori_loop(0, 2_000, lambda i, s: s + 0.001 * np.sin(s), x).sum()
+    third = lambda f: bs.grad(lambda x: (SECOND["grad of grad"](f)(x) ** 2).sum())
+    x = np.linspace(0.1, 1.0, 8)
+    f = bs.jit(third(bs.checkpoint(plain, memory=10_000)))
+    np.testing.assert_allclose(f(x), bs.jit(third(plain))(x), rtol=1e-9)
+    assert arena(f, x) < 10_500
 
 
 def test_a_reversed_scan_in_pieces():
@@ -379,11 +405,29 @@ def test_compiled_operations_without_loops_keep_to_a_budget():
     assert bs.jit(small)(x) == pytest.approx(straight(x))
 
 
+@pytest.mark.parametrize("order", ["grad of grad", "jvp of grad"])
+def test_compiled_second_derivatives_without_loops_keep_to_a_budget(order):
+    second = SECOND[order]
+    x = np.linspace(0.1, 1.0, 4_096).reshape(64, 64)
+    plain = bs.jit(second(straight))
+    for n in (8, 24):
+        within = bs.checkpoint(straight, memory=n * x.nbytes)
+        f = bs.jit(second(within))
+        np.testing.assert_allclose(f(x), plain(x), rtol=1e-9)
+        told = within.report.chains[-1]
+        assert told.peak_bytes <= n * x.nbytes
+        assert told.forward_steps > told.steps * (4 if n == 8 else 0.5)
+        # what is kept; two adjoints of a pair, what enters and leaves, and the step at work
+        assert arena(f, x) < (n + 9) * x.nbytes < arena(plain, x) / 2
+    with pytest.raises(BudgetError, match="the least that can be met is about"):
+        bs.jit(second(bs.checkpoint(straight, memory=5 * x.nbytes)))(x)
+
+
 def test_second_derivatives_of_compiled_stretches():
     short = lambda x: np.sin(np.sin(x @ x) @ np.sin(x @ x)).sum()
     x = np.linspace(0.1, 1.0, 64).reshape(8, 8)
-    within = bs.checkpoint(short, memory=5 * x.nbytes)
-    second = lambda f: bs.grad(lambda x: (bs.grad(f)(x) ** 2).sum())
+    within = bs.checkpoint(short, memory=10 * x.nbytes)
+    second = SECOND["grad of grad"]
     np.testing.assert_allclose(bs.jit(second(within))(x), second(short)(x), rtol=1e-9)
     assert within.report.forward_steps
     both = np.stack([x, 2 * x])

@@ -1,14 +1,14 @@
 """A call with a budget: stretches of it are computed again, as a plan says.
 
 When its derivative is asked for, its Program is cut (solve/cuts.py), what each segment stores is read off its
-adjoint Program, and the plan of solve/revolve.py is written down as calls within calls: a stretch that is run
-again later stores its inputs alone.
+adjoint Program, and the schedule of solve/revolve.py is written down, step by step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from ..solve.budget import ChainReport
 from ..solve.cuts import cut_up
 from ..solve.reversal import raw, row_of
 from ..solve.reversed_row import bare, own_row
-from ..solve.revolve import RECORD, Step
+from ..solve.revolve import RECORD, RecordAll, Step
 from ..solve.within import MOST_STEPS, plan_for
-from ..trace import evaluate, innermost_region, stage_region
+from ..trace import evaluate, innermost_region
 from .linear import cut, keep, with_adjoints
 from .pieces import bytes_of
 from .reach import reach
@@ -63,51 +63,126 @@ def planned(
     return stretch(0, len(steps), plan.budget, values, 0)
 
 
-def in_segments(callee: Callee, varying: Sequence[bool], given: Sequence[bool]) -> Program:
-    """The Program of a callee with a budget, as calls that keep to it."""
-    program = callee.program
-    assert program is not None
-    assert callee.memory is not None
-    parts = [_Segment.of(program, part) for part in cut_up(program, MOST_STEPS)]
-    steps = _measured(program, parts, varying, given)
-    plan = plan_for(steps, callee.memory)
-    stored = min(sum(s.tape for s in steps), callee.memory)
-    report = ChainReport("segments", len(parts), peak_bytes=stored)
-    if callee.report is not None:
-        callee.report.chains.append(report)
-
-    def run(*xs: Any) -> list[Any]:
-        return planned([part.reading(program, xs) for part in parts], plan, report, [])
-
-    return stage_region(run, [v.type for v in program.inputs], None)
-
-
-class SegmentedCall:
-    """A call within a budget: run on values of its own, so that derivatives of the solve are not its rows'."""
-
-    def __init__(self, callee: Callee, args: Values, places: Sequence[int], given: Sequence[bool]):
-        varying = [k in places for k in range(len(args))]
-        xs = [own_row(raw(x)) if flag else bare(x) for x, flag in zip(args, varying, strict=True)]
-        self._inputs: list[Any] = [xs[k].row for k in places]
-        self.outputs = evaluate(in_segments(callee, varying, given), xs)
-
-    def pull(self, cts: Values) -> list[Any]:
-        """Adjoints of the inputs, raw."""
-        seeds = [
-            (row, bare(c))
-            for row, c in zip(map(row_of, self.outputs), cts, strict=True)
-            if row is not None and c is not None
-        ]
-        oldest = min(r.index for r in self._inputs)
-        return [*map(raw, back_substitute(seeds, self._inputs, oldest=oldest, record=True))]
+def apart(values: Values) -> list[Any]:
+    """Copies: what is computed from them is not merged with the same elsewhere, and stored from there on."""
+    variables = tuple(Var(type_of_leaf(x)) for x in values)
+    same = Callee("apart", [v.type for v in variables], Program(variables, (), (), variables))
+    return CALL(*values, region=same)
 
 
 @dataclass(frozen=True)
+class _Recorded:
+    """A segment on values of its own, with rows, and what came out."""
+
+    segment: _Segment
+    inputs: list[Any]
+    outputs: list[Any]
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Segments i … j, to be reversed from the values at i within a budget of the plan."""
+
+    i: int
+    j: int
+    budget: int
+    values: list[Any]
+
+
+class SegmentedCall:
+    """A call within a budget, reversed as a plan says.
+
+    Its first sweep leaves a stack of kept values and recorded segments; to go back is to take the top off. What
+    runs ahead is a call: such equations are never merged with others, so what is run again is computed again.
+    """
+
+    def __init__(self, callee: Callee, args: Values, places: Sequence[int], given: Sequence[bool]):
+        program = callee.program
+        assert program is not None
+        assert callee.memory is not None
+        self._varying = [k in places for k in range(len(args))]
+        self._args = dict(zip(program.inputs, map(bare, args), strict=True))
+        self._wanted = [program.inputs[k] for k in places]
+        self._segments = [_Segment.of(program, part) for part in cut_up(program, MOST_STEPS)]
+        steps = _measured(program, self._segments, self._varying, given)
+        self._plan = plan_for(steps, callee.memory)
+        n = len(steps)
+        self._stack: list[_Recorded | _Stretch] = []
+        self.outputs = self._sweep(0, n, self._plan.budget, [], self._stack)
+        if callee.report is not None:
+            stored = min(sum(s.tape for s in steps), callee.memory)
+            ahead = self._steps_ahead(0, n, self._plan.budget)
+            told = ChainReport("segments", n, None, ahead, n, peak_bytes=stored)
+            callee.report.chains.append(told)
+
+    def _sweep(self, i: int, j: int, budget: int, values: list[Any], stack: list[Any]) -> list[Any]:
+        while i < j:
+            k = self._plan.action(i, j, budget)
+            if k == RECORD:
+                segment = self._segments[i]
+                given = [*values, *map(self._args.__getitem__, segment.used)]
+                if i == 0 and not isinstance(self._plan, RecordAll):
+                    given = apart(given)
+                ins = [
+                    own_row(x) if flag else x for x, flag in zip(given, segment.varies, strict=True)
+                ]
+                outs = evaluate(segment.program, ins)
+                stack.append(_Recorded(segment, ins, outs))
+                values = [*map(bare, outs)]
+                i, budget = i + 1, self._plan.after_recording(budget, i)
+            else:
+                stack.append(_Stretch(i, k, budget, values))
+                for segment in self._segments[i:k]:
+                    used = map(self._args.__getitem__, segment.used)
+                    values = CALL(*values, *used, region=segment.callee)
+                i, budget = k, self._plan.after_keeping(budget, k)
+        return values
+
+    def _steps_ahead(self, i: int, j: int, budget: int) -> int:
+        """How many segments run without being recorded, until all are reversed."""
+        steps = 0
+        while i < j:
+            k = self._plan.action(i, j, budget)
+            if k == RECORD:
+                i, budget = i + 1, self._plan.after_recording(budget, i)
+            else:
+                steps += k - i + self._steps_ahead(i, k, budget)
+                i, budget = k, self._plan.after_keeping(budget, k)
+        return steps
+
+    def pull(self, cts: Values) -> list[Any]:
+        """Adjoints of the inputs that vary, raw."""
+        stack = list(self._stack)
+        adjoints = [*map(bare, cts)]
+        totals: dict[Var, Any] = {}
+        while stack:
+            top = stack.pop()
+            if isinstance(top, _Stretch):
+                self._sweep(top.i, top.j, top.budget, top.values, stack)
+                continue
+            seeds = [
+                (row, g)
+                for row, g in zip(map(row_of, top.outputs), adjoints, strict=True)
+                if row is not None and g is not None
+            ]
+            rows = [x.row for x in top.inputs if row_of(x) is not None]
+            oldest = min([r.index for r in rows], default=0)
+            found = iter(back_substitute(seeds, rows, oldest=oldest, record=True))
+            back = [None if row_of(x) is None else bare(next(found)) for x in top.inputs]
+            adjoints = back[: top.segment.crossing]
+            for v, g in zip(top.segment.used, back[top.segment.crossing :], strict=True):
+                if g is not None:
+                    totals[v] = totals[v] + g if v in totals else g
+        return [raw(totals.get(v)) for v in self._wanted]
+
+
+@dataclass(eq=False)
 class _Segment:
     """A part of a Program, from what crosses its cuts; the inputs of the whole are read where they are."""
 
     program: Program  # of what crosses, then of the inputs that it reads
     crossing: int
+    varies: list[bool] = field(default_factory=list)  # of its inputs
 
     @staticmethod
     def of(whole: Program, part: Program) -> _Segment:
@@ -121,10 +196,13 @@ class _Segment:
         program = Program((*crossing, *used), part.constants, part.equations, outs)
         return _Segment(program, len(crossing))
 
-    def reading(self, whole: Program, xs: Values) -> Callable[[Values], list[Any]]:
-        given = dict(zip(whole.inputs, xs, strict=True))
-        used = [given[v] for v in self.program.inputs[self.crossing :]]
-        return lambda values: evaluate(self.program, [*values, *used])
+    @property
+    def used(self) -> tuple[Var, ...]:
+        return self.program.inputs[self.crossing :]
+
+    @cached_property
+    def callee(self) -> Callee:
+        return Callee("segment", [type_of(a) for a in self.program.outputs], self.program)
 
 
 def _measured(
@@ -134,7 +212,7 @@ def _measured(
     flags = dict(zip(whole.inputs, varying, strict=True))
     steps = []
     for k, part in enumerate(p.program for p in parts):
-        entering = [flags.get(v, False) for v in part.inputs]
+        entering = parts[k].varies = [flags.get(v, False) for v in part.inputs]
         leaving = reach(part, entering)
         is_last = k == len(parts) - 1
         if is_last:

@@ -167,6 +167,16 @@ def test_a_small_call_is_written_by_its_columns(
         _compare(bs.jit(bs.jacobian(f, argnums, "eliminate", order))(*args), expected)
 
 
+def test_compiled_complex_jacobians_are_eliminated() -> None:
+    z = np.array([1 + 2j, 3j, -1 + 0j])
+    f = lambda z: z[1:] * np.exp(z[:-1])
+    np.testing.assert_allclose(bs.jit(bs.jacobian(f))(z), bs.jacobian(f)(z), rtol=1e-12)
+    with pytest.raises(UnsupportedError, match='method="eliminate"'):
+        bs.jit(bs.jacobian(f, method="forward"))(z)
+    with pytest.raises(bs.errors.NotScalarError, match="holomorphic"):
+        bs.jit(bs.jacobian(lambda z: z * np.conj(z)))(z)
+
+
 def test_a_large_call_is_refused() -> None:
     inner = bs.jit(lambda x: x * x)
     with pytest.raises(UnsupportedError, match=r"compiled.*too large.*forward"):

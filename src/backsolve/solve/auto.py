@@ -79,7 +79,12 @@ def _for_compiled(
     outputs: Sequence[Row],
     system: Callable[[], System],
 ) -> Price:
-    """No number is at hand to say that a zero met an infinity: where masks may make one, solves are safe."""
+    """No number is at hand to say that a zero met an infinity: where masks may make one, solves are safe.
+
+    Nor is one to say that a function is holomorphic: elimination sees that by its rows.
+    """
+    if any(p.dtype.kind == "c" for p in parameters) and not why_not(system(), "matrix"):
+        return Price("eliminate")
     if is_opaque(rows):
         n_in, n_out = sizes(parameters, outputs)
         return by_sizes(parameters, outputs, n_in * n_out < _TURNED)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..batch import evaluate_batched
-from ..errors import NotScalarError
+from ..errors import NotScalarError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Program, Type, Var
 from ..operators import Operator
 from ..row import Row
 from ..system import System
-from ..tensor import Tensor
+from ..tensor import Staged, Tensor
 from ..trace import stage
 from .forward import forward_substitute
 from .masked import Masked
@@ -58,6 +58,11 @@ def plain_jacobian(
 def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
     """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
     for s, t in zip(stacks, turned, strict=True):
+        if isinstance(s, Staged):
+            raise UnsupportedError(
+                "inside compiled code no number shows whether a function of complex arguments is holomorphic; its "
+                'rows do: jacobian(f, method="eliminate")'
+            )
         ahead, across = (np.asarray(getattr(x, "_v", x)) for x in (s, t))
         if not np.allclose(1j * ahead, across, equal_nan=True):
             raise NotScalarError(NOT_HOLOMORPHIC)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import backsolve as bs
 from backsolve.errors import NotScalarError, ShapeError, StructureError, UnsupportedError
-from backsolve.solve import many
+from backsolve.solve import greedy, many
 from backsolve.solve.colouring import KINDS, Colouring, Pattern, coloured
 from backsolve.solve.compressed import substituted
 
@@ -92,6 +92,37 @@ def test_larger_symmetric_matrices(name: str, kind: str) -> None:
     A = rng.uniform(1, 2, mask.shape) * (mask != 0)
     A = A + A.T
     np.testing.assert_allclose(recovered(A, coloured(pattern_of(A), kind)), A, rtol=1e-9, atol=1e-9)
+
+
+def without_edges(n: int, seed: int, part: float) -> Any:
+    A = np.random.default_rng(seed).random((n, n)) < part
+    return (A | A.T).astype(float)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_compiled_loops_give_the_same_colours(kind: str, monkeypatch: Any) -> None:
+    """Also where there are more colours than a word has bits."""
+    calls: list[str] = []
+    compiled = greedy._compiled
+
+    def watched(loop: Any) -> Any:
+        calls.append(loop.__name__)
+        return compiled(loop)
+
+    monkeypatch.setattr(greedy, "_compiled", watched)
+    bs.jit  # noqa: B018
+    for A in [without_edges(70, 0, 0.03), without_edges(64, 1, 0.02), np.ones((70, 70))]:
+        monkeypatch.setattr(greedy, "MANY", 10**9)
+        expected = coloured(pattern_of(A), kind)
+        assert not calls
+        monkeypatch.setattr(greedy, "MANY", 1)
+        found = coloured(pattern_of(A), kind)
+        assert calls
+        calls.clear()
+        for name in ("columns", "rows", "source"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        np.testing.assert_allclose(recovered(A, found), A)
+    assert expected.count == 70
 
 
 FUNCTIONS: dict[str, Any] = {

@@ -47,6 +47,8 @@ class _Hooks:
     call_closed: Callable[..., Any]
     # The columns of an operator's matrix, batched (solve/many.py).
     images_of_basis: Callable[[Any], Any]
+    # Loops over arrays, written in Python, as native code; once `jit` is imported (compiled/).
+    compiled: Callable[[Any], Callable[..., Any]] | None = None
     # Whether a user ever made a leaf: before, no result without a row can rest on one (`remember`).
     has_leaves: bool = False
     # Whether anything was ever declared on a manifold (declared.py).

@@ -9,8 +9,7 @@ stands alone in its row of J S. Rows likewise in Wᵀ J. Kinds:
     star      symmetric: of H_ij and H_ji one stands alone in H S (no path of four vertices has two colours)
     acyclic   symmetric: two colours span a forest, and entries are found from its leaves by substitution
 
-All are greedy. The colours that a vertex may not have are the bits of one integer, so that a vertex costs as
-many operations as it has neighbours.
+All are greedy (greedy.py).
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import numpy as np
 
 from ..errors import StructureError
 from ..operators.entries.terms import Index
+from .greedy import Near, acyclic, first_free, star, turned_order
 
 _THRESHOLDS = 16  # how many ways to part full rows from others are compared
 
@@ -37,17 +37,12 @@ class Pattern:
 
     @property
     def T(self) -> Pattern:
-        order = np.lexsort((self.rows, self.cols))
+        order = turned_order(self.rows, self.cols, self.shape)
         return Pattern(self.shape[::-1], self.cols[order], self.rows[order])
 
-    def neighbours(self) -> list[list[int]]:
+    def neighbours(self) -> Near:
         """For each row its columns."""
-        ends = np.cumsum(np.bincount(self.rows, minlength=self.shape[0])).tolist()
-        cols, start, found = self.cols.tolist(), 0, []
-        for end in ends:
-            found.append(cols[start:end])
-            start = end
-        return found
+        return Near.of(self.rows, self.cols, self.shape[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,27 +105,13 @@ def _fewest(pattern: Pattern) -> Colouring:
 def distinct(pattern: Pattern) -> Index:
     """Colours of the columns so that no row has two of one: natural order, or fullest first if fewer."""
     readers = pattern.T.neighbours()
-    best = _greedy(readers, pattern.shape[0], range(pattern.shape[1]))
+    best = first_free(readers, pattern.shape[0])
     least = int(np.bincount(pattern.rows, minlength=1).max(initial=0))
     if best.max(initial=-1) + 1 > least:
-        order = sorted(range(len(readers)), key=lambda j: -len(readers[j]))
-        other = _greedy(readers, pattern.shape[0], order)
+        order = np.argsort(-readers.counts, kind="stable")
+        other = first_free(readers, pattern.shape[0], order)
         best = other if other.max(initial=-1) < best.max(initial=-1) else best
     return best
-
-
-def _greedy(readers: list[list[int]], height: int, order: Any) -> Index:
-    taken = [0] * height
-    colours = np.zeros(len(readers), np.intp)
-    for j in order:
-        used = 0
-        for i in readers[j]:
-            used |= taken[i]
-        bit = ~used & (used + 1)
-        for i in readers[j]:
-            taken[i] |= bit
-        colours[j] = bit.bit_length() - 1
-    return colours
 
 
 def by_columns(pattern: Pattern) -> Colouring:
@@ -192,7 +173,7 @@ def _check_symmetric(pattern: Pattern) -> None:
 def by_star(pattern: Pattern) -> Colouring:
     _check_symmetric(pattern)
     n = pattern.shape[0]
-    colours = star_colours(_without_diagonal(pattern))
+    colours = star(_without_diagonal(pattern))
     # H_ij stands alone in row i of H S if no other column of that row has the colour of j; if not, H_ji does.
     ahead = pattern.rows * (int(colours.max(initial=-1)) + 1) + colours[pattern.cols]
     alone = np.bincount(ahead, minlength=1)[ahead] == 1
@@ -203,86 +184,17 @@ def by_star(pattern: Pattern) -> Colouring:
     return Colouring("star", colours, np.full(n, -1), colours[seeded] * n + read)
 
 
-def _without_diagonal(pattern: Pattern) -> list[list[int]]:
+def _without_diagonal(pattern: Pattern) -> Near:
     off = pattern.rows != pattern.cols
     return Pattern(pattern.shape, pattern.rows[off], pattern.cols[off]).neighbours()
-
-
-def star_colours(near: list[list[int]]) -> Index:
-    """No two neighbours, and no path of four vertices, in two colours.
-
-    For each vertex w, in bits: `around[w]`, the colours of its neighbours; `twice[w]`, those that two have;
-    `hubs[w]`, those of neighbours that have another neighbour in the colour of w. A path v w x y in two
-    colours, when v is coloured last: v is its end (then `hubs[w]`), or inside (then two neighbours of v
-    have one colour, and v may have no colour around them). Around a w without colour any two colours differ.
-    """
-    n = len(near)
-    bits, around, twice, hubs = [0] * n, [0] * n, [0] * n, [0] * n
-    for v in range(n):
-        used, mine = around[v], twice[v]
-        for w in near[v]:
-            b = bits[w]
-            used |= around[w] if not b or b & mine else hubs[w]
-        bit = bits[v] = ~used & (used + 1)
-        for w in near[v]:
-            b = bits[w]
-            if b & mine:  # v joins neighbours of one colour
-                hubs[w] |= bit
-            if around[w] & bit:
-                if b:  # w joins v and others
-                    hubs[v] |= b
-                    if not twice[w] & bit:
-                        for u in near[w]:
-                            if bits[u] == bit:
-                                hubs[u] |= b
-                twice[w] |= bit
-            around[w] |= bit
-    return np.array([b.bit_length() - 1 for b in bits], np.intp)
 
 
 def by_acyclic(pattern: Pattern) -> Colouring:
     _check_symmetric(pattern)
     n = pattern.shape[0]
-    colours = acyclic_colours(_without_diagonal(pattern))
+    colours = acyclic(_without_diagonal(pattern))
     source, tied = _substitution(pattern, colours)
     return Colouring("acyclic", colours, np.full(n, -1), source, tied)
-
-
-def acyclic_colours(near: list[list[int]]) -> Index:
-    """No two neighbours in one colour, no cycle in two.
-
-    All edges from w to a colour c are of one tree, (w, c). A vertex v may not have the colour c if two of its
-    neighbours, of one colour, are of one tree with c.
-    """
-    n = len(near)
-    bits, around, twice = [0] * n, [0] * n, [0] * n
-    parent: dict[int, int] = {}  # of a tree, by the number bit of c · n + w
-
-    def root(t: int) -> int:
-        while (up := parent.get(t, t)) != t:
-            parent[t] = t = parent.get(up, up)
-        return t
-
-    for v in range(n):
-        used, mine = around[v], twice[v]
-        seen = set()
-        for w in near[v]:
-            if bits[w] & mine:
-                left = around[w] & ~used
-                while left:
-                    c = left & -left
-                    left ^= c
-                    tree = root(c * n + w)
-                    if tree in seen:
-                        used |= c
-                    seen.add(tree)
-        bit = bits[v] = ~used & (used + 1)
-        for w in near[v]:
-            twice[w] |= around[w] & bit
-            around[w] |= bit
-            if bits[w]:
-                parent[root(bit * n + w)] = root(bits[w] * n + v)
-    return np.array([b.bit_length() - 1 for b in bits], np.intp)
 
 
 def _substitution(pattern: Pattern, colours: Index) -> tuple[Index, Any]:
@@ -302,7 +214,7 @@ def _substitution(pattern: Pattern, colours: Index) -> tuple[Index, Any]:
     if not off.size:
         return source, None
     rows, cols = pattern.rows[off], pattern.cols[off]
-    turned = np.lexsort((rows, cols))  # which entry is the transpose of entry k
+    turned = turned_order(rows, cols, pattern.shape)  # which entry is the transpose of entry k
     sums, node = np.unique(rows * shades + colours[cols], return_inverse=True)
     upper = np.flatnonzero(rows < cols)
     near, far = node[upper], node[turned[upper]]

@@ -60,8 +60,8 @@ def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
     for s, t in zip(stacks, turned, strict=True):
         if isinstance(s, Staged):
             raise UnsupportedError(
-                "inside compiled code no number shows whether a function of complex arguments is holomorphic; its "
-                'rows do: jacobian(f, method="eliminate")'
+                "inside compiled code no number shows whether a function of complex arguments is holomorphic; "
+                'its rows do: jacobian(f, method="eliminate")'
             )
         ahead, across = (np.asarray(getattr(x, "_v", x)) for x in (s, t))
         if not np.allclose(1j * ahead, across, equal_nan=True):

@@ -157,6 +157,17 @@ def test_a_gradient_of_det_at_a_singular_matrix() -> None:
     assert np.all(found.bound < 1e-12)
 
 
+def test_elimination_of_the_transpose() -> None:
+    """LAPACK may see Aᵀ, whose pivots are others: errors here are 100 times those by the pivots of A."""
+    A = np.array([[-0.17528701, 0.08815762], [-2.6483836, -0.00041086896]], np.float32)
+    adjugate = np.array([[A[1, 1], -A[0, 1]], [-A[1, 0], A[0, 0]]], float)
+    found = bs.rounding(np.linalg.det, A)
+    assert np.all(np.abs(found.gradient - adjugate.T) <= found.bound)
+    inverse = bs.rounding(lambda a: np.linalg.inv(a)[0, 0], A)
+    true = bs.grad(lambda a: np.linalg.inv(a)[0, 0])(A.astype(float))
+    assert np.all(np.abs(inverse.gradient - true) <= inverse.bound)
+
+
 def test_stacks_of_matrices() -> None:
     stack = np.stack([MATRICES["random"], 1e6 * MATRICES["random again"]])
     f = lambda a: np.sum(np.linalg.eigvalsh(a + np.swapaxes(a, -1, -2)) ** 2)

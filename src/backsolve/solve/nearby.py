@@ -70,8 +70,8 @@ def _det(system: System, row: Row, values: Values, u: float) -> list[Source]:
 def _log_abs_det(system: System, row: Row, values: Values, u: float) -> list[Source]:
     A = values[row.parents[0]]
     n = A.shape[-1]
-    pivots = np.sum(np.abs(np.log(_pivots(A))), axis=-1)
-    logarithms = Source((FUNCTION + n - 1) * u * pivots)
+    pivots = [np.sum(np.abs(np.log(_pivots(a))), axis=-1) for a in (A, np.swapaxes(A, -1, -2))]
+    logarithms = Source((FUNCTION + n - 1) * u * np.maximum(*pivots))
     return [Source(n * u * _eliminated(A), _block(system, row)), logarithms]
 
 
@@ -187,11 +187,14 @@ def _operator(system: System, row: Row, kind: type) -> Any:
 
 
 def _eliminated(A: Any) -> Any:
-    """P |L| |U| of every matrix of a stack."""
+    """P |L| |U| of every matrix of a stack, or of Aᵀ, which LAPACK is given here and there: the larger."""
     found = np.empty(A.shape)
     for at in np.ndindex(A.shape[:-2]):
-        lower, upper = scipy.linalg.lu(A[at], permute_l=True)
-        found[at] = np.abs(lower) @ np.abs(upper)
+        sizes = []
+        for a in (A[at], A[at].T):
+            lower, upper = scipy.linalg.lu(a, permute_l=True)
+            sizes.append(np.abs(lower) @ np.abs(upper))
+        found[at] = np.maximum(sizes[0], sizes[1].T)
     return found
 
 

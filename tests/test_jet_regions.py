@@ -111,6 +111,20 @@ def test_gradients_of_series_through_staged_loops(f: Any) -> None:
     np.testing.assert_allclose(bs.vmap(third)(both), [third(x) for x in both], rtol=1e-9)
 
 
+def test_a_failure_inside_a_loop_is_reported() -> None:
+    """F_x of rank 2, up to rounding: inside the loop, the solve for a coefficient finds out."""
+    B = np.arange(1.0, 10).reshape(3, 3)
+    flat = bs.implicit(lambda x, p: B @ (x - p), lambda p: p * np.ones(3), check=False)
+
+    def f(x: Any) -> Any:
+        while x[0] < 3:
+            x = flat(x) + 1
+        return x
+
+    with pytest.raises(np.linalg.LinAlgError, match="matrix of a linear system is singular"):
+        bs.jit(lambda x: bs.jet(f, (x,), [[np.ones(3), np.ones(3)]])[1])(np.ones(3))
+
+
 def test_what_a_loop_stores_is_refused() -> None:
     def f(x: Any) -> Any:
         return bs.jet(bs.grad(newton), (x,), [[V, V]])[1][1]

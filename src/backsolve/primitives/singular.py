@@ -66,17 +66,17 @@ def _of_tall(U: Any, s: Any, V: Any, t: Type, out: Type, at: tuple[int, int, int
     minus = Scale(-1.0, inner)
     if t.dtype.kind == "c":
         apart = OperatorSum([Scale(0.25, inner), Product([Scale(-0.25, inner), Conjugate(inner)])])
-        phase = Product([_over(s, inner), apart, Mask(np.eye(k, dtype=bool), inner)])
+        phase = Product([over_values(s, inner), apart, Mask(np.eye(k, dtype=bool), inner)])
         of_U, of_V = [*of_U, phase], [*of_V, Product([minus, phase])]
     if m > k:
-        of_U.append(Product([minus, _over(s, inner)]))
+        of_U.append(Product([minus, over_values(s, inner)]))
     dU = Product([left(U, inner), OperatorSum(of_U)])
     dV = Product([left(V, inner), OperatorSum(of_V)])
     vectors = OperatorSum([rows(dU, out, at[0], m), rows(dV, out, at[2], k)])
     Z = right(V, t)
     parts = [Product([vectors, left(adjoint(U), t)]), rows(_real_dots(U, t), out, at[1], 1)]
     if m > k:
-        parts.append(rows(_over(s, t), out, at[0], m))
+        parts.append(rows(over_values(s, t), out, at[0], m))
     return Product([OperatorSum(parts), Z])
 
 
@@ -88,7 +88,7 @@ def _real_dots(U: Any, t: Type) -> Operator:
     return Product([real.T, real, taken])
 
 
-def _over(s: Any, t: Type) -> Operator:
+def over_values(s: Any, t: Type) -> Operator:
     """X ↦ X_ij / s_j, for s_j that are 0 in vain"""
     noise = (
         8 * max(t.shape[-2:]) * np.finfo(s.dtype).eps * np.max(s, axis=-1, keepdims=True, initial=0)

@@ -103,7 +103,7 @@ class Evaluator:
         for k in reversed(rounds) if loop.reverse else rounds:
             if loop.goes_on is not None and not self._goes_on(loop.goes_on, [k, *carried, *fixed]):
                 break
-            entries = [self._on(lambda s, k=k: s[k], s) for s in sequences]
+            entries = [self.on(lambda s, k=k: s[k], s) for s in sequences]
             given = _weakened([k, *carried, *fixed, *entries], loop.body)
             results = self.evaluate(loop.body, given)
             carried = results[: loop.carried]
@@ -126,7 +126,7 @@ class Evaluator:
             return np.zeros(t.shape, t.dtype)
         missing = t.shape[0] - len(entries)
         zeros = [np.zeros(t.shape[1:], t.dtype)] * missing
-        return self._on(lambda *xs: np.stack([*xs, *zeros]), *entries)
+        return self.on(lambda *xs: np.stack([*xs, *zeros]), *entries)
 
     def _branch(self, region: Branches, args: Sequence[Any]) -> Sequence[Any]:
         which, *operands = args
@@ -141,7 +141,7 @@ class Evaluator:
         for n, side in reversed(list(enumerate(sides[:-1]))):
             here = which == n
             results = [
-                a if a is b else self._on(lambda a, b, c=here: np.where(c, a, b), a, b)
+                a if a is b else self.on(lambda a, b, c=here: np.where(c, a, b), a, b)
                 for a, b in zip(side, results, strict=True)
             ]
         return results
@@ -152,7 +152,7 @@ class Evaluator:
             raise UnsupportedError(self.opaque())
         return self.evaluate(callee.program, args)
 
-    def _on(self, f: Callable[..., Any], *args: Any) -> Any:
+    def on(self, f: Callable[..., Any], *args: Any) -> Any:
         """f, in NumPy, on values of which some are of our kind."""
         if not any(isinstance(a, self.kind) for a in args):
             return raw(f(*args))

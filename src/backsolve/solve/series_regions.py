@@ -10,7 +10,7 @@ A derivative by hand is a map (x, x') ↦ y', a program on series like any other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,9 +18,10 @@ import numpy as np
 
 from ..errors import UnsupportedError
 from ..ir import Program, Type, type_of
+from ..primitives.checks import CHECK, CODE
 from ..primitives.control import CALL, LOOP
 from ..regions import Callee, ImplicitEquations, Loop
-from ..trace import evaluate, stage, stage_region
+from ..trace import evaluate, innermost_region, stage, stage_region
 from .rows import raw, type_of_value
 from .series import FromSlope, Given, Series, Slope, Truncated
 
@@ -46,61 +47,82 @@ def loop_of_series(rows: Evaluates, loop: Loop, args: Sequence[Any]) -> list[Any
     made_types = loop.outputs()[loop.carried : -1]
     if any(t.is_stack for t in made_types) or any(_is_stack(x) for x in sequences):
         raise UnsupportedError(rows.opaque())
-    count = count[0] if isinstance(count, Series) else count
     starts = [_pattern(x, rows.order) for x in carried]
     others = [_pattern(x, rows.order) for x in (*fixed, *sequences)]
-    c, inputs = loop.carried, loop.body.inputs
-
     while True:  # until no round adds a coefficient to those that are carried
-        patterns = [*starts, *others]
-        found: list[Pattern] = []
-
-        def body(k: Any, *flat: Any, patterns: Any = patterns, found: Any = found) -> list[Any]:
-            inner = rows.afresh(rows.order)
-            ys = inner.evaluate(loop.body, [k, *_series(flat, patterns, rows.order)])
-            inner.settle()
-            found[:] = [_pattern(y, rows.order) for y in ys]
-            wanted = [*patterns[:c], *found[c:]]
-            types = [type_of(a) for a in loop.body.outputs]
-            return [
-                x for y, p, t in zip(ys, wanted, types, strict=True) for x in _flat([y], [p], [t])
-            ]
-
-        types = [v.type for v in inputs[1:]]
-        program = stage_region(body, [inputs[0].type, *_types(types, patterns)], None)
-        wider = [tuple(sorted({*a, *b})) for a, b in zip(starts, found[:c], strict=True)]
+        body = _Body(rows, loop, [*starts, *others])
+        wider = [tuple(sorted({*a, *b})) for a, b in zip(starts, body.found, strict=False)]
         if wider == starts:
             break
         starts = wider
-    given = [*patterns[: c + loop.fixed]]
-
-    def goes_on(k: Any, *flat: Any) -> list[Any]:
-        firsts = [x[0] if isinstance(x, Series) else x for x in _series(flat, given, rows.order)]
-        return evaluate(loop.goes_on, [k, *firsts]) if loop.goes_on is not None else []
-
-    asks = None
-    if loop.goes_on is not None:
-        asks = stage_region(goes_on, [inputs[0].type, *_types(types, given)], None)
-    parts = patterns[:c], patterns[c : c + loop.fixed], patterns[c + loop.fixed :]
-    sizes = [sum(map(len, p)) for p in parts]
+    c, f = loop.carried, loop.carried + loop.fixed
+    sizes = [sum(map(len, body.patterns[part])) for part in (slice(c), slice(c, f), slice(f, None))]
     wide = replace(
         loop,
-        body=program,
-        goes_on=asks,
-        carried=sizes[0],
+        body=body.program,
+        goes_on=body.goes_on(),
+        carried=sizes[0] + 1,
         fixed=sizes[1],
         sequences=sizes[2],
         extends=None,
     )
-    outside = [type_of_value(x[0] if isinstance(x, Series) else x) for x in sequences]
-    values = _flat([*carried, *fixed, *sequences], patterns, [*types[: c + loop.fixed], *outside])
-    limit = [count] if loop.counted else []
-    *flat, rounds = [raw(y) for y in LOOP(*limit, *values, region=wide)]
-    return [*_series(flat, [*parts[0], *found[c:]], rows.order), rounds]
+    types = [*body.types[:f], *[type_of_value(_first(x)) for x in sequences]]
+    values = _flat([*carried, *fixed, *sequences], body.patterns, types)
+    limit = [_first(count)] if loop.counted else []
+    code, *flat, rounds = [raw(y) for y in LOOP(*limit, CODE.type(0), *values, region=wide)]
+    if body.messages:
+        CHECK(code, messages=tuple(sorted(body.messages.items())))
+    return [*_series(flat, [*starts, *body.found[c:]], rows.order), rounds]
+
+
+class _Body:
+    """A round on coefficients, of which these are there; before them, which assertion has failed (0: none)."""
+
+    def __init__(self, rows: Evaluates, loop: Loop, patterns: list[Pattern]):
+        self.loop, self.patterns, self.order = loop, patterns, rows.order
+        self.found: list[Pattern] = []
+        self.messages: dict[int, tuple[str, str]] = {}
+        self.types = [v.type for v in loop.body.inputs[1:]]
+        self._rows, self._index = rows, loop.body.inputs[0].type
+        self.program = self._staged(self._round, patterns)
+
+    def _staged(self, f: Callable[..., list[Any]], patterns: Sequence[Pattern]) -> Program:
+        types = _types(self.types[: len(patterns)], patterns)
+        return stage_region(f, [self._index, Type((), CODE), *types], None)
+
+    def _round(self, k: Any, code: Any, *flat: Any) -> list[Any]:
+        inner, body, c = self._rows.afresh(self.order), self.loop.body, self.loop.carried
+        ys = inner.evaluate(body, [k, *_series(flat, self.patterns, self.order)])
+        inner.settle()
+        self.found = [_pattern(y, self.order) for y in ys]
+        wanted = [*self.patterns[:c], *self.found[c:]]
+        results = _flat(ys, wanted, [type_of(a) for a in body.outputs])
+        region = innermost_region()
+        assert region is not None
+        checks, region.checks = region.checks, []
+        for number, messages in checks:
+            code = np.where(code != 0, code, number)
+            self.messages |= dict(messages)
+        return [code, *results]
+
+    def goes_on(self) -> Program | None:
+        condition = self.loop.goes_on
+        if condition is None:
+            return None
+        given = self.patterns[: self.loop.carried + self.loop.fixed]
+
+        def asks(k: Any, code: Any, *flat: Any) -> list[Any]:
+            return evaluate(condition, [k, *map(_first, _series(flat, given, self.order))])
+
+        return self._staged(asks, given)
+
+
+def _first(x: Any) -> Any:
+    return x[0] if isinstance(x, Series) else x
 
 
 def _is_stack(x: Any) -> bool:
-    return type_of_value(x[0] if isinstance(x, Series) else x).is_stack
+    return type_of_value(_first(x)).is_stack
 
 
 def _pattern(x: Any, order: int) -> Pattern:

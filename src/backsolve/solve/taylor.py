@@ -30,6 +30,7 @@ from ..regions import Loop
 from ..row import Row
 from ..tensor import Tensor
 from ..trace import stage
+from . import series_spectral
 from .fit import fit_ahead
 from .rows import Evaluator, raw, type_of_value, vary
 from .series import Series, Slope, total
@@ -143,6 +144,14 @@ class Rows(Evaluator):
             for s in self._in_order:
                 s[k]
 
+    def nested(self, make: Callable[..., Any], first: Any, a: Series, params: Any) -> Any:
+        """A row by a formula of its own, whose parts are computed as far as it asks."""
+        self._depth += 1
+        try:
+            return make(self, first, a, **params)
+        finally:
+            self._depth -= 1
+
     def inside(self, program: Program, inputs: Sequence[Any]) -> list[Any]:
         """What a row asks for: computed as far as it asks."""
         self._depth += 1
@@ -181,10 +190,10 @@ class Rows(Evaluator):
         if prim.name == "contract" and len(args) > 2:
             return self._in_pairs(prim, args, params)
         if prim.name == "prod" and args[0][0].size:
-            found: Series = self._on(lambda x: _product(x, **params), *args)
+            found: Series = self.on(lambda x: _product(x, **params), *args)
             return found
         if prim.name == "cumprod":
-            running: Series = self._on(lambda x: _running_product(x, **params), *args)
+            running: Series = self.on(lambda x: _running_product(x, **params), *args)
             return running
         firsts = [raw(a[0]) if isinstance(a, Series) else a for a in args]
         record = any(isinstance(v, Tensor) for v in firsts)
@@ -197,6 +206,10 @@ class Rows(Evaluator):
             return raw(y)
         first = y if record else y._v
         saved = row_values(row) if record else row.saved
+        if prim.name in series_spectral.ROWS:
+            return self.nested(series_spectral.ROWS[prim.name], first, args[0], params)
+        if prim.name == "det" and self.order > 2 and series_spectral.is_regular_but_one(firsts[0]):
+            return self.nested(series_spectral.det, first, args[0], params)
         if not _captured(row, args):
             return _Linear(first, row, args, saved)
         if prim.name in ("multiply", "contract"):

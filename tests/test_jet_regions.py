@@ -112,9 +112,9 @@ def test_gradients_of_series_through_staged_loops(f: Any) -> None:
 
 
 def test_a_failure_inside_a_loop_is_reported() -> None:
-    """F_x of rank 2, up to rounding: inside the loop, the solve for a coefficient finds out."""
-    B = np.arange(1.0, 10).reshape(3, 3)
-    flat = bs.implicit(lambda x, p: B @ (x - p), lambda p: p * np.ones(3), check=False)
+    """F_x is Hilbert's matrix, singular up to rounding: inside the loop, the solve for a coefficient finds out."""
+    B = 1 / (np.arange(14) + np.arange(1, 15)[:, None])
+    flat = bs.implicit(lambda x, p: B @ (x - p), lambda p: 1.0 * p, check=False)
 
     def f(x: Any) -> Any:
         while x[0] < 3:
@@ -122,7 +122,7 @@ def test_a_failure_inside_a_loop_is_reported() -> None:
         return x
 
     with pytest.raises(np.linalg.LinAlgError, match="matrix of a linear system is singular"):
-        bs.jit(lambda x: bs.jet(f, (x,), [[np.ones(3), np.ones(3)]])[1])(np.ones(3))
+        bs.jit(lambda x: bs.jet(f, (x,), [[np.ones(14)] * 2])[1])(np.ones(14))
 
 
 def test_what_a_loop_stores_is_refused() -> None:

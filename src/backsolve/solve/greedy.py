@@ -2,8 +2,8 @@
 
 The colours that a vertex may not have are the bits of one integer, so that a vertex costs as many operations as
 it has neighbours. Each loop is written once: of few neighbours it runs on lists, where integers have as many
-bits as are needed, of many on arrays of words, compiled. The colours are the same; where a word has too few bits
-for them, lists serve again. Arrays are made longer, to one of few lengths, for compiled code is of one length.
+bits as are needed, of many on arrays of words, compiled. The colours are the same; where a word has too few
+bits for them, lists serve again. Arrays are made longer, to one of few lengths: compiled code is of one.
 """
 
 from __future__ import annotations

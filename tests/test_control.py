@@ -536,3 +536,28 @@ def test_the_derivative_of_a_row_is_one_of_that_row():
     compiled = bs.jit(bs.grad(walk))
     np.testing.assert_allclose(compiled(w), bs.grad(walk)(w))
     assert "float64[15,40]" not in str(compiled.lower(w).stages["rewritten"])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (2, 3), (0,)])
+@pytest.mark.parametrize("how", [np.multiply, np.add, np.subtract, np.maximum, np.minimum])
+def test_a_state_and_one_number_a_round(how, shape):
+    """Products are taken out of loops as one; a number times an array is none."""
+    x, numbers = np.full(shape, 0.75), np.array([2.0, 0.5, 3.0])
+    loops = {
+        "fori": lambda s, c: bs.fori_loop(0, 3, lambda i, s: how(s, c[i]), s),
+        "turned": lambda s, c: bs.fori_loop(0, 3, lambda i, s: how(c[i], s), s),
+        "known": lambda s, c: bs.fori_loop(0, 3, lambda i, s: how(s, 2.0), s) * c[0],
+        "scan": lambda s, c: bs.scan(lambda s, c: (how(s, c), s), s, c)[0],
+    }
+    for name, loop in loops.items():
+        expected = loop(x, numbers)
+        found = bs.jit(loop)(x, numbers)
+        assert np.shape(found) == shape, name
+        np.testing.assert_allclose(found, expected, err_msg=name)
+        total = lambda s, c, loop=loop: np.sum(np.sin(loop(s, c)))
+        for a, b in zip(
+            bs.grad(total, (0, 1))(x, numbers),
+            bs.jit(bs.grad(total, (0, 1)))(x, numbers),
+            strict=True,
+        ):
+            np.testing.assert_allclose(a, b, err_msg=name)

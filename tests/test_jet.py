@@ -128,6 +128,8 @@ def test_inside_grad_and_jit() -> None:
 
 
 def test_bad_input() -> None:
+    with pytest.raises(StructureError, match="takes a tuple of arguments"):
+        bs.jet(np.sin, 1.0, [[1.0]])
     with pytest.raises(StructureError, match="series for each"):
         bs.jet(np.sin, (1.0,), [])
     with pytest.raises(StructureError, match="one length"):

@@ -123,6 +123,8 @@ class TestAgainstTheLoop:
         expected = bs.grad(f, (0, 1))(h0, xs, "sequential")
         for way in (method, "newton"):
             close(bs.grad(f, (0, 1))(h0, xs, way), expected)
+        for way in (method, "newton"):
+            close(bs.jit(bs.grad(f, (0, 1)))(h0, xs, way), expected)
         g = lambda x: total(step, h0, x, method)
         close(bs.jit(bs.grad(g))(xs), expected[1])
         close(bs.grad(bs.jit(g))(xs), expected[1])
@@ -153,6 +155,16 @@ class TestAgainstTheLoop:
             runs.values()
         )  # a loop runs twice as many; Newton's method may take a round more
         assert twice == once if method == "scan" else twice < 1.6 * once
+
+
+def test_newton_from_a_start_and_a_guess_that_are_traced():
+    h0, guess = np.array([0.1, 0.2, 0.3]), np.zeros_like(XS)
+    f = lambda h, guess: bs.recurrence(rnn, h, XS, "newton", guess=guess)
+    expected = bs.recurrence(rnn, h0, XS, "sequential")
+    close(bs.jit(f)(h0, guess), expected)
+    close(bs.jit(lambda guess: f(h0, guess))(guess), expected)
+    close(bs.vmap(lambda h: f(h, None))(np.stack([h0, h0]))[1], expected)
+    close(bs.vmap(f, (None, 0))(h0, np.stack([guess, guess]))[1], expected)
 
 
 def test_third_order():

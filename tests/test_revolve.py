@@ -74,13 +74,21 @@ def test_the_least_budget_of_a_plan():
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [("200MB", 200 * 10**6), ("1.5GiB", 3 << 29), ("4 kB", 4000), ("12", 12), (77, 77), ("8B", 8)],
+    [
+        ("200MB", 200 * 10**6),
+        ("1.5GiB", 3 << 29),
+        ("4 kB", 4000),
+        ("12", 12),
+        (77, 77),
+        ("8B", 8),
+        (2e6, 2_000_000),
+    ],
 )
 def test_budgets_are_read(given, expected):
     assert bytes_in(given) == expected
 
 
-@pytest.mark.parametrize("bad", ["lots", "-3MB", 0, -1, 1.5, True, "3iB", "", [1]])
+@pytest.mark.parametrize("bad", ["lots", "-3MB", 0, -1, 1.5, np.inf, np.nan, True, "3iB", "", [1]])
 def test_bad_budgets(bad):
     with pytest.raises(BudgetError, match="a budget is a number of bytes"):
         bs.checkpoint(np.sin, memory=bad)

@@ -11,6 +11,7 @@ import pytest
 import scipy.linalg
 
 import backsolve as bs
+from backsolve.errors import UnsupportedError
 from backsolve.nn import functional as F  # noqa: N812
 
 _rng = np.random.default_rng(0)
@@ -143,3 +144,8 @@ def test_a_network_with_cross_entropy() -> None:
     exact = bs.grad(loss)(w.astype(np.float32).astype(float), x.astype(np.float32).astype(float))
     assert np.all(np.abs(single.gradient - exact) <= single.bound)
     assert np.all(single.bound < 1e-4)
+
+
+def test_calls_without_blocks_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="an implicit, checkpointed or hand-written call"):
+        bs.rounding(lambda p: bs.root(lambda x, p: x**3 - p, 1.0, p), 8.0)

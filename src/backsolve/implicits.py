@@ -117,7 +117,7 @@ def fixed_point(
     """
 
     def F(x: Any, *p: Any) -> Any:
-        return _minus(x, hooks.users(f)(x, *p), "f(x)", "x")
+        return _minus(x, hooks.users(f)(x, *p), "f(x)", "x", x)
 
     problem = _Problem(F, x0, p, How(method, preconditioner))
     return problem.solution(fixed(problem.frozen, problem.start, tol, maxiter, memory))
@@ -175,7 +175,7 @@ def linear_solve(
         product = hooks.users(A)
 
     def F(x: Any, b: Any) -> Any:
-        return _minus(product(x), b, "A v", "b")
+        return _minus(product(x), b, "A v", "b", x)
 
     M = None if preconditioner is None else lambda x, b: preconditioner
     zeros = tree.map(lambda v: np.zeros(np.shape(v), _floating(v)), b)
@@ -235,9 +235,11 @@ def _floating(v: Any) -> Any:
     return dtype
 
 
-def _minus(a: Any, b: Any, what: str, like: str) -> Any:
-    left, form = tree.flatten(a)
-    right, other = tree.flatten(b)
+def _minus(a: Any, b: Any, what: str, like: str, unknowns: Any) -> Any:
+    """In the order of the unknowns, so that equation k is that of unknown k."""
+    order = tree.flatten(unknowns)[1]
+    left, form = tree.flatten_like(a, order)
+    right, other = tree.flatten_like(b, order)
     if form != other or any(np.shape(x) != np.shape(y) for x, y in zip(left, right, strict=True)):
         raise StructureError(f"{what} must have the form and the shapes of {like}: {a!r} and {b!r}")
     return form.unflatten([x - y for x, y in zip(left, right, strict=True)])

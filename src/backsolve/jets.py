@@ -32,6 +32,10 @@ def jet(
     >>> jet(np.exp, (0.0,), [[1.0, 0.0, 0.0]])
     (1.0, [1.0, 1.0, 1.0])
     """
+    if not all(isinstance(xs, tuple | list) for xs in (primals, series)):
+        raise StructureError(
+            "jet takes a tuple of arguments and a list of derivatives for each: jet(f, (x,), [[dx, ddx]])"
+        )
     if len(primals) != len(series):
         raise StructureError(
             f"jet needs a series for each of the {len(primals)} arguments, got {len(series)}"
@@ -62,7 +66,7 @@ def jet(
 
 def _curves(varied: Varied, series: Sequence[Sequence[Any]]) -> list[Series]:
     order = len(series[0]) if series else 0
-    flat = [tree.flatten(tuple(s[k] for s in series))[0] for k in range(order)]
+    flat = [_leaves(varied, tuple(s[k] for s in series), k + 1) for k in range(order)]
     curves: list[Series] = []
     numbers = [k for k, static in enumerate(varied.static) if not static]
     for place in numbers:
@@ -78,6 +82,16 @@ def _curves(varied: Varied, series: Sequence[Sequence[Any]]) -> list[Series]:
             coefficients.append(None if zero else number(t) * (1.0 / factorial(k + 1)))
         curves.append(Given([*coefficients, *[None] * 2]))
     return curves
+
+
+def _leaves(varied: Varied, given: Any, k: int) -> list[Any]:
+    leaves, form = tree.flatten_like(given, varied.structure)
+    if form != varied.structure:
+        raise StructureError(
+            f"derivative {k} must have the form of the arguments, got {given!r}"
+            + tree.sharing_note(varied.structure, form)
+        )
+    return leaves
 
 
 def _derivative(s: Any, value: Any, k: int) -> Any:

@@ -197,10 +197,10 @@ class Chain:
     def newton(self, guess: Any, rounds: int, tolerance: Any, history: Any) -> Any:
         values = [self.start, *self.columns, *self.free]
         if guess is None:
-            first = np.zeros((self.count, self.size), self.dtype) + _value(self.start)
+            first = np.zeros((self.count, self.size), self.dtype) + _bare(self.start)
         else:
             first = self._stacked(guess)
-        staged = [x for x in values if isinstance(x, Staged)]
+        staged = [x for x in (*values, first) if isinstance(x, Staged)]
         for x in staged:  # a Program being recorded hears that the derivative is not its equations'
             x._v.recorder.has_own_derivative = True
         history = [] if history is None else history
@@ -211,7 +211,7 @@ class Chain:
         self, values: list[Any], guess: Any, rounds: int, tolerance: Any, history: Any, staged: bool
     ) -> Any:
         """The states; their rows are one joint row, whose block solves the linearised chain."""
-        raw = [wrap(x._v, None) if isinstance(x, Staged) else _value(x) for x in values]
+        raw = [_bare(x) for x in values]
         n = 1 + len(self.columns)
 
         def linearised(before: Any) -> tuple[Any, Any]:
@@ -321,7 +321,7 @@ class Chain:
         wanted = [(self.count, *s) for s in self.shapes]
         if form != self.form or [np.shape(x) for x in leaves] != wanted:
             raise ShapeError(f"a guess must have the form of the states, of shapes {wanted}")
-        flat = [np.reshape(_value(x), (self.count, -1)) for x in leaves]
+        flat = [np.reshape(_bare(x), (self.count, -1)) for x in leaves]
         return np.concatenate(flat, axis=1).astype(self.dtype)
 
 

@@ -98,8 +98,10 @@ class System:
 
     def forward(self, *dp: Any) -> Any:
         """The differential of the outputs along a differential of the parameters, of their form."""
-        leaves, structure = tree.flatten(tuple(dp))
-        if structure != self._in_structure and tree.flatten(dp[0])[1] != self._in_structure:
+        leaves, structure = tree.flatten_like(tuple(dp), self._in_structure)
+        if structure != self._in_structure and len(dp) == 1:  # of one argument, or a tuple of all
+            leaves, structure = tree.flatten_like(dp[0], self._in_structure)
+        if structure != self._in_structure:
             raise StructureError(
                 f"expected differentials of {len(self.parameters)} parameters in the form of the "
                 f"arguments, got {dp!r}"
@@ -116,7 +118,7 @@ class System:
         """The adjoint of the parameters for a seed of the outputs (1 by default)."""
         if seed is None:
             seed = self._out_form.unflatten([np.ones(np.shape(v)) for v in self._raw_outputs])
-        leaves, structure = tree.flatten(seed)
+        leaves, structure = tree.flatten_like(seed, self._out_form)
         if structure != self._out_form:
             raise StructureError(f"expected a seed in the form of the outputs, got {seed!r}")
         pairs = [

@@ -189,6 +189,45 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     return leaves, _flatten_into(tree, leaves)
 
 
+def flatten_like(tree: Any, form: Structure) -> tuple[list[Any], Structure]:
+    """As `flatten`; a dict that has the keys of the one in `form` in another order is taken in that of `form`.
+
+    >>> form = flatten({"x": 1, "y": (2, 3)})[1]
+    >>> flatten_like({"y": (20, 30), "x": 10}, form)[0]
+    [10, 20, 30]
+    """
+    leaves, got = flatten(tree)
+    sorted_leaves = None if got == form else _in_order_of(form, got, leaves)
+    return (leaves, got) if sorted_leaves is None else (sorted_leaves, form)
+
+
+def _in_order_of(form: Structure, got: Structure, leaves: list[Any]) -> list[Any] | None:
+    """The leaves in the order of `form`; None if the two differ in more than the order of keys."""
+    if got == form:
+        return leaves
+    if got.kind is not form.kind or len(got.children) != len(form.children):
+        return None
+    parts, at = [], 0
+    for child in got.children:
+        parts.append((child, leaves[at : at + child.size]))
+        at += child.size
+    if isinstance(form.kind, type) and issubclass(form.kind, dict):
+        names, wanted = (s.meta if s.kind is dict else s.meta[0] for s in (got, form))
+        if set(names) != set(wanted):
+            return None
+        named = dict(zip(names, parts, strict=True))
+        parts = [named[name] for name in wanted]
+    elif got.meta != form.meta:
+        return None
+    found: list[Any] = []
+    for child, (other, own) in zip(form.children, parts, strict=True):
+        part = _in_order_of(child, other, own)
+        if part is None:
+            return None
+        found.extend(part)
+    return found
+
+
 def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
     if kind is tuple or kind is list:

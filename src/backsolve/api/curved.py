@@ -39,7 +39,7 @@ def curved_hvp(f: Callable[..., Any], argnums: ArgNums, args: Any, v: Any, kwarg
     points = points_of([args[n] for n in numbers])
     plain = [without_points(a) for a in args]
     like, structure = tree.flatten(tuple(plain[n] for n in numbers))
-    ways, form = tree.flatten((v,) if single else tuple(v))
+    ways, form = tree.flatten_like((v,) if single else tuple(v), structure)
     if form != structure:
         raise StructureError(f"the vector must have the form of what it goes with, got {v!r}")
     moves = list(ways)

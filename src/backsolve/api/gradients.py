@@ -179,7 +179,7 @@ def _is_numeric(v: Any) -> bool:
 
 def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str) -> list[Any]:
     """`given` flattened, checked against the form, shapes and dtypes of what it goes with."""
-    leaves, got = tree.flatten(given)
+    leaves, got = tree.flatten_like(given, structure)
     if got != structure and plain_structure(got) != structure:
         raise StructureError(
             f"{what} must have the form of what it goes with: {structure.unflatten(like)!r}"

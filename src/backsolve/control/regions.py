@@ -40,7 +40,10 @@ class Form:
 
     @staticmethod
     def of(state: Any) -> Form:
-        leaves, structure = tree.flatten(state)
+        return Form._from(*tree.flatten(state))
+
+    @staticmethod
+    def _from(leaves: list[Any], structure: tree.Structure) -> Form:
         return Form(structure, leaves, [k for k, x in enumerate(leaves) if is_value(x)])
 
     def taken(self) -> list[Any]:
@@ -54,7 +57,7 @@ class Form:
 
     def match(self, state: Any, what: str) -> list[Any]:
         """The values of another state of this form."""
-        other = Form.of(state)
+        other = Form._from(*tree.flatten_like(state, self.structure))
         if other.structure != self.structure or other.values != self.values:
             raise StructureError(
                 f"{what} must give a state of one form, got {_shown(self)} and {_shown(other)}"

@@ -55,7 +55,7 @@ def scan(
 
 
 def _same(state: Any, structure: Any, name: str) -> list[Any]:
-    leaves, form = tree.flatten(state)
+    leaves, form = tree.flatten_like(state, structure)
     if form != structure:
         raise StructureError(
             f"the body of a {name} must return a state of the form that it is given"

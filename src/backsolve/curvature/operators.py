@@ -61,15 +61,28 @@ class Curvature(Operator):
         return self
 
     def apply(self, t: Any) -> Any:
+        return self._on_leaves(
+            lambda leaves, form: tree.flatten(self._times(form.unflatten(leaves)))[0], t
+        )
+
+    def _on_leaves(self, f: Callable[[list[Any], tree.Structure], list[Any]], t: Any) -> Any:
+        """f of the leaves of a vector, in the order of the parameters; in the form of the vector.
+
+        It has the form of the parameters, or is a list of as many arrays.
+        """
         mine, structure = tree.flatten(self.at)
-        given, form = tree.flatten(t)
+        given, form = tree.flatten_like(t, structure)
         if [np.shape(x) for x in given] != [np.shape(x) for x in mine]:
             raise ShapeError(
                 f"{self!r} takes vectors of the form of the parameters, of shapes "
                 f"{[np.shape(x) for x in mine]}, got {[np.shape(x) for x in given]}"
             )
-        image, _ = tree.flatten(self._times(structure.unflatten(given)))
-        return form.unflatten(image)
+        if form != structure and isinstance(t, dict):
+            raise StructureError(
+                f"{self!r} takes vectors of the form of the parameters, got the keys {list(t)}"
+            )
+        _, own = tree.flatten(t)
+        return own.unflatten(tree.flatten_like(form.unflatten(f(given, structure)), own)[0])
 
     def __call__(self, t: Any) -> Any:
         return self.apply(t)
@@ -127,7 +140,7 @@ class Kfac(Curvature):
 
     def solve(self, b: Any, damping: float = 0.0, tolerance: float = 0.0, most: int = 0) -> Any:
         """x with (A + damping) x = b, block by block and without iteration."""
-        return solve_blocks(self.blocks, b, damping)
+        return self._on_leaves(lambda leaves, _: solve_blocks(self.blocks, leaves, damping), b)
 
     def _apply_blocks(self, t: Any) -> Any:
         return on_blocks(self.blocks, lambda block, x: block.apply(x), t)

@@ -285,6 +285,8 @@ class Separable:
             return None
         if type(a) is not Var or a.type != e.outputs[0].type:
             return None
+        if name == "multiply" and type_of(b).shape != a.type.shape:
+            return None  # one number for a whole state: no sequence to multiply along
         if name in REDUCED:
             return a, [Late(REDUCED[name], [b], {"by": name}, e.where)]
         sign = {"minus": name == "subtract"}

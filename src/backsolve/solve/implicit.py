@@ -370,7 +370,9 @@ def type_of_leaf(v: Any) -> Type:
 
 
 def _shapes(values: Sequence[Any]) -> str:
-    return " and ".join(str(type_of_leaf(v).shape) for v in values)
+    """With a word for complex ones, which count twice."""
+    types = [type_of_leaf(v) for v in values]
+    return " and ".join(f"{t.shape}" + " complex" * (t.dtype.kind == "c") for t in types)
 
 
 def _closed_over(

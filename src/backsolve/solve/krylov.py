@@ -34,7 +34,8 @@ class Outcome(NamedTuple):
 
 
 def norm(v: Any) -> Any:
-    return np.sqrt(v @ v)
+    with np.errstate(over="ignore", invalid="ignore"):  # what diverges is reported, not warned of
+        return np.sqrt(v @ v)
 
 
 def note(history: list[float], size: Any) -> None:

@@ -221,8 +221,8 @@ _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 def bytes_in(memory: Any) -> int:
     """A number of bytes, or a text such as "200MB", "1.5 GiB".
 
-    >>> bytes_in("200MB"), bytes_in("1.5GiB"), bytes_in(4096)
-    (200000000, 1610612736, 4096)
+    >>> bytes_in("200MB"), bytes_in("1.5GiB"), bytes_in(4096), bytes_in(2e6)
+    (200000000, 1610612736, 4096, 2000000)
     """
     if isinstance(memory, str):
         found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(i?)b?\s*", memory.lower())
@@ -231,7 +231,8 @@ def bytes_in(memory: Any) -> int:
             if found[3]:
                 factor = 1 << (10 * "kmgt".index(found[2]) + 10)
             memory = int(float(found[1]) * factor)
-    if isinstance(memory, bool | str) or not isinstance(memory, int | np.integer) or memory < 1:
+    is_number = isinstance(memory, int | float | np.number) and not isinstance(memory, bool)
+    if not is_number or not 1 <= memory < np.inf or memory != int(memory):
         raise BudgetError(
             f'a budget is a number of bytes above 0, or a text such as "200MB" or "1.5GiB"; got {memory!r}'
         )

@@ -134,6 +134,11 @@ def _all_at_once(system: System, sources: dict[Row, list[Source]]) -> list[Any]:
 
 
 def _sources(system: System, row: Row, values: Values) -> list[Source]:
+    if row.primitive.is_joint or row.primitive.is_component:
+        raise UnsupportedError(
+            "the rounding error of an implicit, checkpointed or hand-written call is not known: call the "
+            "function itself"
+        )
     u = float(np.finfo(row.dtype).eps) / 2
     name = row.primitive.name
     if name in _EXACT:

@@ -11,10 +11,12 @@ import pytest
 
 import backsolve as bs
 from backsolve.ir import Type
+from backsolve.solve import chains, prices
 from backsolve.solve.annealing import anneal
 from backsolve.solve.chains import bracketed
 from backsolve.solve.eliminate import Graph
 from backsolve.solve.orders import ORDERS
+from backsolve.solve.prices import cost
 from backsolve.solve.work import multiplications
 from backsolve.trace import stage
 
@@ -168,6 +170,69 @@ def test_a_chain_is_bracketed_as_matrices_are(sizes: list[int]) -> None:
     np.testing.assert_allclose(
         bs.jacobian(f, 0, "eliminate", "chain")(x), bs.jacobian(f)(x), rtol=1e-10
     )
+
+
+def structured(seed: int) -> tuple[Callable[..., Any], Any]:
+    """A chain of four steps: full matrices, bands, triangles, diagonals and slices."""
+    chance = np.random.default_rng(seed)
+    size = n = int(chance.integers(3, 14))
+    steps: list[Callable[[Any], Any]] = []
+    for _ in range(4):
+        W = chance.normal(size=(int(chance.integers(1, 12)), n))
+        step, m = [
+            (lambda x, W=W: W @ x, len(W)),
+            (lambda x: np.exp(x), n),
+            (lambda x: np.convolve(x, [1.0, 2.0, 3.0], mode="full"), n + 2),
+            (lambda x: x[::2], (n + 1) // 2),
+            (lambda x: np.cumsum(x), n),
+        ][int(chance.integers(5))]
+        steps.append(step)
+        n = m
+
+    def f(x: Any) -> Any:
+        for step in steps:
+            x = step(x)
+        return x
+
+    return f, chance.normal(size=size)
+
+
+def test_a_chain_is_bracketed_by_what_operators_multiply(monkeypatch: Any) -> None:
+    """The least of all orders; sizes alone do not find it."""
+    found, by_sizes = [], []
+    for seed in range(40):
+        f, x = structured(seed)
+        graph = Graph(bs.linearize(f)(x))
+        least = min(cost(graph, list(o)) for o in itertools.permutations(range(len(graph.rows))))
+        found.append(cost(graph, ORDERS["chain"](graph)))
+        assert found[-1] == least
+        with monkeypatch.context() as patched:
+            patched.setattr(chains, "_MOST_PRODUCTS", 0)
+            by_sizes.append(cost(graph, ORDERS["chain"](graph)))
+    assert sum(found) < 0.9 * sum(by_sizes)
+
+
+def test_like_factors_of_a_chain_are_multiplied_once() -> None:
+    W = np.random.default_rng(0).normal(size=(5, 5))
+
+    def f(x: Any) -> Any:
+        for _ in range(12):
+            x = np.tanh(W @ x)
+        return x[:2]
+
+    graph = Graph(bs.linearize(f)(np.ones(5)))
+    asked: list[int] = []
+    product = prices.Priced.product
+
+    def counted(self: Any, a: Any, b: Any) -> Any:
+        asked.append(1)
+        return product(self, a, b)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(prices.Priced, "product", counted)
+        order = ORDERS["chain"](graph)
+    assert 0 < len(asked) < 40
+    assert cost(graph, order) == cost(graph, ORDERS["reverse"](graph))
 
 
 @pytest.mark.parametrize("n", [3, 12])

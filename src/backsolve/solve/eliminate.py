@@ -102,11 +102,16 @@ class Graph:
         made.read_by = {j: dict(readers) for j, readers in self.read_by.items()}
         return made
 
+    @property
+    def vertices(self) -> list[Vertex]:
+        """By the numbers that they have in the skeleton."""
+        copies = [i for i, read in self.reads.items() for _ in read if isinstance(i, int)]
+        return [*self.rows, *self.parameters, *copies]
+
     def skeleton(self, free: Callable[[Operator], bool] | None = None) -> Skeleton:
         """Who reads whom, without the operators; products with those that are `free` cost nothing."""
         free = free or multiplies_nothing
-        vertices: list[Vertex] = [*self.rows, *self.parameters]
-        number = {v: k for k, v in enumerate(vertices)}
+        number: dict[Vertex, int] = {v: k for k, v in enumerate([*self.rows, *self.parameters])}
         sizes = [v.size for v in (*self.rows, *self.parameters)]
         edges, copies = [], {}
         for i, read in self.reads.items():

@@ -7,14 +7,16 @@ before anything is multiplied. Enter another with `@order("name")`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .annealing import anneal
-from .chains import bracketed, stretch_of
-from .eliminate import Graph
-from .prices import Priced, cost
+from .chains import bracketed, by_products, stretch_of
+from .eliminate import SIMPLE, Graph
+from .prices import Priced, cost, form
+from .skeleton import Skeleton, bits
 
 Order = Callable[[Graph], list[int]]
 ORDERS: dict[str, Order] = {}
@@ -119,21 +121,52 @@ def greedy(graph: Graph) -> list[int]:
 
 @order("chain")
 def chain(graph: Graph) -> list[int]:
-    """Stretches in which each row reads one and is read by one as products of matrices, in the cheapest
-    bracketing; what is no chain greedily, by sizes."""
+    """Stretches in which each row reads one and is read by one as products of matrices, in the bracketing that
+    multiplies fewest numbers, by what the operators would do; what is no chain greedily, by sizes."""
     left = graph.skeleton()
     waiting = dict.fromkeys(range(left.rows))
-    found = []
+    found: list[int] = []
+    operators = _Stretches(graph)
     while waiting:
         stretch = next((s for v in waiting if (s := stretch_of(left, v))), None)
         if stretch is None:
             key = lambda v: (left.multiplications(v), left.growth(v))
             stretch = [min(reversed(waiting), key=key)]
-        for v in bracketed(left, stretch):
+        for v in operators.bracketed(left, stretch, found) or bracketed(left, stretch):
             left.eliminate(v)
             del waiting[v]
             found.append(v)
     return found
+
+
+class _Stretches:
+    """The operators of a graph, of which rows are taken out as they are planned."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._priced: Priced | None = None
+        self._gone = 0
+
+    def bracketed(self, left: Skeleton, stretch: list[int], gone: list[int]) -> list[int] | None:
+        """By products of the operators as they are when rows are `gone`; None, if sizes tell as much."""
+        if len(stretch) < 2 or len(stretch) > _LONG_STRETCH:
+            return None
+        ends = left.reads[stretch[0]], left.read_by[stretch[-1]]
+        first, last = (next(bits(x)) for x in ends)
+        vertices = self._graph.vertices
+        path = [vertices[k] for k in (first, *stretch, last)]
+        priced = self._priced = self._priced or Priced(self._graph)
+        for k in gone[self._gone :]:
+            priced.eliminate(self._graph.rows[k])
+        self._gone = len(gone)
+        factors = [priced.graph.reads[i][j] for j, i in pairwise(path)]
+        if all(isinstance(a, SIMPLE) for a in factors):
+            return None
+        order = by_products(factors, priced.product, form)
+        return None if order is None else [stretch[k - 1] for k in order]
+
+
+_LONG_STRETCH = 60  # rows, above which brackets of operators take too long to compare
 
 
 @order("search")

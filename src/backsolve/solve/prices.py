@@ -7,6 +7,7 @@ entries, a contraction its loops, ±1 and a number times a number nothing.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,10 @@ class Priced:
         price, _ = self.price(v)
         self.graph.eliminate(v, lambda a, b: self._product(a, b)[0])
         return price
+
+    def product(self, a: Operator, b: Operator) -> tuple[Operator, int]:
+        """a @ b and its multiplications."""
+        return self._product(a, b)[:2]
 
     def neighbours(self, v: Vertex) -> list[Vertex]:
         return [*self.graph.reads.get(v, ()), *self.graph.read_by.get(v, ())]
@@ -110,6 +115,24 @@ def cost(graph: Graph, order: list[int]) -> int:
     """Multiplications of eliminating in this order."""
     priced = Priced(graph)
     return sum(priced.eliminate(graph.rows[k]) for k in order)
+
+
+def form(a: Operator) -> Hashable:
+    """What products of a stand-in depend on: where its entries are, and the types of its values."""
+    types = a.in_type, a.out_type
+    if isinstance(a, Entries):
+        return (*types, *[(t.place, _type(t.values)) for t in a.terms])
+    if isinstance(a, Scale):
+        return Scale, *types, _type(a.factor)
+    if isinstance(a, Diagonal):
+        return Diagonal, *types, _type(a.d)
+    return (type(a), *types) if isinstance(a, SIMPLE) else id(a)
+
+
+def _type(values: Any) -> Hashable:
+    return (
+        values if _is_bare(values) else type_of(values._v if isinstance(values, Tensor) else values)
+    )
 
 
 def _is_bare(value: Any) -> bool:

@@ -32,12 +32,16 @@ def compile_block(block: Any) -> tuple[tuple[Any, int], tuple[int, ...], tuple[i
             j, k = values
             return (lambda s, row: block(s[j], s[k]), ASKS_MORE), values, ()
 
+    places = [(_LETTERS[n.lower()], n in _LETTERS) for n in names]
+
     def call(s: Sequence[Any], row: Row) -> Any:
-        args = [
-            s[_LETTERS[n]] if n in _LETTERS else _type(row, s, _LETTERS[n.lower()]) for n in names
-        ]
+        args = []
+        for k, by_value in places:
+            args.append(s[k] if by_value else _type(row, s, k))
         known = row.params or {}
-        return block(*args, **{k: known[k] for k in keywords})
+        if len(known) != len(keywords):
+            known = {k: known[k] for k in keywords}
+        return block(*args, **known)
 
     return (call, ASKS_MORE), values, types
 

@@ -47,7 +47,7 @@ def owned(g: Any) -> Any:
 def distinct(arrays: Sequence[Any]) -> list[Any]:
     """The same adjoint may reach two arguments; callers must not find them aliased."""
     if len(arrays) < 2:
-        return list(arrays)
+        return [*arrays]
     seen: set[int] = set()
     out = []
     for g in arrays:

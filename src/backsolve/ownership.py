@@ -19,7 +19,7 @@ def own(constant: Any) -> Any:
     that of the value that was used. A read-only array (`X.flags.writeable = False`) is not copied, nor is a
     large one in a function that writes into no array.
     """
-    if type(constant) is np.ndarray and _may_change(constant):
+    if type(constant) is np.ndarray and (constant.flags.writeable or _may_change(constant)):
         if constant.size <= LARGE:
             return constant.copy()
         if undisturbed.depth:

@@ -16,6 +16,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from . import tree
 from .array_methods import ArrayMethods, method
 from .blame import blame
 from .errors import (
@@ -27,7 +28,7 @@ from .errors import (
     through_scipy,
 )
 from .hooks import hooks
-from .ir import Shape, Var
+from .ir import Shape, Var, type_of
 from .ownership import is_shared, shared
 from .primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS, P, Primitive, wrap
 from .row import NOTHING, Row
@@ -45,7 +46,7 @@ LEAF = _Leaf("leaf", lambda: None)
 
 def leaf_row(value: Any, owner: Any = None) -> Row:
     """A fresh parameter row for a raw value; it remembers the value to notice a later change."""
-    t = value if hasattr(value, "shape") else np.asarray(value)
+    t = value if hasattr(value, "shape") else type_of(value)
     if owner is not None:
         hooks.has_leaves = True
     return Row(LEAF, (), (value,) if owner else NOTHING, None, t.shape, t.dtype, owner)
@@ -398,6 +399,7 @@ def _wrap_var(var: Var, row: Row | None) -> Staged:
 
 
 hooks.Tensor = Tensor
+tree.LEAF_KINDS.update([Tensor, Staged, StagedStack])
 hooks.wrap_var = _wrap_var
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -100,10 +101,26 @@ class Structure:
         return new
 
 
+class _Flat(Structure):
+    """A tuple of leaves, the form of most arguments: there is one for each length."""
+
+    __slots__ = ()
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        return tuple(leaves)
+
+
 LEAF = object()
 FIXED = object()  # a leaf that is always the same: its `meta`
 AGAIN = object()  # what stands in an earlier place: number `meta` of `made`
 _LEAF_STRUCTURE = Structure(LEAF)
+LEAF_KINDS: set[type] = {np.ndarray, float, np.float64}  # nobody registers these as containers
+
+
+@cache
+def _flat(length: int) -> Structure:
+    return _Flat(tuple, None, (_LEAF_STRUCTURE,) * length)
+
 
 # kind -> (take apart into (meta, children), put together from (kind, meta, children))
 _Handlers = tuple[Callable[[Any], tuple[Any, Iterable[Any]]], Callable[[Any, Any, list[Any]], Any]]
@@ -185,6 +202,15 @@ def _handlers(kind: type) -> Any:
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    kind = type(tree)
+    if kind in LEAF_KINDS:
+        return [tree], _LEAF_STRUCTURE
+    if kind is tuple:
+        for child in tree:
+            if type(child) not in LEAF_KINDS:
+                break
+        else:
+            return [*tree], _flat(len(tree))
     leaves: list[Any] = []
     return leaves, _flatten_into(tree, leaves)
 
@@ -233,13 +259,13 @@ def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
     if kind is tuple or kind is list:
         parts = []
         for child in tree:
-            if type(child) is np.ndarray:
+            if type(child) in LEAF_KINDS:
                 leaves.append(child)
                 parts.append(_LEAF_STRUCTURE)
             else:
                 parts.append(_flatten_into(child, leaves))
         return Structure(kind, None, tuple(parts))
-    if kind is np.ndarray or kind is float:
+    if kind in LEAF_KINDS:
         leaves.append(tree)
         return _LEAF_STRUCTURE
     if tree is None:

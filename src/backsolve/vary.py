@@ -17,7 +17,7 @@ from .ownership import is_shared, own
 from .primitive import P, coerce, wrap
 from .row import FINISHED, Row, ancestors, descendants
 from .solve.reverse import OuterRow, back_substitute
-from .tensor import Staged, Tensor, leaf_row
+from .tensor import LEAF, Staged, Tensor, leaf_row
 
 ArgNums = int | Sequence[int]
 
@@ -29,6 +29,26 @@ def numbers_of(argnums: ArgNums) -> tuple[bool, list[int]]:
     return False, list(argnums)
 
 
+def _checked_numbers(what: str, argnums: ArgNums, count: int) -> tuple[bool, list[int]]:
+    """The same, of a call with `count` arguments; none is negative."""
+    single, numbers = numbers_of(argnums)
+    for k, n in enumerate(numbers):
+        if not isinstance(n, int | np.integer):
+            raise StructureError(
+                f"argnums of `{what}` is the number of an argument, or several, got {argnums!r}; the "
+                "first argument is 0"
+            )
+        if not -count <= n < count:
+            raise NotDifferentiableError(
+                f"`{what}` was asked for argument {n} of a call with {count} arguments; "
+                "keyword arguments cannot be varied, pass them by position"
+            )
+        numbers[k] = n % count
+    if not single and len(set(numbers)) < len(numbers):
+        raise NotDifferentiableError(f"`{what}` was asked for an argument twice: argnums={argnums}")
+    return single, numbers
+
+
 class Varied:
     """The arguments of one call with fresh rows under the chosen ones.
 
@@ -37,41 +57,29 @@ class Varied:
     """
 
     def __init__(self, what: str, args: Sequence[Any], argnums: ArgNums):
-        self.single, numbers = numbers_of(argnums)
-        for k, n in enumerate(numbers):
-            if not isinstance(n, int | np.integer):
-                raise StructureError(
-                    f"argnums of `{what}` is the number of an argument, or several, got {argnums!r}; the "
-                    "first argument is 0"
-                )
-            if not -len(args) <= n < len(args):
-                raise NotDifferentiableError(
-                    f"`{what}` was asked for argument {n} of a call with {len(args)} arguments; "
-                    "keyword arguments cannot be varied, pass them by position"
-                )
-            numbers[k] = n % len(args)
-        if not self.single and len(set(numbers)) < len(numbers):
-            raise NotDifferentiableError(
-                f"`{what}` was asked for an argument twice: argnums={argnums}"
-            )
+        if type(argnums) is int and 0 <= argnums < len(args):
+            self.single, numbers = True, [argnums]
+        else:
+            self.single, numbers = _checked_numbers(what, argnums, len(args))
         # A pullback or a system outlives the call: it must not see the caller's later writes.
         keep = np.copy if what in ("vjp", "linearize") else own
         self.args = list(args)
         self.originals, self.structure = tree.flatten(tuple([args[n] for n in numbers]))
-        self.static = []  # leaves that are no numbers: names, functions; they stand for themselves
+        self.static: list[bool] = []  # no numbers: names, functions; they stand for themselves
         self.rows: list[Row] = []
+        static, rows = self.static, self.rows
         self.from_tensors, self.from_python = False, True
         self.points: dict[int, Point] = {}  # declared on a manifold, by the number of the leaf
         if hooks.has_points:
             self._find_points()
-        fresh = []
+        points, fresh = self.points, []
         for k, x in enumerate(self.originals):
             kind = type(x)
-            if k in self.points:
-                x, row = self.points[k].vary()
+            if points and k in points:
+                x, row = points[k].vary()
                 self.from_python = False
-                self.static.append(False)
-                self.rows.append(row)
+                static.append(False)
+                rows.append(row)
                 fresh.append(x)
                 continue
             if kind is np.ndarray:
@@ -92,16 +100,17 @@ class Varied:
                         f"`{what}` cannot look into an argument of type {kind.__name__}; pass numbers, "
                         "arrays, dicts, lists, tuples or dataclasses, or leave it out of argnums"
                     )
-                self.static.append(True)
+                static.append(True)
                 fresh.append(x)
                 continue
-            self.from_python &= kind is float or kind is complex
-            self.static.append(False)
-            self.rows.append(x.row)
+            if kind is not float and kind is not complex:
+                self.from_python = False
+            static.append(False)
+            rows.append(x.row)
             fresh.append(x)
         for n, part in zip(numbers, self.structure.unflatten(fresh), strict=True):
             self.args[n] = part
-        self.oldest = self.rows[0].index if self.rows else 0
+        self.oldest = rows[0].index if rows else 0
         self.record = False  # whether the last pull had to be recorded
         self.once = what == "grad"  # pulled once: what the rows captured may go
 
@@ -136,10 +145,16 @@ class Varied:
         Whether somebody does shows when a row older than ours is met; the first try takes it that
         nobody does, which is the common case and the fast one.
         """
-        pairs = [(y.row, _in_the_program(s, y)) for y, s in seeds if y.row is not None]
-        self.record = any([r.parents for r in self.rows]) or any(
-            [isinstance(y, Staged) or isinstance(s, Tensor) for y, s in seeds]
-        )
+        self.record = False
+        for row in self.rows:
+            if row.parents:
+                self.record = True
+        pairs = []
+        for y, s in seeds:
+            if isinstance(y, Staged) or isinstance(s, Tensor):
+                self.record = True
+            if y.row is not None:
+                pairs.append((y.row, s if type(y) is Tensor else _in_the_program(s, y)))
         if not self.record:
             try:
                 return back_substitute(pairs, self.rows, oldest=self.oldest, free=self.once)
@@ -152,7 +167,7 @@ class Varied:
     def finish(self) -> None:
         """This differentiation is over: what still holds on to its leaves sees constants."""
         for row in self.rows:
-            if row.is_leaf:
+            if row.primitive is LEAF:
                 row.saved = FINISHED
 
     def release(self, y: Any) -> Any:
@@ -180,10 +195,9 @@ class Varied:
         """Derivatives in the form of the chosen arguments; static leaves stand for themselves."""
         rest = iter(values)
         kind = kind or same_kind
-        leaves = [
-            x if s else kind(next(rest), x)
-            for x, s in zip(self.originals, self.static, strict=True)
-        ]
+        leaves = []
+        for x, is_static in zip(self.originals, self.static, strict=True):
+            leaves.append(x if is_static else kind(next(rest), x))
         parts = self.structure.unflatten(leaves)
         return parts[0] if self.single else parts
 
@@ -193,7 +207,7 @@ def _in_the_program(seed: Any, y: Tensor) -> Any:
 
     Computed at once instead, the adjoint of a read of one entry would be captured as a whole array.
     """
-    if type(y) is Tensor or not isinstance(seed, np.ndarray | np.generic):
+    if not isinstance(seed, np.ndarray | np.generic):
         return seed
     recorder = y._v.recorder
     if not y._v.type.weak:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -29,14 +29,15 @@ def is_users(f: FunctionType) -> bool:
 
 def writes_arrays(f: Callable[..., Any]) -> bool:
     """Whether a function, or one that it names, may write a tensor into an array."""
-    while isinstance(f, partial):
-        f = f.func
-    if isinstance(f, MethodType):
-        f = f.__func__
-    if not isinstance(f, FunctionType):
-        f = type(f).__call__
-    if not isinstance(f, FunctionType):
-        return False
+    if type(f) is not FunctionType:
+        while isinstance(f, partial):
+            f = f.func
+        if isinstance(f, MethodType):
+            f = f.__func__
+        if not isinstance(f, FunctionType):
+            f = type(f).__call__
+        if not isinstance(f, FunctionType):
+            return False
     seen = {id(f.__code__)}
     waiting = [f]
     for g in waiting:
@@ -81,19 +82,25 @@ def _writes(code: CodeType) -> bool:
 def _named(f: FunctionType, names: frozenset[str]) -> list[FunctionType]:
     """The functions that a function reaches by a name, an attribute of a module or a variable from outside."""
     found = []
-    owners = [*map(f.__globals__.get, names), *map(_content, f.__closure__ or ())]
+    known = f.__globals__
+    owners = [known[name] for name in names if name in known]
+    if f.__closure__:
+        owners += map(_content, f.__closure__)
     for x in owners:
-        if x is None:
-            continue
         kind = type(x)
         if kind is FunctionType:
             found.append(x)
         elif kind is MethodType and isinstance(x.__func__, FunctionType):
             found.append(x.__func__)
-        elif isinstance(x, ModuleType) and x.__name__.partition(".")[0] not in LIBRARIES:
+        elif isinstance(x, ModuleType) and not _is_library(x):
             inside = [vars(x).get(name) for name in names]
             found += [y for y in inside if isinstance(y, FunctionType)]
     return found
+
+
+@cache
+def _is_library(module: ModuleType) -> bool:
+    return module.__name__.partition(".")[0] in LIBRARIES
 
 
 def _content(cell: CellType) -> Any:

@@ -12,7 +12,7 @@ from .. import tree
 from ..declared import plain_structure
 from ..errors import DTypeError, NotScalarError, ShapeError, StructureError
 from ..hooks import hooks, undisturbed
-from ..ir import Type, type_of
+from ..ir import type_of
 from ..kinds import distinct, same_kind
 from ..primitive import FUNCTIONS
 from ..quiet import are_large, writes_nothing
@@ -31,23 +31,11 @@ def value_and_grad(
     (np.float64(5.0), array([2., 4.]))
     """
 
-    def differentiate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        varied = Varied("grad", args, argnums)
-        result = hooks.users(f)(*varied.args, **kwargs)
-        y, aux = _split_aux(result, has_aux)
-        _check_scalar(y)
-        aux = tree.map(varied.release, aux) if has_aux else None
-        gradient = varied.like(varied.gradients(_adjoints(varied, y)))
-        value = y if varied.record else varied.released(y)
-        varied.finish()
-        return ((value, aux), gradient) if has_aux else (value, gradient)
-
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if are_large(args) and writes_nothing(f, (*args, *kwargs.values())):
-            with undisturbed:
-                return differentiate(args, kwargs)
-        return differentiate(args, kwargs)
+        varied, y, aux, gradient = _differentiate(f, argnums, has_aux, args, kwargs)
+        value = y if varied.record else varied.released(y)
+        return ((value, aux), gradient) if has_aux else (value, gradient)
 
     vars(run)["__backsolve_value_and_grad_of__"] = (f, argnums)
     return run
@@ -64,15 +52,41 @@ def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> 
     >>> grad(lambda x: np.log(x[0]) + x[0] * x[1] - np.sin(x[1]))(np.array([2.0, 5.0]))
     array([5.5       , 1.71633781])
     """
-    both = value_and_grad(f, argnums, has_aux)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
+        _, _, aux, gradient = _differentiate(f, argnums, has_aux, args, kwargs)
+        return (gradient, aux) if has_aux else gradient
 
     vars(run)["__backsolve_grad_of__"] = (f, argnums)
     return run
+
+
+def _differentiate(
+    f: Callable[..., Any],
+    argnums: ArgNums,
+    has_aux: bool,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Varied, Any, Any, Any]:
+    """One run of f: what varied in it, its result as it came, what it returned besides, and the gradient."""
+    if are_large(args) and not undisturbed.depth and writes_nothing(f, (*args, *kwargs.values())):
+        with undisturbed:
+            return _differentiate(f, argnums, has_aux, args, kwargs)
+    varied = Varied("grad", args, argnums)
+    y, aux = hooks.users(f)(*varied.args, **kwargs), None
+    if has_aux:
+        y, aux = _split_aux(y)
+    _check_scalar(y)
+    if has_aux:
+        aux = tree.map(varied.release, aux)
+    if isinstance(y, Tensor) and y.row is not None:
+        adjoints = distinct(varied.pull([(y, y.dtype.type(1))]))
+    else:
+        adjoints = [None] * len(varied.rows)
+    gradient = varied.like(varied.gradients(adjoints) if varied.points else adjoints)
+    varied.finish()
+    return varied, y, aux, gradient
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -84,7 +98,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     (2.0,)
     """
     varied = Varied("vjp", primals, range(len(primals)))
-    result, aux = _split_aux(hooks.users(f)(*varied.args), has_aux)
+    result, aux = hooks.users(f)(*varied.args), None
+    if has_aux:
+        result, aux = _split_aux(result)
     outputs, structure = tree.flatten(result)
 
     def pull(seed: Any) -> Any:
@@ -139,15 +155,7 @@ def stop_gradient(x: Any) -> Any:
     return tree.map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, x)
 
 
-def _adjoints(varied: Varied, y: Any) -> list[Any]:
-    if not isinstance(y, Tensor) or y.row is None:
-        return [None] * len(varied.rows)
-    return distinct(varied.pull([(y, y.dtype.type(1))]))
-
-
-def _split_aux(result: Any, has_aux: bool) -> tuple[Any, Any]:
-    if not has_aux:
-        return result, None
+def _split_aux(result: Any) -> tuple[Any, Any]:
     if not (isinstance(result, tuple | list) and len(result) == 2):
         raise StructureError(
             f"with has_aux=True the function must return (value, aux), got {type(result).__name__}"
@@ -177,6 +185,9 @@ def _is_numeric(v: Any) -> bool:
     return isinstance(v, Tensor | np.ndarray | np.generic | float | complex)
 
 
+_TYPED = (Tensor, np.ndarray, np.generic)  # they have a shape and a dtype themselves
+
+
 def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str) -> list[Any]:
     """`given` flattened, checked against the form, shapes and dtypes of what it goes with."""
     leaves, got = tree.flatten_like(given, structure)
@@ -187,11 +198,12 @@ def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str
         )
     out: list[Any] = []
     for g, x in zip(leaves, like, strict=True):
-        t = type_of(x) if not isinstance(x, Tensor) else Type(x.shape, x.dtype)
-        given_type = Type(g.shape, g.dtype) if isinstance(g, Tensor) else type_of(np.asarray(g))
-        if given_type.shape != t.shape:
-            raise ShapeError(f"{what} must have shape {t.shape}, got {given_type.shape}")
-        if given_type.dtype.kind == "c" and t.dtype.kind != "c":
+        t = x if isinstance(x, _TYPED) else type_of(x)
+        if not isinstance(g, Tensor):
+            g = np.asarray(g)
+        if g.shape != t.shape:
+            raise ShapeError(f"{what} must have shape {t.shape}, got {g.shape}")
+        if g.dtype.kind == "c" and t.dtype.kind != "c":
             raise DTypeError(
                 f"{what} must be real where the value is real ({t.dtype}), got complex"
             )
@@ -201,5 +213,5 @@ def _match(given: Any, like: Sequence[Any], structure: tree.Structure, what: str
             g = FUNCTIONS["astype"](g, t.dtype) if g.dtype != t.dtype else g
             out.append(g if g.row is not None or isinstance(g, Staged) else g._v)
         else:
-            out.append(np.asarray(g).astype(t.dtype)[()])
+            out.append(g.astype(t.dtype)[()])
     return out

@@ -105,7 +105,11 @@ def _count_of_owner(found: Any) -> int:
 _ALONE = _count_of_owner(SimpleNamespace(owner=object()))
 
 
-_local = threading.local()
+class _Local(threading.local):
+    staging = compiling = False
+
+
+_local = _Local()
 
 
 def stack() -> list[Region]:
@@ -138,11 +142,11 @@ class Staging:
 
 
 def is_staging() -> bool:
-    return getattr(_local, "staging", False)
+    return _local.staging
 
 
 def is_compiling() -> bool:
-    return getattr(_local, "compiling", False)
+    return _local.compiling
 
 
 def in_region() -> bool:

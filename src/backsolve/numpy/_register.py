@@ -138,7 +138,7 @@ def one_axis(axis: int, ndim: int) -> int:
 
 def flag(x: Any) -> bool:
     """An option that is True or False."""
-    return x is not np._NoValue and bool(operator.index(x))
+    return x is True or (x is not False and x is not np._NoValue and bool(operator.index(x)))
 
 
 def reject(name: str, **options: Any) -> None:

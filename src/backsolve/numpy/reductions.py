@@ -54,12 +54,15 @@ def sum(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    reject("sum", out=out)
-    if given(where):
+    if out is not None:
+        reject("sum", out=out)
+    if where is not None and given(where):
         a = P.where(where, array(a), 0)
     a, axes = _prepared(a, axis, dtype)
-    y = _as(dtype, P.sum(a, axis=axes, keepdims=flag(keepdims)))
-    return P.add(y, initial) if given(initial) else y
+    y = P.sum(a, axis=axes, keepdims=flag(keepdims))
+    if dtype is not None:
+        y = _as(dtype, y)
+    return P.add(y, initial) if initial is not None and given(initial) else y
 
 
 @function

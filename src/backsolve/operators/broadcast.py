@@ -12,11 +12,12 @@ from .base import Cost, From, Into, Operator
 from .structure import facts
 
 _sum: Any = np.add.reduce
+_ARRAYS = (np.ndarray, np.generic)
 
 
 def spread_to(t: Any, shape: Shape) -> Any:
     """t copied along new or longer axes; a view when large, which for small arrays costs more."""
-    if isinstance(t, np.ndarray | np.generic) and prod(shape) <= 4096:
+    if isinstance(t, _ARRAYS) and prod(shape) <= 4096:
         out = np.empty(shape, t.dtype)
         out[...] = t
         return out

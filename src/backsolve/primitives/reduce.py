@@ -31,10 +31,6 @@ def _reduction(name: str, run: Any, block: Any, **row: Any) -> Any:
     return primitive(name, run, blocks=blocks, type=rule, batch=over_axes, **row)
 
 
-def _ufunc(ufunc: Any) -> Any:
-    return lambda a, *, axis, keepdims: ufunc.reduce(a, axis=axis, keepdims=keepdims)
-
-
 def kept(y: Any, shape: tuple[int, ...], axis: tuple[int, ...]) -> Any:
     """y with its reduced axes back as ones."""
     return np.reshape(y, reduced_shape(shape, axis, True))
@@ -148,14 +144,14 @@ def _norm_block(y: Any, a: Any, axis: Any, keepdims: bool) -> Any:
 
 sum = _reduction(
     "sum",
-    _ufunc(np.add),
+    np.add.reduce,
     lambda A, *, axis, keepdims: SumAxes(A, axis, keepdims),
     text="Σ {0}",
     code="np.sum({0}, axis={axis}, keepdims={keepdims})",
 )
 prod = _reduction(
     "prod",
-    _ufunc(np.multiply),
+    np.multiply.reduce,
     lambda y, a, *, axis, keepdims: Product(
         [SumAxes(a, axis, keepdims), Diagonal(_d_prod(y, a, axis))]
     ),
@@ -163,19 +159,19 @@ prod = _reduction(
 )
 max = _reduction(
     "max",
-    _ufunc(np.maximum),
+    np.maximum.reduce,
     lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims),
     code="np.max({0}, axis={axis}, keepdims={keepdims})",
 )
 # the maximum of a window in a network: all of it belongs to the first of several equal entries
 first_max = _reduction(
     "first_max",
-    _ufunc(np.maximum),
+    np.maximum.reduce,
     lambda y, a, *, axis, keepdims: _first_block(y, a, axis, keepdims),
 )
 min = _reduction(
     "min",
-    _ufunc(np.minimum),
+    np.minimum.reduce,
     lambda y, a, *, axis, keepdims: _extremum_block(y, a, axis, keepdims),
     code="np.min({0}, axis={axis}, keepdims={keepdims})",
 )
@@ -194,10 +190,10 @@ norm = _reduction(
     code="np.linalg.norm({0}, axis={axis}, keepdims={keepdims})",
 )
 any = _reduction(
-    "any", _ufunc(np.logical_or), None, code="np.any({0}, axis={axis}, keepdims={keepdims})"
+    "any", np.logical_or.reduce, None, code="np.any({0}, axis={axis}, keepdims={keepdims})"
 )
 all = _reduction(
-    "all", _ufunc(np.logical_and), None, code="np.all({0}, axis={axis}, keepdims={keepdims})"
+    "all", np.logical_and.reduce, None, code="np.all({0}, axis={axis}, keepdims={keepdims})"
 )
 argmax = primitive(
     "argmax",

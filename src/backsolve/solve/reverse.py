@@ -20,11 +20,14 @@ from ..ir import Var
 from ..joint import component_of, operator_of
 from ..operators import Identity, Mask, OperatorSum, Product, Scale, ScatterAdd, Unslice
 from ..operators.broadcast import sum_to
+from ..ownership import LARGE
 from ..primitive import row_values
 from ..row import FREED, Row
 from . import masked, spare
 from .fit import fit_back
 from .masked import Masked, is_kept_entry_by_entry
+
+_COMBINED = frozenset([Product, Scale])  # they go by parts, or after a sum
 
 
 class OuterRow(Exception):  # noqa: N818 - a signal, not a mistake
@@ -54,9 +57,12 @@ def back_substitute(
     stop = frozenset(wanted) if wanted is not None else frozenset()
     observe = hooks.observe_block
     may_reuse = not record and observe is None
+    ndarray = np.ndarray
     g: Any
     old: Any
+    held: Any = None
     done: list[Row] = []
+    following = None  # a row known to be waiting, kept out of the heap: most rows lead to one
 
     def wait(row: Row) -> None:
         waiting[-row.index] = row
@@ -69,8 +75,9 @@ def back_substitute(
             else:
                 adjoints[row] = seed
                 if row not in stop:
-                    wait(row)
-        following = None  # a row known to be waiting, kept out of the heap: most rows lead to one
+                    if following is not None:
+                        wait(following)
+                    following = row
         while heap or following is not None:
             if following is None:
                 row = waiting.pop(heappop(heap))
@@ -108,8 +115,9 @@ def back_substitute(
                             wait(parent)
                 continue
             seed = adjoints.pop(row)
-            is_large = may_reuse and spare.is_large(seed)
-            if may_reuse:  # what the last row left here holds arrays, too
+            is_large = may_reuse and seed.__class__ is ndarray and seed.size > LARGE
+            is_plain = not is_large and seed.__class__ is not Masked
+            if is_large or held is not None:  # what the last row left here holds arrays, too
                 g = old = held = given = None
             saved = row.saved
             if saved is FREED:
@@ -134,9 +142,12 @@ def back_substitute(
                         block = block(saved[k])
                     elif k == ASKS_MORE:
                         block = block(saved, row)
-                if block.__class__ is Identity:
+                kind = block.__class__
+                if kind is Identity:
                     g = seed
-                elif seed.__class__ is Masked and block.__class__ in (Product, OperatorSum):
+                elif is_plain and kind not in _COMBINED and not block.adjoint_masks:
+                    g = block.pull(seed)
+                elif seed.__class__ is Masked and kind in (Product, OperatorSum):
                     g = masked.pull(block, seed)
                     if g is None:
                         continue
@@ -146,9 +157,9 @@ def back_substitute(
                     if _add_into(block, adjoints, seed, parent, fresh, record):
                         continue
                     g = _apply_masked(block, seed, parent, record)
-                elif block.__class__ is Scale and row.shape != parent.shape:
+                elif kind is Scale and row.shape != parent.shape:
                     g = block.pull(sum_to(seed, parent.shape))  # fewer to multiply
-                elif is_large or (may_reuse and block.__class__ is Product):
+                elif is_large or (may_reuse and kind is Product):
                     held, given, block, g = [block], [seed], None, None
                     if spare.is_last(row.parents, i):
                         seed = None
@@ -165,7 +176,7 @@ def back_substitute(
                 if old is not None:
                     if old.__class__ is Masked or g.__class__ is Masked:
                         adjoints[parent] = masked.plus(old, g)
-                    elif may_reuse and spare.is_large(g):
+                    elif may_reuse and g.__class__ is ndarray and g.size > LARGE:
                         held, g, old, given = [g], None, None, None
                         if spare.is_last(row.parents, i):
                             seed = None
@@ -184,7 +195,13 @@ def back_substitute(
             row.saved = FREED
         if wanted is None:
             return {row: fit_back(masked.plain(g), row) for row, g in adjoints.items()}
-        return [fit_back(masked.plain(adjoints[r]), r) if r in adjoints else None for r in wanted]
+        found = []
+        for row in wanted:
+            g = adjoints.get(row)
+            if g.__class__ is Masked:
+                g = g.value
+            found.append(g if g is None else fit_back(g, row))
+        return found
 
 
 def _enters(

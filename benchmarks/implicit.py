@@ -14,22 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from peers import jax, jnp, torch
 
 import backsolve as bs
-
-try:
-    import jax
-    import jax.numpy as jnp
-
-    jax.config.update("jax_enable_x64", True)
-except ImportError:
-    jax = None
-try:
-    import torch
-
-    torch.set_num_threads(1)
-except ImportError:
-    torch = None
 
 RNG = np.random.default_rng(0)
 TOL = 1e-10

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve import errors
+from backsolve import errors, tree
 from backsolve.hooks import hooks
+from backsolve.nn.on_manifolds import taken_off
 from backsolve.testing.backends import check_compiled
 
 
@@ -338,6 +339,12 @@ class TestHiddenState:
             bs.linearize(lambda x: np.sin(x).sum())(np.ones(10))
             bs.jacobian(np.sin)(np.ones(3))
             bs.grad(lambda x: np.sin(x).sum())(np.ones(3))
+            bs.grad(lambda x: np.block([[x, x], [x, x]]).sum())(np.ones((2, 2)))
+            bs.vmap(lambda p: p["a"] * p["b"], in_axes=({"a": 0, "b": None},))(
+                {"a": np.ones(3), "b": 2.0}
+            )
+            taken_off({"weights": [bs.on(sphere, np.array([0.6, 0.8]))]}, "layer")
+            tree.without_fixed(*tree.flatten({"a": np.ones(3), "name": "w"})[::-1])
 
         use()  # modules that are loaded on first use leave garbage of their own
         gc.collect()

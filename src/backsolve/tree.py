@@ -314,18 +314,18 @@ class _Sharing:
 def without_fixed(structure: Structure, leaves: Iterable[Any]) -> tuple[list[Any], Structure]:
     """The leaves that are numbers, and a form that knows the others: names, functions, types."""
     kept: list[Any] = []
-    rest = iter(leaves)
+    return kept, _with_fixed(structure, iter(leaves), kept)
 
-    def form(s: Structure) -> Structure:
-        if s.kind is not LEAF:
-            return Structure(s.kind, s.meta, tuple([form(child) for child in s.children]))
-        x = next(rest)
-        if is_immutable(x) and not isinstance(x, bool):
-            return Structure(FIXED, x)
-        kept.append(x)
-        return _LEAF_STRUCTURE
 
-    return kept, form(structure)
+def _with_fixed(s: Structure, leaves: Iterator[Any], kept: list[Any]) -> Structure:
+    if s.kind is not LEAF:
+        children = tuple([_with_fixed(child, leaves, kept) for child in s.children])
+        return Structure(s.kind, s.meta, children)
+    x = next(leaves)
+    if is_immutable(x) and not isinstance(x, bool):
+        return Structure(FIXED, x)
+    kept.append(x)
+    return _LEAF_STRUCTURE
 
 
 _IMMUTABLE = (str, bytes, bool, type, np.dtype, slice, range, frozenset, enum.Enum, type(...))

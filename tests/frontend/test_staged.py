@@ -186,6 +186,28 @@ def test_an_array_with_other_names_is_refused():
         bs.jit(f)(2.0)
 
 
+KNOWN = np.arange(3.0)
+
+
+def test_an_array_from_outside_is_written_into_in_a_loop():
+    def into(table):
+        def f(s):
+            y = table()
+            while s < 10.0:
+                y[0] = y[0] + s
+                s = s * 2.0
+            return (y * y).sum()
+
+        return f
+
+    with pytest.raises(errors.InPlaceError, match=r"y = y\.copy\(\)"):
+        bs.jit(into(lambda: KNOWN))(1.0)
+    advised = into(lambda: KNOWN.copy())
+    assert bs.jit(advised)(1.0) == advised(1.0) == 15.0**2 + 1 + 4
+    assert bs.jit(bs.grad(advised))(1.0) == bs.grad(advised)(1.0) == 2 * 15.0 * 15
+    np.testing.assert_array_equal(KNOWN, [0, 1, 2])
+
+
 def test_an_array_that_is_written_into_and_bound_anew():
     def f(x, n=12):
         y = np.zeros(3)

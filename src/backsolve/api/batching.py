@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,21 +93,17 @@ def _axes_of(args: tuple[Any, ...], in_axes: Any) -> list[int | None]:
         in_axes = (in_axes,) * len(args)
     if len(in_axes) != len(args):
         raise ShapeError(f"vmap: in_axes has {len(in_axes)} entries for {len(args)} arguments")
-    axes: list[int | None] = []
+    return [axis for a, x in zip(in_axes, args, strict=True) for axis in _axes_in(a, x)]
 
-    def assign(a: Any, x: Any) -> None:
-        leaves, _ = tree.flatten(x)
-        if a is None or isinstance(a, int):
-            axes.extend([a] * len(leaves))
-        elif isinstance(a, dict):
-            for key in x:
-                assign(a[key], x[key])
-        elif isinstance(a, tuple | list) and len(a) == len(x):
-            for b, y in zip(a, x, strict=True):
-                assign(b, y)
-        else:
-            raise StructureError(f"vmap: in_axes {a!r} does not fit the argument {x!r}")
 
-    for a, x in zip(in_axes, args, strict=True):
-        assign(a, x)
-    return axes
+def _axes_in(a: Any, x: Any) -> Iterator[int | None]:
+    if a is None or isinstance(a, int):
+        yield from [a] * len(tree.flatten(x)[0])
+    elif isinstance(a, dict):
+        for key in x:
+            yield from _axes_in(a[key], x[key])
+    elif isinstance(a, tuple | list) and len(a) == len(x):
+        for b, y in zip(a, x, strict=True):
+            yield from _axes_in(b, y)
+    else:
+        raise StructureError(f"vmap: in_axes {a!r} does not fit the argument {x!r}")

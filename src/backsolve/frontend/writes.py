@@ -203,8 +203,9 @@ def _promoted(a: np.ndarray[Any, Any], aliased: bool) -> Tensor:
 def _refuse_others(a: np.ndarray[Any, Any], aliased: bool) -> None:
     if aliased or _has_shared_base(a):
         raise InPlaceError(
-            "a traced value is written into a NumPy array that has other names too, or is a slice of "
-            "another; they would not see the write. Make it a tensor where it is created: y = bs.tensor(y)"
+            "a traced value is written into a NumPy array that has other names too (a global, an argument of "
+            "the caller's), or is a slice of another; they would not see the write. Write into a copy, "
+            "y = y.copy() before the first write; or make it a tensor where it is created: y = bs.tensor(y)"
         )
 
 

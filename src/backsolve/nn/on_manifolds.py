@@ -20,18 +20,18 @@ Declarations = tuple[tuple[str, Any], ...]  # path -> what `Point.declaration` s
 def taken_off(value: Any, path: str) -> tuple[Any, dict[str, Any]]:
     """The same with arrays in the place of Points, and their declarations by path; not into modules."""
     found: dict[str, Any] = {}
+    return _plain(value, path, found), found
 
-    def plain(value: Any, path: str) -> Any:
-        if isinstance(value, Point):
-            found[path] = value.declaration
-            return value.x
-        if not isinstance(value, Mapping | list | tuple) and not _is_record(value):
-            return value
-        meta, parts = tree._handlers(type(value))[0](value)
-        new = [plain(v, f"{path}.{k}") for k, v in zip(_names(value), parts, strict=True)]
-        return tree._handlers(type(value))[1](type(value), meta, new) if found else value
 
-    return plain(value, path), found
+def _plain(value: Any, path: str, found: dict[str, Any]) -> Any:
+    if isinstance(value, Point):
+        found[path] = value.declaration
+        return value.x
+    if not isinstance(value, Mapping | list | tuple) and not _is_record(value):
+        return value
+    meta, parts = tree._handlers(type(value))[0](value)
+    new = [_plain(v, f"{path}.{k}", found) for k, v in zip(_names(value), parts, strict=True)]
+    return tree._handlers(type(value))[1](type(value), meta, new) if found else value
 
 
 def declared_again(value: Any, path: str, declarations: Declarations) -> Any:

@@ -170,22 +170,22 @@ def column_stack(tup: Any) -> Any:
 @function
 def block(arrays: Any) -> Any:
     """Nested lists: the innermost are joined along the last axis, the outermost along the first."""
+    levels = _depth(arrays)
+    return _block(arrays, levels, max(levels, _rank(arrays)))
 
-    def depth(x: Any) -> int:
-        return 1 + depth(x[0]) if isinstance(x, list) else 0
 
-    def rank(x: Any) -> int:
-        return max(rank(e) for e in x) if isinstance(x, list) else ndim_of(x)
+def _depth(x: Any) -> int:
+    return 1 + _depth(x[0]) if isinstance(x, list) else 0
 
-    levels = depth(arrays)
-    width = max(levels, rank(arrays))
 
-    def join(x: Any, level: int) -> Any:
-        if isinstance(x, list):
-            return concatenate([join(e, level - 1) for e in x], -level)
-        return reshape(x, (1,) * (width - ndim_of(x)) + shape_of(x))
+def _rank(x: Any) -> int:
+    return max(_rank(e) for e in x) if isinstance(x, list) else ndim_of(x)
 
-    return join(arrays, levels)
+
+def _block(x: Any, level: int, rank: int) -> Any:
+    if isinstance(x, list):
+        return concatenate([_block(e, level - 1, rank) for e in x], -level)
+    return reshape(x, (1,) * (rank - ndim_of(x)) + shape_of(x))
 
 
 @function

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir import Equation, Program, Shape, Type, Var, type_of
 from ..primitive import P, Primitive
-from .clean import COMMUTE
+from .clean import COMMUTE, drop_unused
 from .engine import raw
 
 
@@ -26,7 +26,7 @@ class Rows:
     """
 
     def __init__(self, program: Program, lead: Shape):
-        self.lead = lead
+        self.program, self.lead = program, lead
         self.equations: list[Equation] = []
         self.constants: list[tuple[Var, Any]] = []
         self.arrays = {v: raw(c) for v, c in program.constants}
@@ -56,6 +56,15 @@ class Rows:
             return False
         self.parts[out] = found.reshape(row)
         return True
+
+    def finished(self) -> Program:
+        """What was written, with its outputs in one piece."""
+        program = self.program
+        for a in program.outputs:
+            self.whole(a)
+        constants = (*program.constants, *self.constants)
+        equations = tuple(self.equations)
+        return drop_unused(Program(program.inputs, constants, equations, program.outputs))
 
     # ---- into components and back
 

@@ -16,7 +16,6 @@ from collections import Counter
 from math import prod
 
 from ..ir import Equation, Program, Shape, Var
-from .clean import drop_unused
 from .component_rows import Rows, is_row
 from .component_rules import MOVES, rule_for
 from .cost import is_cheap
@@ -66,10 +65,7 @@ def _split(program: Program, lead: Shape) -> Program:
         assert rule is not None
         if not rows.split(e, rule.components):
             return program
-    for a in program.outputs:
-        rows.whole(a)
-    constants = (*program.constants, *rows.constants)
-    return drop_unused(Program(program.inputs, constants, tuple(rows.equations), program.outputs))
+    return rows.finished()
 
 
 def _is_splittable(e: Equation, lead: Shape) -> bool:

@@ -18,7 +18,6 @@ import numpy as np
 from ..ir import Equation, Program, Shape, Var
 from ..operators.windows import Cut
 from ..primitive import P
-from .clean import drop_unused
 from .component_rows import Rows, laying
 from .component_rules import rule_for
 from .regions import inside
@@ -71,10 +70,7 @@ def _split(program: Program, lead: Shape, size: Shape) -> Program:
             assert rule is not None
             if not rows.split(e, rule.components):
                 return program
-    for a in program.outputs:
-        rows.whole(a)
-    constants = (*program.constants, *rows.constants)
-    return drop_unused(Program(program.inputs, constants, tuple(rows.equations), program.outputs))
+    return rows.finished()
 
 
 # ---- what is taken apart

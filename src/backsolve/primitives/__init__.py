@@ -24,6 +24,7 @@ from . import order as order
 from . import orthogonal as orthogonal
 from . import reduce as reduce
 from . import scan as scan
+from . import selection as selection
 from . import shape as shape
 from . import singular as singular
 from . import softmax as softmax

@@ -1,8 +1,7 @@
 """Element-wise arithmetic, powers, exponentials, trigonometry: y[i] = f(a[i], b[i], …).
 
-Every block is a Diagonal (or a Mask where the function selects). Conventions at kinks: |x| has
-derivative 0 at 0; ties of maximum and minimum are shared in halves; clip counts its bounds as
-inside; 0 ** b has the derivative 0 with respect to b; hypot has the derivative 0 at (0, 0).
+Every block is a Diagonal; functions that select are in selection.py. Conventions at kinks: |x| has derivative 0
+at 0; 0 ** b has the derivative 0 with respect to b; hypot has the derivative 0 at (0, 0).
 
 An input may be a bare Python number, whose own `/` and `**` raise at 0: inputs are divided by
 np.divide and raised by np.power, which say inf.
@@ -10,14 +9,12 @@ np.divide and raised by np.power, which say inf.
 
 from __future__ import annotations
 
-import importlib
 import math
 import operator
 from typing import Any
 
 import numpy as np
 
-from ..hooks import hooks
 from ..ir import Type, type_of
 from ..lanes import Binary, Unary
 from ..operators import Cast, Conjugate, Diagonal, Identity, Mask, Product, RealPart, Scale, Zero
@@ -25,7 +22,6 @@ from ..ownership import LARGE
 from ..primitive import UFUNCS, Primitive, primitive
 from .batching import elementwise as batch
 from .large import large
-from .large import where as large_where
 
 # Functions that compiled loops are worth having for; blocks use sin_, cos_, exp_ for large arrays too.
 COSTLY = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "erf", "erfc", "sigmoid"}
@@ -319,60 +315,7 @@ deg2rad = unary("deg2rad", Scale(float(np.pi / 180)))
 rad2deg = unary("rad2deg", Scale(float(180 / np.pi)))
 UFUNCS[np.radians], UFUNCS[np.degrees] = deg2rad, rad2deg
 
-# ---- selection: masks, so that what was not selected stays zero whatever it meets
-
-
-def _wins(mine: Any, other: Any, better: Any) -> Any:
-    tie = np.equal(mine, other)
-    if holds_nowhere(tie):
-        return Mask(better(mine, other))
-    return Product(
-        [
-            Diagonal(
-                np.where(tie, 0.5, 1.0).astype(mine.dtype if hasattr(mine, "dtype") else float)
-            ),
-            Mask(np.logical_or(better(mine, other), tie)),
-        ]
-    )
-
-
-def _wins_or_nan(mine: Any, other: Any, better: Any) -> Any:
-    tie = np.equal(mine, other)
-    valid = np.logical_or(better(mine, other), np.isnan(other))
-    return Product([Diagonal(np.where(tie, 0.5, 1.0)), Mask(np.logical_or(valid, tie))])
-
-
-maximum = binary(
-    "maximum", lambda a, b: _wins(a, b, np.greater), lambda a, b: _wins(b, a, np.greater)
-)
-minimum = binary("minimum", lambda a, b: _wins(a, b, np.less), lambda a, b: _wins(b, a, np.less))
-fmax = binary(
-    "fmax", lambda a, b: _wins_or_nan(a, b, np.greater), lambda a, b: _wins_or_nan(b, a, np.greater)
-)
-fmin = binary(
-    "fmin", lambda a, b: _wins_or_nan(a, b, np.less), lambda a, b: _wins_or_nan(b, a, np.less)
-)
-hooks.where = large_where
-where = elementwise(
-    "where", large_where, (None, lambda a: Mask(a), lambda a: Mask(np.logical_not(a))), ufunc=()
-)
-
-
-# The ufunc below np.clip, without the long way there.
-_CLIP = getattr(importlib.import_module("numpy._core.umath"), "clip", np.clip)
-clip = elementwise(
-    "clip",
-    _CLIP,
-    (
-        lambda a, b, c: Mask(np.logical_and(np.greater_equal(a, b), np.less_equal(a, c))),
-        lambda a, b, c: Mask(np.logical_and(np.less(a, b), np.less_equal(b, c))),
-        lambda a, b, c: Mask(np.logical_or(np.greater(a, c), np.greater(b, c))),
-    ),
-    ufunc=(),
-    code="np.clip({args})",
-)
 nextafter = binary("nextafter", ONE)  # a and a rounding error
-heaviside = binary("heaviside", None, lambda a: Mask(np.equal(a, 0)))
 copysign = binary("copysign", lambda y, a: Diagonal(np.sign(y) * np.sign(a)))
 ldexp = binary("ldexp", lambda b: Diagonal(np.exp2(b)))
 

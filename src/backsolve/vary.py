@@ -108,8 +108,9 @@ class Varied:
             static.append(False)
             rows.append(x.row)
             fresh.append(x)
-        for n, part in zip(numbers, self.structure.unflatten(fresh), strict=True):
-            self.args[n] = part
+        parts = self.structure.unflatten(fresh)
+        for k, n in enumerate(numbers):
+            self.args[n] = parts[k]
         self.oldest = rows[0].index if rows else 0
         self.record = False  # whether the last pull had to be recorded
         self.once = what == "grad"  # pulled once: what the rows captured may go

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..hooks import hooks
+from ..ignoring import ignore_warnings, warn_again
 from ..joint import component_of, operator_of
 from ..primitive import row_values
 from ..row import Row
@@ -30,7 +29,8 @@ def forward_substitute(
     tangents: dict[Row, Any] = dict(seeds)
     given = set(tangents)
     observe = hooks.observe_block
-    with np.errstate(all="ignore"):
+    warnings = ignore_warnings()
+    try:
         for row in rows:
             if row in given:
                 continue
@@ -67,4 +67,6 @@ def forward_substitute(
                 total = image if total is None else masked.plus(total, image)
             if total is not None:
                 tangents[row] = total
+    finally:
+        warn_again(warnings)
     return [masked.plain(tangents[y]) if y is not None and y in tangents else None for y in outputs]

@@ -16,6 +16,7 @@ import numpy as np
 from ..blocks import ASKS_MORE
 from ..errors import FreedGraphError
 from ..hooks import hooks
+from ..ignoring import ignore_warnings, warn_again
 from ..ir import Var
 from ..joint import component_of, operator_of
 from ..operators import Identity, Mask, OperatorSum, Product, Scale, ScatterAdd, Unslice
@@ -68,7 +69,8 @@ def back_substitute(
         waiting[-row.index] = row
         heappush(heap, -row.index)
 
-    with np.errstate(all="ignore"):
+    warnings = ignore_warnings()
+    try:
         for row, seed in seeds:
             if row in adjoints:
                 adjoints[row] = masked.plus(adjoints[row], seed)
@@ -202,6 +204,8 @@ def back_substitute(
                 g = g.value
             found.append(g if g is None else fit_back(g, row))
         return found
+    finally:
+        warn_again(warnings)
 
 
 def _enters(

@@ -561,3 +561,20 @@ def test_a_state_and_one_number_a_round(how, shape):
             strict=True,
         ):
             np.testing.assert_allclose(a, b, err_msg=name)
+
+
+def test_a_scan_of_no_rounds_stacks_empty_arrays():
+    def f(x):
+        step = lambda c, a: (c + a[0], {"s": c * a, "n": 3, "none": None, "k": np.ones(2, "f")})
+        return bs.scan(step, x, np.zeros((0, 2)))
+
+    for run in (f, bs.jit(f), bs.checkpoint(f, memory="1kB")):
+        last, found = run(1.5)
+        assert last == 1.5
+        assert found["none"] is None
+        kinds = {k: (v.shape, v.dtype.str[1:]) for k, v in found.items() if v is not None}
+        assert kinds == {"s": ((0, 2), "f8"), "n": ((0,), "i8"), "k": ((0, 2), "f4")}
+    assert bs.map(lambda a: a * 1j, np.zeros((0, 3))).dtype == complex
+    assert (
+        bs.grad(lambda x: bs.scan(lambda c, a: (c, c * x), x, np.zeros(0))[1].sum() + x)(2.0) == 1
+    )

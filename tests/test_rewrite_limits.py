@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.ir import Type
 from backsolve.numpy import special
+from backsolve.rewrite.division import share_division
+from backsolve.trace import stage
 
 X = np.array([0.3, -1.2, 0.7])
 
@@ -131,3 +134,26 @@ def test_a_quotient_that_a_jump_rests_on_is_a_quotient(name):
     x, c = np.full(16, 49.0), np.array([49.0])
     assert LESS == 49.0 * (1 / 49.0)
     np.testing.assert_array_equal(bs.jit(f)(x, c), f(x, c))
+
+
+@pytest.mark.parametrize(
+    ("name", "jump"),
+    [
+        ("argmax", np.argmax),
+        ("argmin", np.argmin),
+        ("heaviside", lambda q: np.heaviside(q, 0.5)),
+        ("gather", lambda q: q[np.array([3, 1, 2, 2])]),
+        ("floor", np.floor),
+    ],
+)
+def test_rows_that_jump_by_themselves(name, jump):
+    """By the rewriting alone: others write these rows with comparisons, which jump as well."""
+    types = [Type((16,), np.dtype(float)), Type((1,), np.dtype(float))]
+    program, _ = stage(lambda x, c: jump(x / c), types)
+    assert name in [e.primitive.name for e in program.equations]
+    smooth, _ = stage(lambda x, c: np.sin(x / c), types)
+    divided = lambda p: [
+        e.outputs[0].shape for e in share_division(p).equations if e.primitive.name == "divide"
+    ]
+    assert divided(program) == [(16,)]
+    assert divided(smooth) == [(1,)]

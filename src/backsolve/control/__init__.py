@@ -15,11 +15,13 @@ import numpy as np
 from .. import tree
 from ..errors import ShapeError, StructureError
 from ..hooks import hooks
+from ..ir import Type, type_of
 from ..primitives.checks import Messages
 from ..primitives.control import BRANCH
 from ..regions import Branches
 from ..solve import eager_budget
 from ..tensor import Staged
+from ..trace import stage
 from . import batch as batch
 from . import bind as bind
 from . import checkpoints as checkpoints
@@ -236,8 +238,34 @@ def scan(
         rows.append(y)
     rows = rows[::-1] if reverse else rows
     if not rows:
-        return state, None
+        return state, _no_results(body, Form.of(init), columns, structure)
     return state, tree.map(lambda *ys: np.stack(ys), rows[0], *rows[1:])
+
+
+def _no_results(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    state: Form,
+    columns: Sequence[Any],
+    entries: tree.Structure,
+) -> Any:
+    """What no rounds of a scan stack: empty arrays of the types that a round would give."""
+    forms: list[tree.Structure] = []
+
+    def one(*given: Any) -> list[Any]:
+        n = len(state.values)
+        _, y = body(state.filled(given[:n]), entries.unflatten(given[n:]))
+        leaves, form = tree.flatten(y)
+        forms.append(form)
+        return leaves
+
+    entering = [type_of_leaf(x) for x in columns]
+    types = [
+        *[type_of_leaf(x) for x in state.taken()],
+        *[Type(t.shape[1:], t.dtype) for t in entering],
+    ]
+    program, _ = stage(one, types)
+    made = [type_of(a) for a in program.outputs]
+    return forms[-1].unflatten([np.zeros((0, *t.shape), t.dtype) for t in made])
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:

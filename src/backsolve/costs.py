@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from .api import linearize
 from .solve.auto import choose, is_opaque, reason, sizes
 from .solve.eliminate import Graph, why_not
-from .solve.tariff import Price, colour_price, elimination_prices, plain_prices
+from .solve.tariff import Price, colour_price, elimination_prices, plain_prices, scan_price
 from .system import System
 from .vary import ArgNums
 
@@ -60,7 +61,7 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
     eliminate, forward                0   4,880       –
     eliminate, reverse                0   4,880       –
     colour                            –       –       –  52% of the entries can differ from zero
-    scan                              –       –       –  no recurrence (bs.recurrence) here
+    scan                              –       –       –  no recurrence and no loop here
     """
     system = linearize(f, argnums, merge=False)(*args)  # as jacobian sees it
     outputs = [y for y in system.outputs if y is not None]
@@ -87,12 +88,13 @@ def _all_prices(system: System, n_in: int, n_out: int) -> list[Price]:
     found = list(plain)
     if n_in <= _SMALL and n_out <= _SMALL:
         found = [replace(p, multiplications=system.cost(p.way, "solves")) for p in plain]
+    scan = _scan(system, plain)
     if why_not(system):
-        return found + _refused(system)
+        return [*found, *_refused(system)[:-1], scan]
     graph = Graph(system)
     orders = elimination_prices(graph)
     pattern = min(p.seconds for p in orders)
-    return [*found, *orders, colour_price(graph, plain, found=pattern), _scan(system)]
+    return [*found, *orders, colour_price(graph, plain, found=pattern), scan]
 
 
 def _refused(system: System) -> list[Price]:
@@ -100,9 +102,14 @@ def _refused(system: System) -> list[Price]:
     return [eliminated, Price("colour", note=why_not(system)), _scan(system)]
 
 
-def _scan(system: System) -> Price:
-    """No way of its own: rows of a recurrence solve themselves so, in every other way."""
+def _scan(system: System, plain: tuple[Price, Price] | None = None) -> Price:
+    """Rows of a recurrence solve themselves so, in every other way."""
+    outputs = [y for y in system.outputs if y is not None]
     names = {row.primitive.name for row in system.rows}
+    if plain is not None:
+        price = scan_price(system.rows, system.parameters, outputs, plain)
+        if price.seconds < inf:
+            return price
     if names & {"recurrence", "block_recurrence"}:
         return Price("scan", note="inside of the ways above: a recurrence is one row")
-    return Price("scan", note="no recurrence (bs.recurrence) here")
+    return Price("scan", note="no recurrence and no loop here")

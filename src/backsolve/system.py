@@ -114,8 +114,13 @@ class System:
         ]
         return self._out_form.unflatten([_settled(t) for t in images])
 
-    def backward(self, seed: Any = None) -> Any:
-        """The adjoint of the parameters for a seed of the outputs (1 by default)."""
+    def backward(self, seed: Any = None, method: str = "reverse") -> Any:
+        """The adjoint of the parameters for a seed of the outputs (1 by default).
+
+        By "reverse", row by row; or by "scan", where rounds of a loop are there: all of them at once.
+        """
+        if method not in ("reverse", "scan"):
+            raise ValueError(f'method must be "reverse" or "scan"; got {method!r}')
         if seed is None:
             seed = self._out_form.unflatten([np.ones(np.shape(v)) for v in self._raw_outputs])
         leaves, structure = tree.flatten_like(seed, self._out_form)
@@ -126,10 +131,10 @@ class System:
             for row, s in zip(self.outputs, leaves, strict=True)
             if row is not None
         ]
-        return self._in_form(WAYS["reverse"](self, pairs))
+        return self._in_form(WAYS[method](self, pairs))
 
     def jacobian(self, method: str = "auto", order: Any = None) -> Any:
-        """The dense Jacobian, by "forward", "reverse", "colour", "eliminate", or the cheapest of these.
+        """The dense Jacobian, by "forward", "reverse", "colour", "eliminate", "scan", or the cheapest.
 
         Elimination takes the rows out in an order: "markowitz" (if none is given), "forward", "reverse",
         "greedy", "chain", "search", or a list of their numbers, such as `system.order("search")` gives.

@@ -36,9 +36,9 @@ def jacobian(
     """The dense Jacobian: for an output of shape S and an argument of shape T, an array S + T.
 
     `method` is "forward" (a column a solve), "reverse" (a row a solve), "colour" (one solve for all columns or
-    rows that have no entry in common), "auto" (the cheapest), or "eliminate": rows of the system are removed
-    one after the other, in an `order` as `System.jacobian` takes it. With `sparse=True`, or a plan made by
-    `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found once per type.
+    rows that have no entry in common), "scan" (the rounds of a loop that Python ran, all at once), "auto" (the
+    cheapest), or "eliminate": rows of the system are removed one after the other, in an `order` as
+    `System.jacobian` takes it. With `sparse=True`, or a plan made by `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found once per type.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
@@ -88,7 +88,10 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
         )
         method = best.way
         if method not in ("forward", "reverse"):
-            return _in_place(WAYS["jacobian"](system(), method, best.plan), varied, outputs, live)
+            return _in_place(WAYS["chosen"](system(), best), varied, outputs, live)
+    if method == "scan":
+        whole = _system(varied, live, rows, record)
+        return _in_place(WAYS["jacobian"](whole, method), varied, outputs, live)
     found = plain_jacobian(method, rows, out_rows, varied.rows, record)
     return _in_place(found, varied, outputs, live)
 
@@ -119,6 +122,7 @@ def _system(varied: Varied, live: Sequence[Tensor], rows: Sequence[Any], record:
         values={},
         constants={},
         lines={},
+        merge=False,  # what is constant in a row is not known here
     )
 
 

@@ -20,11 +20,13 @@ from .tariff import (
     colour_price,
     elimination_prices,
     plain_prices,
+    scan_price,
 )
 
 # Seconds of a plain solve for each row, from which on two orders, or all of them, are worth pricing.
 _WORTH_TWO, _WORTH_ALL = 1.5e-4, 6e-4
 _TWO = ("forward", "reverse")
+_WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
 _MANY = 256  # structures that are kept
@@ -65,9 +67,13 @@ def _for_eager(
 ) -> Price:
     if is_opaque(rows):
         return by_sizes(parameters, outputs, False)
-    best = cheaper(plain_prices(rows, parameters, outputs))
+    plain = plain_prices(rows, parameters, outputs)
+    best = cheaper(plain)
     own = set(parameters)
-    each = best.seconds / max(sum(r not in own for r in rows), 1)
+    steps = [r for r in rows if r not in own]
+    if len(steps) >= _WORTH_LOOKING:
+        best = _or_better(best, [scan_price(steps, parameters, outputs, plain)])
+    each = best.seconds / max(len(steps), 1)
     if each < _WORTH_TWO or why_not(whole := system()):
         return best
     return _or_better(best, elimination_prices(Graph(whole), CHEAP if each > _WORTH_ALL else _TWO))
@@ -152,6 +158,8 @@ def reason(price: Price, n_in: int, n_out: int) -> str:
         return f"in the order {price.order}: each entry is computed once"
     if price.way == "colour":
         return "few colours: few solves"
+    if price.way == "scan":
+        return "all rounds of a loop at once"
     if price.way == "forward":
         if n_in == 1:
             return "one input: forward substitution is optimal"

@@ -31,7 +31,7 @@ from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_for_later
 from .forward import forward_substitute
 from .krylov import METHODS, Map
-from .many import forward_jacobian
+from .many import Plain, forward_jacobian
 from .packing import Packing, plain
 from .reverse import back_substitute
 
@@ -246,7 +246,8 @@ class Point:
         for row in self.x_rows:
             for unit in (1, 1j) if row.dtype.kind == "c" else (1,):
                 live = [r for r in self.outs if r is not None]
-                found = iter(forward_jacobian(self._below, live, row, record, unit) if live else ())
+                by = Plain(self._below, [row], record)
+                found = iter(forward_jacobian(by, live, row, unit) if live else ())
                 stacks = [next(found) if r is not None else None for r in self.outs]
                 columns.append(self._packed_stacks(stacks, row.size))
         return np.concatenate(columns, axis=0).T if len(columns) > 1 else columns[0].T

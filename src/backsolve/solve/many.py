@@ -6,8 +6,8 @@ then run batched over all seeds of a basis: every block is applied to a stack in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,24 +27,62 @@ from .reverse import back_substitute
 _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
 
 
+class Substitution(Protocol):
+    """How one right-hand side is solved for: row by row, or loops at once (scanned.py)."""
+
+    @property
+    def widest(self) -> int:
+        """Entries that are held at once for one right-hand side."""
+
+    def ahead(self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row]) -> list[Any]: ...
+
+    def back(self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row]) -> list[Any]: ...
+
+
+class Plain:
+    """Row by row."""
+
+    def __init__(self, rows: Sequence[Row], inputs: Sequence[Row], record: bool):
+        self.rows, self.record = rows, record
+        self.oldest = min((r.index for r in inputs), default=-1)
+
+    @property
+    def widest(self) -> int:
+        return _widest(self.rows)
+
+    def ahead(self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row]) -> list[Any]:
+        return forward_substitute(self.rows, seeds, outputs, record=self.record)
+
+    def back(self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row]) -> list[Any]:
+        found: list[Any] = back_substitute(seeds, wanted, oldest=self.oldest, record=self.record)
+        return found
+
+
 def plain_jacobian(
     method: str, rows: Sequence[Row], outputs: Sequence[Row], inputs: Sequence[Row], record: bool
 ) -> list[list[Any]]:
-    """[output][input] -> array of shape output.shape + input.shape, by "forward" or "reverse".
+    """[output][input] -> array of shape output.shape + input.shape, by "forward" or "reverse"."""
+    return solved_jacobian(method, Plain(rows, inputs, record), outputs, inputs)
+
+
+def solved_jacobian(
+    method: str, by: Substitution, outputs: Sequence[Row], inputs: Sequence[Row]
+) -> list[list[Any]]:
+    """The same by any substitution.
 
     A complex Jacobian is found forward: back, one seed an output gives its real part alone.
     """
     if method == "reverse" and not any(r.dtype.kind == "c" for r in (*outputs, *inputs)):
-        stacks = [reverse_jacobian(rows, y, inputs, record) for y in outputs]
+        stacks = [reverse_jacobian(by, y, inputs) for y in outputs]
         return [
             [np.reshape(s, (*y.shape, *r.shape)) for s, r in zip(line, inputs, strict=True)]
             for line, y in zip(stacks, outputs, strict=True)
         ]
     columns = []
     for r in inputs:
-        ahead = forward_jacobian(rows, outputs, r, record)
+        ahead = forward_jacobian(by, outputs, r)
         if r.dtype.kind == "c":
-            _check_holomorphic(ahead, forward_jacobian(rows, outputs, r, record, unit=1j))
+            _check_holomorphic(ahead, forward_jacobian(by, outputs, r, unit=1j))
         columns.append(ahead)
     return [
         [
@@ -52,6 +90,20 @@ def plain_jacobian(
             for c, r in zip(columns, inputs, strict=True)
         ]
         for k, y in enumerate(outputs)
+    ]
+
+
+def diagonals(by: Substitution, input_: Row, outputs: Sequence[Row]) -> list[Any]:
+    """∂output/∂input for each output, where entries depend on entries in the same place alone."""
+    n = input_.size
+    images = by.ahead([(input_, np.ones(input_.shape, input_.dtype))], outputs)
+    return [
+        np.zeros((*y.shape, *input_.shape), y.dtype)
+        if t is None
+        else np.reshape(
+            np.where(np.eye(n, dtype=bool), np.reshape(t, (n, 1)), 0), (*y.shape, *input_.shape)
+        )
+        for t, y in zip(images, outputs, strict=True)
     ]
 
 
@@ -74,25 +126,20 @@ NOT_HOLOMORPHIC = (
 )
 
 
-def reverse_jacobian(
-    rows: Sequence[Row], output: Row, inputs: Sequence[Row], record: bool
-) -> list[Any]:
+def reverse_jacobian(by: Substitution, output: Row, inputs: Sequence[Row]) -> list[Any]:
     """∂output/∂input for each input, as stacks with one leading axis over the output's entries."""
 
-    oldest = min(r.index for r in inputs)
-
     def pull(seed: Any) -> list[Any]:
-        grads = back_substitute([(output, seed)], inputs, oldest=oldest, record=record)
         return [
             np.zeros(r.shape, r.dtype) if g is None else g
-            for g, r in zip(grads, inputs, strict=True)
+            for g, r in zip(by.back([(output, seed)], inputs), inputs, strict=True)
         ]
 
-    return _over_basis(pull, output, rows)
+    return _over_basis(pull, output, by.widest)
 
 
 def forward_jacobian(
-    rows: Sequence[Row], outputs: Sequence[Row], input_: Row, record: bool, unit: complex = 1
+    by: Substitution, outputs: Sequence[Row], input_: Row, unit: complex = 1
 ) -> list[Any]:
     """∂output/∂input for each output, as stacks with one leading axis over the input's entries.
 
@@ -100,13 +147,12 @@ def forward_jacobian(
     """
 
     def push(seed: Any) -> list[Any]:
-        tangents = forward_substitute(rows, [(input_, seed)], outputs, record=record)
         return [
             np.zeros(r.shape, r.dtype) if t is None else t
-            for t, r in zip(tangents, outputs, strict=True)
+            for t, r in zip(by.ahead([(input_, seed)], outputs), outputs, strict=True)
         ]
 
-    return _over_basis(push, input_, rows, unit)
+    return _over_basis(push, input_, by.widest, unit)
 
 
 def forward_images(system: System, seeds: Sequence[Any]) -> list[Any]:
@@ -120,7 +166,7 @@ def forward_images(system: System, seeds: Sequence[Any]) -> list[Any]:
             for t, y in zip(found, system.out_types, strict=True)
         ]
 
-    return _stacked(push, seeds, system.parameters, system.rows)
+    return _stacked(push, seeds, system.parameters, _widest(system.rows))
 
 
 def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
@@ -136,7 +182,7 @@ def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
             for g, p in zip(found, system.parameters, strict=True)
         ]
 
-    return _stacked(pull, seeds, outputs, system.rows)
+    return _stacked(pull, seeds, outputs, _widest(system.rows))
 
 
 def images_of_basis(a: Operator) -> Any:
@@ -150,19 +196,22 @@ def images_of_basis(a: Operator) -> Any:
 hooks.images_of_basis = images_of_basis
 
 
+def _widest(rows: Sequence[Row]) -> int:
+    return max((row.size for row in rows), default=1)
+
+
 def _over_basis(
-    solve: Callable[[Any], list[Any]], at: Row, rows: Sequence[Row], unit: complex = 1
+    solve: Callable[[Any], list[Any]], at: Row, widest: int, unit: complex = 1
 ) -> list[Any]:
     n = at.size
     basis = (np.eye(n) * unit).astype(at.dtype).reshape(n, *at.shape)
-    return _stacked(solve, [basis], [at], rows)
+    return _stacked(solve, [basis], [at], widest)
 
 
 def _stacked(
-    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], rows: Sequence[Row]
+    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], widest: int
 ) -> list[Any]:
     """The solve for stacks of seeds of some rows, as many at once as are worth holding."""
-    widest = max((row.size for row in rows), default=1)
     step = max(1, _BUDGET // max(widest, 1))
     stacks = [
         _solve_stack(solve, [s[k : k + step] for s in seeds], at)

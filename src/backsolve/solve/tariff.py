@@ -3,6 +3,7 @@
 forward, reverse   what the blocks of every row take (work.py), for the seeds that reach it
 eliminate          what products of stand-ins for the blocks would multiply (prices.py), in each order
 colour             one plain solve for each colour of the pattern, once the pattern is found
+scan               the rows of one round a few times, however many rounds there are, and finding them
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .compressed import Whole
 from .eliminate import Graph
 from .orders import ORDERS
 from .prices import Priced
+from .scanned import Scan
 from .sparse import laid_out
 from .work import Work, row_work
 
@@ -44,6 +46,7 @@ class Rates(NamedTuple):
     written: float
     listed: float
     placed: float
+    looked: float  # of a scan: at a row, to find rounds and to stack what blocks captured
 
 
 EAGER = Rates(
@@ -59,6 +62,7 @@ EAGER = Rates(
     written=9e-5,
     listed=2.5e-8,
     placed=5e-9,
+    looked=8e-6,
 )
 COMPILED = Rates(
     call=0,
@@ -73,6 +77,7 @@ COMPILED = Rates(
     written=2e-9,
     listed=0,
     placed=1e-9,
+    looked=inf,  # its steps are taken in order
 )
 _CACHE = 1 << 18  # numbers of a stack
 
@@ -184,6 +189,56 @@ def _seconds(work: Work, rates: Rates, far: bool) -> float:
         + rates.moved[far] * work.moved
         + rates.inner * work.inner
     )
+
+
+# ---- a scan
+
+_THROUGH = 3  # times through a round: its factors, its terms, and all that others read
+_AROUND = 30  # calls for each recurrence
+
+
+def scan_price(
+    rows: Sequence[Row],
+    parameters: Sequence[Row],
+    outputs: Sequence[Row],
+    plain: tuple[Price, Price],
+    rates: Rates = EAGER,
+) -> Price:
+    """Of a scan over the loops in these rows."""
+    try:
+        by = Scan(rows, parameters, outputs, False)
+    except UnsupportedError as why:
+        return Price("scan", note=str(why))
+    back, ahead = plain
+    n_in, n_out = _entries(parameters), _entries(outputs)
+    if all(map(by.is_entrywise, parameters)):
+        like, seeds = ahead, len(parameters)
+    else:
+        like, seeds = (ahead, n_in) if n_in < n_out else (back, n_out)
+    direction = 0 if like is ahead else 1
+    share = seeds / max(like.passes or 1, 1)
+    work = Work()
+    for row in by.singles():
+        work = work.plus(row_work(row)[direction])
+    calls, blocks, products = work.calls, 0, 0
+    for loop in by.loops:
+        rounds = [row_work(loop.by_position[i][0])[0] for i in loop.inside]
+        calls += _THROUGH * sum(w.calls for w in rounds)
+        for c in loop.components:
+            calls += _AROUND
+            blocks += loop.count * c.width * sum(w.numbers for w in rounds)
+            products += loop.count * c.lanes * c.width**3
+    whole = Work(
+        calls,
+        int(2 * share * (like.bytes or 0) / 8) + blocks,
+        multiplications=int(share * (like.multiplications or 0)) + products,
+        inner=products,
+    )
+    far = by.widest * seeds > _CACHE
+    seconds = (
+        rates.looked * len(rows) + _seconds(whole, rates, far) + n_in * n_out * rates.entry[far]
+    )
+    return Price("scan", None, whole.multiplications, 8 * whole.numbers, seeds, seconds)
 
 
 def _entries(rows: Iterable[Row]) -> int:

@@ -15,10 +15,12 @@ from .auto import by_sizes, choose, is_staged
 from .compressed import compressed_blocks
 from .eliminate import Graph, jacobian_entries
 from .forward import forward_substitute
-from .many import has_nan, plain_jacobian
+from .many import diagonals, has_nan, plain_jacobian, solved_jacobian
 from .orders import planned, search
 from .prices import cost as of_operators
 from .reverse import back_substitute
+from .scanned import NOT_COMPILED, Scan
+from .tariff import Price
 
 
 @way("forward")
@@ -39,6 +41,17 @@ def _oldest(system: System) -> int:
     return min((p.index for p in system.parameters), default=-1)
 
 
+@way("scan")
+def scan(system: System, seeds: Sequence[tuple[Row, Any]]) -> list[Any]:
+    """Back substitution in which loops are solved at once."""
+    if is_staged(system):
+        raise UnsupportedError(NOT_COMPILED)
+    by = Scan(system.rows, system.parameters, system.outputs, system.record)
+    found = by.back(seeds, system.parameters)
+    # A zero met an infinity, or may. Solves know which zeros are structural.
+    return reverse(system, seeds) if any(g is not None and has_nan(g) for g in found) else found
+
+
 @way("adjoints")
 def adjoints(system: System, output: Row) -> dict[Row, Any]:
     """v̄ of every row and parameter, for one scalar output."""
@@ -56,7 +69,7 @@ def adjoints(system: System, output: Row) -> dict[Row, Any]:
     return found
 
 
-METHODS = ("auto", "forward", "reverse", "eliminate", "colour")
+METHODS = ("auto", "forward", "reverse", "eliminate", "colour", "scan")
 
 
 def check_method(method: str, order: Any) -> None:
@@ -81,7 +94,7 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
             is_staged=is_staged(system),
             system=lambda: system,
         )
-        method, order = best.way, best.plan
+        return chosen(system, best)
     if method in ("eliminate", "colour"):
         blocks = _by_entries(system, method, "markowitz" if order is None else order)
         is_mixed = is_staged(system) and Graph(system, "matrix").is_mixed
@@ -93,11 +106,46 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
             [np.where(np.isnan(a), b, a) for a, b in zip(*lines, strict=True)]
             for lines in zip(blocks, solved, strict=True)
         ]
-    rest = iter(plain_jacobian(method, system.rows, live, system.parameters, system.record))
+    if method == "scan":
+        found = _scanned(system, live)
+    else:
+        found = plain_jacobian(method, system.rows, live, system.parameters, system.record)
+    rest = iter(found)
     return [
         _zeros(system, v) if row is None else next(rest)
         for row, v in zip(system.outputs, system._raw_outputs, strict=True)
     ]
+
+
+@way("chosen")
+def chosen(system: System, best: Price) -> list[list[Any]]:
+    """The Jacobian by the way that was chosen, which was priced for a system of the same structure.
+
+    That structure does not tell all that rounds of a loop must have in common: where they differ after
+    all, a plain way is taken.
+    """
+    try:
+        return jacobian(system, best.way, best.plan)
+    except UnsupportedError:
+        if best.way != "scan":
+            raise
+        live = [y for y in system.outputs if y is not None]
+        return jacobian(system, by_sizes(system.parameters, live, False).way)
+
+
+def _scanned(system: System, live: Sequence[Row]) -> list[list[Any]]:
+    if is_staged(system):
+        raise UnsupportedError(NOT_COMPILED)
+    by = Scan(system.rows, system.parameters, live, system.record)
+    found = {p: diagonals(by, p, live) for p in system.parameters if by.is_entrywise(p)}
+    found = {p: line for p, line in found.items() if not any(map(has_nan, line))}
+    rest = [p for p in system.parameters if p not in found]
+    if rest:
+        columns = zip(
+            *solved_jacobian(by_sizes(rest, live, False).way, by, live, rest), strict=True
+        )
+        found.update(zip(rest, map(list, columns), strict=True))
+    return [[found[p][k] for p in system.parameters] for k in range(len(live))]
 
 
 def _zeros(system: System, v: Any) -> list[Any]:

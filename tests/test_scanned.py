@@ -13,6 +13,7 @@ from backsolve.errors import UnsupportedError
 from backsolve.hooks import Watcher, hooks
 from backsolve.primitives import chains
 from backsolve.solve import scanned, ways
+from backsolve.solve.auto import choose
 from backsolve.solve.rounds import find_rounds
 from backsolve.solve.tariff import Price
 
@@ -519,3 +520,59 @@ def test_stacks_hold_what_blocks_captured_once() -> None:
     system = bs.linearize(f)(*args)
     by = scanned.Scan(system.rows, system.parameters, system.outputs, False)
     assert all(v.shape[0] == by.loops[0].count and v.ndim < 3 for v in by.loops[0].values)
+
+
+# ---- the chooser
+
+
+def chosen(f: Callable[..., Any], *args: Any) -> str:
+    system = bs.linearize(f, merge=False)(*args)
+    parts = system.rows, system.parameters, system.outputs
+    return choose(*parts, record=False, is_staged=False, system=lambda: system).way
+
+
+def test_a_long_chain_is_scanned_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "STEPS", 150)
+    assert chosen(euler, normal(2)) == chosen(network, normal(4)) == "scan"
+    assert chosen(elman, 0.5 * normal(3, 3), normal(3, 2), normal(3), normal(150, 2)) == "scan"
+    made = []
+    real = scanned.Scan.back
+    monkeypatch.setattr(scanned.Scan, "back", lambda *args: made.append(1) or real(*args))
+    assert_same(bs.jacobian(network)(normal(4)), bs.jacobian(network, method="reverse")(normal(4)))
+    assert len(made) == 1
+    monkeypatch.setitem(globals(), "STEPS", 10)
+    assert chosen(euler, normal(2)) != "scan"
+    assert chosen(network, normal(4)) != "scan"
+
+
+def test_large_blocks_are_not_multiplied() -> None:
+    W = normal(64, 64) / 16
+
+    def f(x: Any) -> Any:
+        for _ in range(STEPS):
+            x = np.tanh(W @ x)
+        return x
+
+    assert chosen(f, normal(64)) != "scan"
+
+
+def test_a_choice_that_does_not_fit_is_taken_back() -> None:
+    """Numbers that differ in what blocks capture make no rounds, though the structure is the same."""
+    sizes: list[Any] = [0.9] * 200
+
+    def f(x: Any) -> Any:
+        for s in sizes:
+            x = s * x
+        return x
+
+    x = normal(2)
+    assert_same(bs.jacobian(f)(x), np.eye(2) * 0.9**200)
+    sizes[::2] = [np.array([0.5, 1.0])] * 100
+    sizes[1::3] = [np.float32(0.9)] * len(sizes[1::3])
+    assert_same(bs.jacobian(f)(x), bs.jacobian(f, method="reverse")(x))
+
+
+def test_the_table_says_why() -> None:
+    table = str(bs.explain_cost(network, normal(2)))
+    assert "scan" in table
+    assert "all rounds of a loop at once" in table

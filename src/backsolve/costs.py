@@ -10,11 +10,12 @@ from typing import Any
 from .api import linearize
 from .solve.auto import choose, is_opaque, reason, sizes
 from .solve.eliminate import Graph, why_not
-from .solve.tariff import Price, colour_price, elimination_prices, plain_prices, scan_price
+from .solve.tariff import CHEAP, Price, colour_price, elimination_prices, plain_prices, scan_price
 from .system import System
 from .vary import ArgNums
 
 _SMALL = 40  # entries, up to which multiplications of solves are counted one by one
+_LONG = 400  # rows, above which the other orders of elimination take too long to plan
 _UNKNOWN = "what a checkpointed, compiled or hand-written call takes is not known"
 
 
@@ -75,6 +76,8 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
         system=lambda: system,
     )
     found = _all_prices(system, n_in, n_out)
+    if all((p.way, p.order) != (best.way, best.order) for p in found):
+        found.append(best)
     found.sort(key=lambda p: ((p.way, p.order) != (best.way, best.order), p.seconds))
     return Costs(tuple(found), best.way, reason(best, n_in, n_out))
 
@@ -92,7 +95,9 @@ def _all_prices(system: System, n_in: int, n_out: int) -> list[Price]:
     if why_not(system):
         return [*found, *_refused(system)[:-1], scan]
     graph = Graph(system)
-    orders = elimination_prices(graph)
+    orders = elimination_prices(
+        graph, CHEAP if len(graph.rows) <= _LONG else ("forward", "reverse")
+    )
     pattern = min(p.seconds for p in orders)
     return [*found, *orders, colour_price(graph, plain, found=pattern), scan]
 

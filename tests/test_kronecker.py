@@ -243,6 +243,157 @@ def test_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
         bs.fisher(scaled, "normal")({"w": P["w1"], "scale": np.ones(5)}, X).kfac()
 
 
+def flat(p: Any) -> Any:
+    return np.concatenate([np.reshape(x, -1) for x in bs.tree.flatten(p)[0]])
+
+
+def test_a_bias_folded_into_its_weight_is_exact_for_one_example() -> None:
+    whole = bs.fisher(model)(P, X[:1])
+    found = whole.kfac(fold_biases=True)
+    first = np.concatenate([flat({**P, "w1": 0 * P["w1"] + 1, "b1": 0 * P["b1"] + 1})]) == 1
+    layers = [first, ~first]
+    for layer in layers:
+        both = np.ix_(layer, layer)
+        np.testing.assert_allclose(found.dense()[both], whole.dense()[both], atol=1e-12)
+    assert np.abs(whole.dense()[:5, 5:25]).max() > 1e-3  # what lies between them is not nothing
+    assert not found.dense()[np.ix_(*layers)].any()
+    assert found.factors["w1"] is found.factors["b1"]
+    assert found.factors["w1"].is_exact
+
+
+def test_folded_blocks_by_their_definition() -> None:
+    """Σ over examples of [x 1][x 1]ᵀ and of S, against A and G of one matrix [W b]."""
+    found = bs.fisher(model)(P, X).kfac(fold_biases=True)
+    apart = bs.fisher(model)(P, X).kfac()
+    ones = np.concatenate([X, np.ones((6, 1))], axis=1)
+    np.testing.assert_allclose(found.factors["w1"].factors.A, ones.T @ ones / 6, rtol=1e-12)
+    np.testing.assert_allclose(found.factors["w1"].factors.G, apart.factors["w1"].G, rtol=1e-12)
+    for name in P:
+        np.testing.assert_allclose(block(found, P, name), block(apart, P, name), atol=1e-12)
+    v = {name: RNG.normal(size=x.shape) for name, x in P.items()}
+    dense = found.dense()
+    np.testing.assert_allclose(
+        flat(found.solve(v, damping=0.1)),
+        np.linalg.solve(dense + 0.1 * np.eye(len(dense)), flat(v)),
+        rtol=1e-9,
+    )
+    np.testing.assert_allclose(flat(found.diagonal()), np.diagonal(dense), atol=1e-12)
+    jitted = bs.jit(lambda p: bs.fisher(model)(p, X).kfac(fold_biases=True).solve(v, damping=0.1))
+    for name, x in found.solve(v, damping=0.1).items():
+        np.testing.assert_allclose(jitted(P)[name], x, rtol=1e-9, atol=1e-11)
+
+
+def test_what_is_not_added_to_one_weight_alone_is_not_folded() -> None:
+    def reused(p: Any, x: Any) -> Any:
+        y = x @ p["w1"].T
+        return np.tanh(y + p["b1"]) * y  # y is read twice: its adjoint is not that of the sum
+
+    p = {"w1": P["w1"], "b1": P["b1"]}
+    found = bs.fisher(reused, "normal")(p, X).kfac(fold_biases=True)
+    assert isinstance(found.factors["w1"], Factors)
+    assert isinstance(found.factors["b1"], Factors)
+
+
+def test_a_step_with_folded_biases_solves_a_linear_model() -> None:
+    x, y = RNG.normal(size=(26, 4)) + 1, RNG.normal(size=(26, 3))
+    f, p = (lambda p: linear(p, x)), {"w": np.zeros((3, 4)), "b": np.zeros(3)}
+    best = np.linalg.lstsq(np.concatenate([x, np.ones((26, 1))], 1), y, rcond=None)[0]
+    rule = optim.NaturalGradient(lambda z: 0.5 * np.sum((z - y) ** 2), method="kfac")
+    after, _ = rule.update(f, p, rule.init(f, p))
+    np.testing.assert_allclose(after["w"], best[:4].T, rtol=1e-9)
+    np.testing.assert_allclose(after["b"], best[4], rtol=1e-9)
+    apart = optim.NaturalGradient(rule.loss, method="kfac", fold_biases=False)
+    after, _ = apart.update(f, p, apart.init(f, p))
+    assert np.abs(after["b"] - best[4]).max() > 1e-2
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, bs.jit], ids=["eager", "compiled"])
+@pytest.mark.parametrize("fold", [False, True])
+def test_running_means_of_factors(compile: Any, fold: bool) -> None:
+    batches = RNG.normal(size=(4, 6, 4))
+    loss = lambda z: np.sum(bs.numpy.logsumexp(z, axis=1) - z[:, 0])
+    how = {"lr": 0.5, "damping": 0.1, "method": "kfac", "fold_biases": fold}
+    rule = optim.NaturalGradient(loss, decay=0.6, **how)
+    f = lambda x: lambda p: model(p, x)
+    step = compile(lambda p, state, x: rule.update(f(x), p, state))
+    p, state = P, rule.init(f(batches[0]), P)
+    means: Any = None
+    for k, x in enumerate(batches):
+        found = bs.fisher(model)(p, x).kfac(fold_biases=fold)
+        new = kronecker.factors_of(found.blocks)
+        kept = min(1 - 1 / (k + 1), 0.6)  # 0, 1/2, 0.6, 0.6
+        if k:
+            new = [
+                [kept * a + (1 - kept) * b for a, b in zip(*pair, strict=True)]
+                for pair in zip(means, new, strict=True)
+            ]
+        means = new
+        blocks = kronecker.with_factors(found.blocks, means)
+        slope = bs.grad(lambda p, x=x: loss(model(p, x)))(p)
+        move = kronecker.solve_blocks(blocks, slope, 0.1)
+        expected = {name: p[name] - 0.5 * move[name] for name in p}
+        p, state = step(p, state, x)
+        for name in p:
+            np.testing.assert_allclose(p[name], expected[name], rtol=1e-8, atol=1e-10)
+    for mine, theirs in zip(state.factors, means, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
+
+
+def test_drawn_seeds_give_the_factors_in_the_mean() -> None:
+    exact = bs.fisher(model)(P, X).kfac().factors["w1"]
+    found = bs.fisher(model)(P, X).kfac(draws=4000).factors["w1"]
+    np.testing.assert_allclose(found.A, exact.A, rtol=1e-12)
+    np.testing.assert_allclose(found.G, exact.G, atol=0.05 * np.abs(exact.G).max())
+    few = bs.fisher(model)(P, X).kfac(draws=1).factors["w1"].G
+    assert np.linalg.eigvalsh(few).min() > -1e-12  # a sum of squares, however few
+    assert np.abs(few - exact.G).max() > 0.01 * np.abs(exact.G).max()
+
+
+class _Seeds(Watcher):
+    """How many adjoints of the inner layer were computed side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def on_call(self, prim: Any, row: Any, y: Any, inputs: Sequence[Any]) -> None:
+        if np.ndim(y) == 3 and np.shape(y)[1:] == (8, 30):
+            self.count = max(self.count, np.shape(y)[0])
+
+
+@pytest.mark.parametrize(("draws", "count"), [(None, 2 * 40 + 4), (2, 2 + 4)])
+def test_draws_save_back_substitutions(draws: int | None, count: int) -> None:
+    p = {"w": RNG.normal(size=(30, 5)), "v": RNG.normal(size=(40, 30))}
+    x = RNG.normal(size=(8, 5))
+    whole = bs.fisher(lambda p: np.tanh(x @ p["w"].T) @ p["v"].T, "normal")(p)
+    seen = _Seeds()
+    hooks.add(seen)
+    try:
+        whole.kfac(draws=draws)
+    finally:
+        hooks.remove(seen)
+    assert seen.count == count  # four probe whether examples are apart
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, bs.jit], ids=["eager", "compiled"])
+def test_draws_differ_from_step_to_step(compile: Any) -> None:
+    loss = lambda z: np.sum(bs.numpy.logsumexp(z, axis=1) - z[:, 0])
+    rule = optim.NaturalGradient(loss, lr=0.1, damping=0.1, method="kfac", decay=0.9, draws=1)
+    f = lambda p: model(p, X)
+    step = compile(lambda p, state: rule.update(f, p, state))
+    state = rule.init(f, P)
+    _, first = step(P, state)
+    _, second = step(P, first)
+    drawn = 2 * second.factors[0][1] - first.factors[0][1]  # the mean of two, less the first
+    assert np.abs(drawn - first.factors[0][1]).max() > 1e-3
+    exact = kronecker.factors_of(bs.fisher(model)(P, X).kfac(fold_biases=True).blocks)[0][1]
+    for _ in range(300):
+        _, state = step(P, state)
+    far = lambda found: np.abs(found.factors[0][1] - exact).max()
+    assert far(state) < 0.8 * far(first)
+
+
 def test_natural_gradients_by_factors() -> None:
     """One step of a linear model with squares ends at the solution: there K-FAC is exact."""
     x = np.concatenate([X, RNG.normal(size=(20, 4))])

@@ -11,13 +11,19 @@ of products,
     T A ⊗ G        with        A = 1/T Σ_t a_t a_tᵀ        G = 1/T Σ_t S_tt.
 
 That is the block itself if T = 1, or if all S_tt are alike: in a linear model with squares. A parameter that is
-added meets a = 1. One that enters in another way (read twice, scaled entry by entry) has its block in full.
+added meets a = 1; one that is added to W a can be folded into W's block as one more column, which meets 1, so
+that A and the block have what lies between the two. One that enters in another way (read twice, scaled entry by
+entry) has its block in full.
+
+S takes a back substitution for each output, twice. Where outputs are many, `draws` seeds q with E[q qᵀ] = H,
+the Hessian of a convex loss (the gradient at a drawn label is another such q), give (∂z/∂y)ᵀ q qᵀ (∂z/∂y), which
+is S in the mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -27,8 +33,10 @@ from .. import tree
 from ..api import grad, jacobian, jvp, vjp, vmap
 from ..errors import ShapeError, SingularError, StructureError, UnsupportedError
 from ..hooks import hooks
+from ..ir import Program, Type, Var
 from ..operators import Operator, Reshape, Transpose, kronecker
 from ..primitives.checks import stop_if
+from ..random import State, bernoulli
 from ..solve.rows import type_of_value
 from ..solve.taps import Plan, plans_of, run_tapped
 from ..tensor import Staged
@@ -114,10 +122,57 @@ class Whole:
         return f"Whole({self.matrix.shape[0]} × {self.matrix.shape[1]})"
 
 
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """The block of a weight and of the bias that is added behind it: `factors` of both as one matrix."""
+
+    factors: Factors
+    into: tuple[Operator, Operator]  # outputs × inputs, and outputs × 1
+    leaves: tuple[int, int]  # the numbers of the weight and of the bias
+
+    @property
+    def error(self) -> Any:
+        return self.factors.error
+
+    @property
+    def is_exact(self) -> bool:
+        return self.factors.is_exact
+
+    def apply(self, x: Sequence[Any]) -> list[Any]:
+        return self._apart(self.factors.apply(self._joined(x)))
+
+    def solve(self, b: Sequence[Any], damping: Any) -> list[Any]:
+        return self._apart(self.factors.solve(self._joined(b), damping))
+
+    def diagonal(self) -> list[Any]:
+        return self._apart(self.factors.diagonal())
+
+    def _joined(self, x: Sequence[Any]) -> Any:
+        return np.concatenate([i.apply(v) for i, v in zip(self.into, x, strict=True)], axis=1)
+
+    def _apart(self, m: Any) -> list[Any]:
+        weight, bias = self.into
+        return [weight.T.apply(m[:, :-1]), bias.T.apply(m[:, -1:])]
+
+    def __repr__(self) -> str:
+        return f"Folded({self.factors!r})"
+
+
+Block = Factors | Whole | Folded
+
+
 def kronecker_blocks(
-    outputs: Callable[[Any], Any], loss: Callable[[Any], Any], at: Any, examples: int | None
-) -> list[Factors | Whole]:
-    """The blocks of all leaves of the parameters `at`, in order."""
+    outputs: Callable[[Any], Any],
+    loss: Callable[[Any], Any],
+    at: Any,
+    examples: int | None,
+    fold: bool = False,
+    draws: tuple[int, State] | None = None,
+) -> list[Block]:
+    """The blocks of all leaves of the parameters `at`, in order; a Folded one stands at both of its leaves.
+
+    `draws` is how many seeds to draw for S, and a state of backsolve.random.
+    """
     leaves, structure = tree.flatten(at)
 
     def flat(*parts: Any) -> Any:
@@ -133,16 +188,30 @@ def kronecker_blocks(
     def shifted(*zeros: Any) -> Any:
         return run_tapped(program, plans, leaves, dict(zip(taps, zeros, strict=True)))[0][0]
 
-    found: dict[int, Factors | Whole] = {}
+    found: dict[int, Block] = {}
     if taps:
         zeros = [np.zeros(y.shape, y.dtype) for _, y in taps.values()]
-        seeds = np.concatenate([split.units, np.moveaxis(H, 2, 0), split.probes])
+        if draws is None:
+            ahead, c = [split.units, np.moveaxis(H, 2, 0)], split.width
+        else:
+            ahead, c = [_drawn(H, *draws)], draws[0]
+        seeds = np.concatenate([*ahead, split.probes])
         adjoints = vmap(lambda q: vjp(shifted, *zeros)[1](split.joined(q)))(seeds)
+        biases = _biases(program, taps) if fold else {}
         for (k, (plan, _)), adjoint in zip(taps.items(), adjoints, strict=True):
-            c = split.width
-            y, u = adjoint[:c], adjoint[c : 2 * c]
-            split.check_apart(adjoint[2 * c :])
-            found[k] = _factors(plan, leaves[k], met[k], y, u, split.count)
+            if k in biases.values():
+                continue
+            y, u = adjoint[:c], adjoint[c * (len(ahead) - 1) : c * len(ahead)]
+            split.check_apart(adjoint[c * len(ahead) :])
+            if k not in biases:
+                found[k] = _factors(plan, leaves[k], met[k], y, u, split.count)
+                continue
+            bias = biases[k]
+            both = _factors(plan, leaves[k], met[k], y, u, split.count, with_ones=True)
+            column = _layout(taps[bias][0], leaves[bias], (), (both.G.shape[0], 1))
+            matrix = Type((both.G.shape[0], both.A.shape[0]), both.G.dtype)
+            alone = replace(both, into=Reshape(matrix, matrix.shape))
+            found[k] = found[bias] = Folded(alone, (both.into, column), (k, bias))
     for k, x in enumerate(leaves):
         if k not in found:
             found[k] = _whole(flat, leaves, k, x, split, H)
@@ -150,13 +219,47 @@ def kronecker_blocks(
 
 
 def on_blocks(blocks: Sequence[Any], f: Callable[[Any, Any], Any], t: Any) -> Any:
-    """f of every block and the leaf of `t` that it goes with, in t's form."""
+    """f of every block and the leaf (of a Folded one: the leaves) of `t` that it goes with, in t's form."""
     leaves, form = tree.flatten(t)
-    return form.unflatten([f(block, x) for block, x in zip(blocks, leaves, strict=True)])
+    found = list(leaves)
+    for k, block in enumerate(blocks):
+        if not isinstance(block, Folded):
+            found[k] = f(block, leaves[k])
+        elif k == block.leaves[0]:
+            images = f(block, [leaves[j] for j in block.leaves])
+            for j, y in zip(block.leaves, images, strict=True):
+                found[j] = y
+    return form.unflatten(found)
 
 
 def solve_blocks(blocks: Sequence[Any], b: Any, damping: Any) -> Any:
     return on_blocks(blocks, lambda block, x: block.solve(x, damping), b)
+
+
+def factors_of(blocks: Sequence[Block]) -> tuple[tuple[Any, ...], ...]:
+    """The matrices of every block; of a Folded one they stand at its weight."""
+    found = []
+    for k, b in enumerate(blocks):
+        if isinstance(b, Folded):
+            found.append((b.factors.A, b.factors.G) if k == b.leaves[0] else ())
+        else:
+            found.append((b.matrix,) if isinstance(b, Whole) else (b.A, b.G))
+    return tuple(found)
+
+
+def with_factors(blocks: Sequence[Block], factors: Sequence[Sequence[Any]]) -> list[Block]:
+    """The same blocks with other matrices, as `factors_of` gives them."""
+    found: list[Block] = []
+    for k, (b, own) in enumerate(zip(blocks, factors, strict=True)):
+        if isinstance(b, Whole):
+            found.append(Whole(*own))
+        elif isinstance(b, Factors):
+            found.append(replace(b, A=own[0], G=own[1], samples=None))
+        elif k == b.leaves[0]:
+            found.append(replace(b, factors=replace(b.factors, A=own[0], G=own[1], samples=None)))
+        else:
+            found.append(b)
+    return found
 
 
 class _Examples:
@@ -217,7 +320,40 @@ class _Examples:
             raise UnsupportedError(message)
 
 
-def _factors(plan: Plan, W: Any, a: Any, y: Any, u: Any, examples: int) -> Factors:
+def _drawn(H: Any, count: int, state: State) -> Any:
+    """Seeds (count, examples, width) with Σ q qᵀ = H in the mean: roots of H times random signs."""
+    w, Q = np.linalg.eigh(H)
+    roots = Q * np.sqrt(np.maximum(w, 0.0))[:, None, :]
+    signs = 2 * bernoulli(state, 0.5, (count, *H.shape[:2])).astype(H.dtype) - 1
+    return np.sum(roots[None] * signs[:, :, None, :], axis=-1) / np.sqrt(count).astype(H.dtype)
+
+
+def _biases(program: Program, taps: dict[int, tuple[Plan, Var]]) -> dict[int, int]:
+    """Weights by number, and the bias that is all that is added to what each gives."""
+    reads: dict[Var, int] = {}
+    for v in [v for e in program.equations for v in e.inputs] + list(program.outputs):
+        if type(v) is Var:
+            reads[v] = reads.get(v, 0) + 1
+    makers = {y: k for k, (plan, y) in taps.items() if plan.place is not None and reads[y] == 1}
+    of_sum = {e.outputs[0]: e.inputs for e in program.equations if e.primitive.name == "add"}
+    found = {}
+    for bias, (plan, y) in taps.items():
+        if plan.place is not None:
+            continue
+        weight = next((makers[v] for v in of_sum[y] if type(v) is Var and v in makers), None)
+        if weight is None or taps[weight][1].shape != y.shape:
+            continue
+        w, _, made = taps[weight][0].labels
+        if [made.index(c) for c in w if c in made] == [
+            plan.labels[2].index(c) for c in plan.labels[0]
+        ]:
+            found[weight] = bias
+    return found
+
+
+def _factors(
+    plan: Plan, W: Any, a: Any, y: Any, u: Any, examples: int, with_ones: bool = False
+) -> Factors:
     w, met, made = plan.labels
     many = [c for c in made if c not in w]
     outs, ins = [c for c in w if c in made], [c for c in w if c not in made]
@@ -227,6 +363,8 @@ def _factors(plan: Plan, W: Any, a: Any, y: Any, u: Any, examples: int) -> Facto
     total = np.tensordot(y, u, ((0, 1), (0, 1)))
     G = (total + total.T) / (2 * count)
     into = _layout(plan, W, [w.index(c) for c in [*outs, *ins]], (G.shape[0], a.shape[1]))
+    if with_ones:
+        a = np.concatenate([a, np.ones((count, 1), a.dtype)], axis=1)
     return Factors(a.T @ a / count, G, count, into, (a, y, u) if count == examples else None)
 
 

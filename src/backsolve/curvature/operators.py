@@ -21,12 +21,13 @@ from ..ir import Type
 from ..operators import Operator
 from ..optim.linear import conjugate_gradients
 from ..optim.vectors import as_vector
+from ..random import key as random_key
 from ..system import System
 from ..tensor import Tensor
 from ..vary import ArgNums
 from .ahead import hessian_diagonal
 from .arguments import of_chosen
-from .kronecker import kronecker_blocks, on_blocks, solve_blocks
+from .kronecker import Folded, kronecker_blocks, on_blocks, solve_blocks
 
 
 class Curvature(Operator):
@@ -41,7 +42,7 @@ class Curvature(Operator):
         at: Any,  # the parameters
         times: Callable[[Any], Any],
         diagonal: Callable[[], Any],
-        blocks: Callable[[int | None], list[Any]] | None = None,  # by the axis of examples
+        blocks: Callable[..., list[Any]] | None = None,  # by the axis of examples, and how
     ):
         self.name, self.at = name, at
         self._times, self._diagonal, self._blocks = times, diagonal, blocks
@@ -108,17 +109,27 @@ class Curvature(Operator):
         found, _ = tree.flatten(back(conjugate_gradients(times, vector, tolerance, most)))
         return form.unflatten(found)
 
-    def kfac(self, examples: int | None = 0) -> Kfac:
+    def kfac(
+        self,
+        examples: int | None = 0,
+        *,
+        fold_biases: bool = False,
+        draws: int | None = None,
+        key: Any = None,
+    ) -> Kfac:
         """K-FAC's approximation: T · A ⊗ G for each parameter, A of what its layer reads, G of what it gives.
 
         `examples` is the axis of the model's outputs that counts them; None if all are of one example. See
         curvature/kronecker.py for what is left out; `.factors` has A, G and T, and says whether they are exact.
+        With `fold_biases`, a weight and the bias behind it have one block. Of many outputs, `draws` takes so
+        many random seeds for G, by the state `key` of backsolve.random, instead of two for each output.
         """
+        drawn = None if draws is None else (draws, random_key(0) if key is None else key)
         if self._blocks is None:
             raise UnsupportedError(
                 f"{self!r} is no Jᵀ H J and has no Kronecker factors: take bs.gauss_newton or bs.fisher"
             )
-        return Kfac(self.at, self._blocks(examples))
+        return Kfac(self.at, self._blocks(examples, fold_biases, drawn))
 
     def __repr__(self) -> str:
         return f"{self.name}({self.shape[0]} × {self.shape[1]})"
@@ -146,8 +157,11 @@ class Kfac(Curvature):
         return on_blocks(self.blocks, lambda block, x: block.apply(x), t)
 
     def _diagonals(self) -> Any:
-        reshaped = lambda block, x: np.reshape(block.diagonal(), np.shape(x))
-        return on_blocks(self.blocks, reshaped, self.at)
+        def shaped(block: Any, x: Any) -> Any:
+            found = block.diagonal()
+            return found if isinstance(block, Folded) else np.reshape(found, np.shape(x))
+
+        return on_blocks(self.blocks, shaped, self.at)
 
 
 def hessian_operator(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Curvature]:
@@ -240,7 +254,7 @@ def _sandwich(
         tangents_like(at),
         times,
         lambda: _diagonal_of(inner, outer, outputs, at),
-        lambda examples: kronecker_blocks(outputs, loss, _plain(at), examples),
+        lambda *how: kronecker_blocks(outputs, loss, _plain(at), *how),
     )
 
 

@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..api import grad, jvp, vjp, vmap
-from ..curvature.kronecker import kronecker_blocks, on_blocks, solve_blocks
+from ..curvature.kronecker import (
+    Block,
+    factors_of,
+    kronecker_blocks,
+    on_blocks,
+    solve_blocks,
+    with_factors,
+)
 from ..hooks import hooks
+from ..random import fold_in, key
 from .linear import conjugate_gradients, is_dense
 from .solver import Solver
 from .vectors import Space
@@ -18,12 +26,14 @@ from .vectors import Space
 
 @dataclass(frozen=True)
 class NaturalState:
-    """`value` and `error` (the largest entry of the gradient) are those before the step."""
+    """`value` and `error` (the largest entry of the gradient) are those before the step; `factors` are running
+    means of K-FAC's, if there is a decay."""
 
     count: Any
     value: Any
     error: Any
     is_stuck: Any
+    factors: Any = ()
 
 
 @dataclass(frozen=True)
@@ -32,9 +42,13 @@ class NaturalGradient(Solver):
 
     Where loss is minus the logarithm of a probability in natural parameters (cross entropy of logits,
     squares), F is Fisher's information matrix. It is applied as an operator, by conjugate gradients or, for
-    few parameters, column by column. `method="kfac"` solves with K-FAC's approximation to it, a product of two
-    small matrices for each layer; the first axis of the outputs counts the examples. What `bs.on` declared
-    has F in its tangents, where the step is found, and moves along retractions.
+    few parameters, column by column. What `bs.on` declared has F in its tangents, where the step is found, and
+    moves along retractions.
+
+    `method="kfac"` solves with K-FAC's approximation to it, a product of two small matrices for each layer, the
+    weight and its bias together with `fold_biases`; the first axis of the outputs counts the examples. `decay`
+    takes running means of these matrices over the steps. Of many outputs, `draws` seeds for each example, drawn
+    anew at each step, take the place of two for each output.
 
     >>> import numpy as np
     >>> x, y = np.linspace(-1, 1, 8), np.array([0, 1, 0, 0, 1, 0, 1, 1.0])
@@ -50,13 +64,21 @@ class NaturalGradient(Solver):
     method: str = "auto"
     cg_tolerance: float = 1e-8
     cg_steps: int = 250
+    fold_biases: bool = True
+    decay: float = 0.0
+    draws: int | None = None
+    seed: int = 0
 
     def init(self, f: Callable[[Any], Any], parameters: Any) -> NaturalState:
         space = Space(parameters)
         x = space.vector
         one = np.ones((), x.dtype)
         value, no = self.loss(hooks.users(f)(space.plain(x))) * one, np.zeros((), bool)
-        return NaturalState(np.zeros((), np.int64), value, np.inf * one, no)
+        zero = np.zeros((), np.int64)
+        known = (
+            factors_of(self._blocks(f, space, zero)) if self.decay and self.method == "kfac" else ()
+        )
+        return NaturalState(zero, value, np.inf * one, no, known)
 
     def update(
         self, f: Callable[[Any], Any], parameters: Any, state: NaturalState
@@ -73,8 +95,9 @@ class NaturalGradient(Solver):
             change = jvp(outputs, (here,), (v,))[1]
             return pull(jvp(grad(self.loss), (z,), (change,))[1])[0] + self.damping * v
 
+        factors = state.factors
         if self.method == "kfac":
-            step = self._by_factors(f, space, slope)
+            step, factors = self._by_factors(f, space, slope, state)
         elif is_dense(self.method, x.shape[0]):
             # pulled back through rows of the map's own, for those of z would stay with the result
             image = lambda v: times(v, vjp(outputs, here)[1])
@@ -88,16 +111,34 @@ class NaturalGradient(Solver):
         error = np.max(np.abs(slope))
         is_stuck = np.logical_not(np.isfinite(error))
         new = space.moved(x, -self.lr * step)
-        return space.given(new), NaturalState(state.count + 1, value * one, error, is_stuck)
+        done = NaturalState(state.count + 1, value * one, error, is_stuck, factors)
+        return space.given(new), done
 
-    def _by_factors(self, f: Callable[[Any], Any], space: Space, slope: Any) -> Any:
+    def _blocks(self, f: Callable[[Any], Any], space: Space, count: Any) -> list[Block]:
+        drawn = None if self.draws is None else (self.draws, fold_in(key(self.seed), count))
+        at = space.plain(space.vector)
+        return kronecker_blocks(f, self.loss, at, 0, self.fold_biases, drawn)
+
+    def _by_factors(
+        self, f: Callable[[Any], Any], space: Space, slope: Any, state: NaturalState
+    ) -> tuple[Any, Any]:
         x = space.vector
-        blocks = kronecker_blocks(f, self.loss, space.plain(x), 0)
+        blocks, factors = self._blocks(f, space, state.count), state.factors
+        if self.decay:
+            # all steps weigh the same until there are enough of them (Martens and Grosse, 2015)
+            kept = np.minimum(1 - 1 / (state.count + 1), self.decay).astype(x.dtype)
+            pairs = zip(state.factors, factors_of(blocks), strict=True)
+            factors = tuple(
+                tuple(kept * old + (1 - kept) * new for old, new in zip(*pair, strict=True))
+                for pair in pairs
+            )
+            blocks = with_factors(blocks, factors)
         if not space.is_curved:
-            return space.joined(solve_blocks(blocks, space.plain(slope), self.damping))
+            solved = solve_blocks(blocks, space.plain(slope), self.damping)
+            return space.joined(solved), factors
 
         def times(u: Any) -> Any:
             image = on_blocks(blocks, lambda b, v: b.apply(v), space.plain(space.pushed(x, u)))
             return space.pulled(x, space.joined(image)) + self.damping * u
 
-        return conjugate_gradients(times, slope, self.cg_tolerance, self.cg_steps)
+        return conjugate_gradients(times, slope, self.cg_tolerance, self.cg_steps), factors

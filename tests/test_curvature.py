@@ -197,3 +197,32 @@ def test_norms_of_single_examples_refuse_a_manifold():
     w = bs.on(bs.manifolds.Sphere(), np.array([1.0, 0.0]))
     with pytest.raises(UnsupportedError, match="per_sample_grad"):
         bs.per_sample_norms(lambda w, x: np.sum(w * x))(w, np.ones((3, 2)))
+
+
+def _branching(x: Any, depth: Any) -> Any:
+    if depth <= 0:
+        return np.sin(x)
+    return _branching(x * 0.5, depth - 1) * _branching(x + 0.1, depth - 1)
+
+
+def _branched(x: Any, depth: Any) -> Any:
+    return np.sum(_branching(x, depth) ** 2)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda x, d: bs.hessian_operator(_branched)(x, d) @ np.ones(2),
+        lambda x, d: bs.hessian_operator(_branched)(x, d).diagonal(),
+        lambda x, d: bs.laplacian(_branched)(x, d),
+        lambda x, d: bs.gauss_newton(_branching, lambda z: np.sum(z**2))(x, d) @ np.ones(2),
+        lambda x, d: bs.fisher(_branching, "poisson")(x, d).diagonal(),
+    ],
+    ids=["hessian", "its diagonal", "laplacian", "gauss_newton", "fisher"],
+)
+def test_recursion_to_a_depth_that_is_known_when_it_runs(way: Any) -> None:
+    x, compiled = np.array([0.3, 0.7]), bs.jit(way)
+    for depth in (0, 1, 3):
+        np.testing.assert_allclose(compiled(x, depth), way(x, depth), rtol=1e-10)
+    (made,) = compiled.stats()["specialisations"]
+    assert made["native"]

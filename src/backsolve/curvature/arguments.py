@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..hooks import hooks
 from ..vary import ArgNums, Varied, numbers_of
 
 
@@ -24,6 +25,6 @@ def of_chosen(
         inner = list(args)
         for n, part in zip(numbers, parts, strict=True):
             inner[n] = part
-        return f(*inner, **kwargs)
+        return hooks.users(f)(*inner, **kwargs)
 
     return g, [args[n] for n in numbers]

@@ -16,8 +16,8 @@ that A and the block have what lies between the two. One that enters in another 
 entry) has its block in full.
 
 S takes a back substitution for each output, twice. Where outputs are many, `draws` seeds q with E[q qᵀ] = H,
-the Hessian of a convex loss (the gradient at a drawn label is another such q), give (∂z/∂y)ᵀ q qᵀ (∂z/∂y), which
-is S in the mean.
+the Hessian of a convex loss (the gradient at a drawn label is another such q), give (∂z/∂y)ᵀ q qᵀ (∂z/∂y),
+which is S in the mean.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from .. import tree
 from ..api import grad, hvp, jacobian, linearize
 from ..api.curved import points_of, tangents_like
 from ..errors import ShapeError, StructureError, UnsupportedError
+from ..hooks import hooks
 from ..ir import Type
 from ..operators import Operator
 from ..optim.linear import conjugate_gradients
@@ -198,10 +199,11 @@ def gauss_newton(model: Callable[..., Any], loss: Callable[..., Any]) -> Callabl
 
     def run(parameters: Any, *inputs: Any, target: Any = None) -> Curvature:
         def outputs(p: Any) -> Any:
-            return model(p, *inputs)
+            return hooks.users(model)(p, *inputs)
 
         def cost(z: Any) -> Any:
-            return loss(z) if target is None else loss(z, target)
+            mine = hooks.users(loss)
+            return mine(z) if target is None else mine(z, target)
 
         return _sandwich("GaussNewton", outputs, cost, parameters)
 
@@ -234,7 +236,8 @@ def fisher(model: Callable[..., Any], family: Any = "categorical") -> Callable[.
         raise ValueError(f"family must be one of {names} or a function, got {family!r}")
 
     def run(parameters: Any, *inputs: Any) -> Curvature:
-        return _sandwich("Fisher", lambda p: model(p, *inputs), partition, parameters)
+        outputs = lambda p: hooks.users(model)(p, *inputs)
+        return _sandwich("Fisher", outputs, partition, parameters)
 
     return run
 

@@ -238,7 +238,7 @@ def solve_blocks(blocks: Sequence[Any], b: Any, damping: Any) -> Any:
 
 def factors_of(blocks: Sequence[Block]) -> tuple[tuple[Any, ...], ...]:
     """The matrices of every block; of a Folded one they stand at its weight."""
-    found = []
+    found: list[tuple[Any, ...]] = []
     for k, b in enumerate(blocks):
         if isinstance(b, Folded):
             found.append((b.factors.A, b.factors.G) if k == b.leaves[0] else ())

@@ -112,7 +112,7 @@ def test_gradients_of_series_through_staged_loops(f: Any) -> None:
 
 
 def test_a_failure_inside_a_loop_is_reported() -> None:
-    """F_x is Hilbert's matrix, singular up to rounding: inside the loop, the solve for a coefficient finds out."""
+    """F_x is Hilbert's matrix, singular up to rounding: the solve for a coefficient finds out."""
     B = 1 / (np.arange(14) + np.arange(1, 15)[:, None])
     flat = bs.implicit(lambda x, p: B @ (x - p), lambda p: 1.0 * p, check=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,19 @@ class Series:
     def _next(self, k: int) -> Any:
         return None  # of a constant
 
+    def degree(self) -> float:
+        """Beyond which all coefficients are zero by structure, as far as that is known."""
+        return 0 if type(self) is Series else inf
+
 
 class Given(Series):
     """A polynomial."""
 
     def __init__(self, coefficients: Sequence[Any]):
         self._known = list(coefficients)
+
+    def degree(self) -> float:
+        return max((k for k, c in enumerate(self._known) if c is not None), default=0)
 
 
 class Slope(Series):
@@ -42,6 +50,9 @@ class Slope(Series):
         if term is not None:
             return (k + 1) * term
         return None if k else np.zeros_like(self._x[0])  # the first one tells the type
+
+    def degree(self) -> float:
+        return max(self._x.degree() - 1, 0)
 
 
 class Truncated(Series):

@@ -51,6 +51,9 @@ class _Linear(Series):
         images = [fit_ahead(b.apply(a[k]), self._row) for a, b in self._parts if a[k] is not None]
         return total(images)
 
+    def degree(self) -> float:
+        return max(a.degree() for a, _ in self._parts)
+
 
 class _Product(Series):
     """A row that is linear in each of its inputs, of which several vary."""
@@ -69,6 +72,9 @@ class _Product(Series):
             if all(factors[i] is not None for i in self._places):
                 images.append(self._row.primitive(*factors, **(self._row.params or {})))
         return total([raw(t) for t in images])
+
+    def degree(self) -> float:
+        return sum(self._args[i].degree() for i in self._places)
 
 
 class _Undone(Series):
@@ -226,7 +232,7 @@ class Rows(Evaluator):
         return _Smooth(first, row, args, saved, self)
 
     def _in_pairs(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Series:
-        """A contraction of many operands two at a time, the smallest result first: a product of m series at
+        """A contraction of many operands two at a time, the cheapest pair first: a product of m series at
         once would be of all ways to write k as a sum of m numbers."""
         inputs, output = split_subscripts(params["subscripts"])
         shapes = [np.shape(self.plain(a)) for a in args]
@@ -234,7 +240,7 @@ class Rows(Evaluator):
         left = list(zip(inputs, args, strict=True))
         while len(left) > 2:
             pairs = itertools.combinations(range(len(left)), 2)
-            i, j = min(pairs, key=lambda p: prod(sizes[c] for c in _kept(left, p, output)))
+            i, j = min(pairs, key=lambda p: self._work(left, p, output, sizes))
             labels = _kept(left, (i, j), output)
             nest = {"subscripts": f"{left[i][0]},{left[j][0]}->{labels}", "sizes": ()}
             made = self.call(prim, (left[i][1], left[j][1]), nest)
@@ -242,6 +248,17 @@ class Rows(Evaluator):
         last = f"{left[0][0]},{left[1][0]}->{output}"
         found: Series = self.call(prim, (left[0][1], left[1][1]), params | {"subscripts": last})
         return found
+
+    def _work(
+        self, operands: Sequence[tuple[str, Any]], pair: tuple[int, int], output: str, sizes: Any
+    ) -> tuple[int, int]:
+        """What a pair takes to contract, to our order, and the size of what it leaves."""
+        (a, x), (b, y) = (operands[k] for k in pair)
+        m, n = (min(s.degree() if isinstance(s, Series) else 0, self.order) for s in (x, y))
+        terms = sum(1 for i in range(int(m) + 1) for j in range(int(n) + 1) if i + j <= self.order)
+        return terms * prod(sizes[c] for c in {*a, *b}), prod(
+            sizes[c] for c in _kept(operands, pair, output)
+        )
 
 
 def _product(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:

@@ -22,6 +22,7 @@ from .solve.iterate import check_solution, fixed, minimum, newton, solved
 from .solve.outside import OUTSIDE, Outside
 from .solve.packing import Packing, plain
 from .tensor import Staged, Tensor
+from .trace import example_of
 
 
 def implicit(
@@ -43,12 +44,14 @@ def implicit(
     count as parameters, too. A derivative solves one linear system with ∂F/∂x: by `method` "direct" (the matrix
     is formed), "cg", "minres" (both for symmetric ones), "gmres", or "auto": direct up to 128 unknowns, then
     gmres. `preconditioner(x, *p)` gives M ≈ (∂F/∂x)⁻¹ as a function v ↦ M v on what has x's form, or as an
-    operator. `tol` and `maxiter` are those of the linear solver.
+    operator. `tol` and `maxiter` are those of the linear solver; gmres keeps `restart` vectors of x's size and
+    then starts again: fewer take less memory and more rounds.
 
     An x that does not solve the equations is an error: |F(x, p)| is compared with what a relative change of x
     by `check` would do to F (by default the cube root of the precision; False looks at nothing). Inside `jit`
     and `vmap` the solver is staged with the rest; one that cannot be, such as SciPy's, is called back into
-    Python if `like` shows the form of x: an x of its shapes and dtypes.
+    Python if `like` shows the form of x: an x of its shapes and dtypes. Outside of `jit`, `vmap` and `jet` find
+    that form by themselves: they call the solver once more, on the first example.
 
     >>> import numpy as np
     >>> cube_root = implicit(lambda x, p: x**3 - p, np.cbrt)
@@ -84,6 +87,7 @@ def root(
     method: str = "auto",
     preconditioner: Any = None,
     tol: float | None = None,
+    restart: int = 30,
     maxiter: int = 50,
 ) -> Any:
     """A solution x of F(x, *p) = 0 near x0, by Newton's method with a line search; it varies with p alone.
@@ -93,7 +97,7 @@ def root(
     >>> round(float(grad(lambda a: root(lambda x: x * x - a, 1.0))(4.0)), 12)
     0.25
     """
-    problem = _Problem(F, x0, p, How(method, preconditioner))
+    problem = _Problem(F, x0, p, How(method, preconditioner, restart=restart))
     return problem.solution(newton(problem.frozen, problem.start, problem.how, tol, maxiter))
 
 
@@ -104,6 +108,7 @@ def fixed_point(
     method: str = "auto",
     preconditioner: Any = None,
     tol: float | None = None,
+    restart: int = 30,
     maxiter: int = 1000,
     memory: int = 0,
 ) -> Any:
@@ -119,7 +124,7 @@ def fixed_point(
     def F(x: Any, *p: Any) -> Any:
         return _minus(x, hooks.users(f)(x, *p), "f(x)", "x", x)
 
-    problem = _Problem(F, x0, p, How(method, preconditioner))
+    problem = _Problem(F, x0, p, How(method, preconditioner, restart=restart))
     return problem.solution(fixed(problem.frozen, problem.start, tol, maxiter, memory))
 
 
@@ -130,6 +135,7 @@ def argmin(
     method: str = "auto",
     preconditioner: Any = None,
     tol: float | None = None,
+    restart: int = 30,
     maxiter: int = 200,
 ) -> Any:
     """The x near x0 for which f(x, *p) is least, by Newton's method with CG and a line search.
@@ -141,7 +147,7 @@ def argmin(
     >>> np.round(nearest(np.array([3.0, 0.0])), 6)
     array([ 2., -1.])
     """
-    problem = _Problem(grad(f), x0, p, How(method, preconditioner, large="cg"))
+    problem = _Problem(grad(f), x0, p, How(method, preconditioner, restart=restart, large="cg"))
     value = _Problem(f, x0, p, problem.how).frozen
     return problem.solution(minimum(value, problem.frozen, problem.start, tol, maxiter))
 
@@ -256,10 +262,16 @@ def _solved(solver: Callable[..., Any], p: Sequence[Any], like: Any) -> Any:
     except TracedValueError as error:
         if not staged:
             raise
+        leaves, form = tree.flatten(frozen)
+        shown = [example_of(v) if isinstance(v, Staged) else v for v in leaves]
+        if all(v is not None for v in shown):
+            example = solver(*form.unflatten(shown))
+            return _called_back(solver, frozen, tree.map(plain, example))
         raise TracedValueError(
-            "the solver of `implicit` needs the numbers of its arguments, which inside `jit` and `vmap` are "
-            "not there yet. Give `like`, an x of the form of its result: then it is called back into Python. "
-            "Or write it with NumPy, `while` or bs.while_loop; or take bs.root, bs.fixed_point or bs.argmin. "
+            "the solver of `implicit` needs the numbers of its arguments, which inside `jit`, loops and "
+            "branches are not there yet. Give `like`, an x of the form of its result: then it is called back "
+            "into Python. Or write it with NumPy, `while` or bs.while_loop; or take bs.root, bs.fixed_point "
+            "or bs.argmin. "
             f"({str(error).splitlines()[0]})"
         ) from error
     return tree.map(plain, x)

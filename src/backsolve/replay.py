@@ -98,7 +98,10 @@ def _staged(
         structures.append(structure)
         return outputs
 
-    program, _ = stage(flat, types, lasting=True)
+    numbers = [x for x, s in zip(varied.originals, varied.static, strict=True) if not s]
+    at_hand = not any(isinstance(x, Staged) for x in numbers)
+    examples = [x._v if isinstance(x, Tensor) else number(x) for x in numbers] if at_hand else []
+    program, _ = stage(flat, types, lasting=True, examples=examples)
     found = rows.evaluate(program, given)
     return [rows.plain(x) for x in found], found, structures[0]
 

@@ -70,6 +70,7 @@ class Recorder:
         self.is_lasting = False  # differentiated later: what has a derivative of its own stays
         # Of a loop's body: inputs that are the same in both passes of a derivative, or None.
         self.at_hand: set[Var] | None = None
+        self.examples: dict[Var, Any] = {}  # of its inputs, where numbers are at hand
         self.checks: list[Any] = []  # of a region: numbers that should be 0, and what they mean
 
     def atom(self, a: Any) -> Any:
@@ -114,6 +115,7 @@ class Recorder:
         made = Program(tuple(inputs), tuple(self.order), tuple(self.equations), atoms)
         # The variables refer to us: leave no cycle.
         self.equations, self.constants, self.order, self.calls = [], {}, [], {}
+        self.examples = {}
         self.is_done = True
         return made
 
@@ -182,19 +184,39 @@ def stage(
     names: Sequence[str | None] = (),
     recognise: Callable[..., Any] | None = None,
     lasting: bool = False,
+    examples: Sequence[Any] = (),
 ) -> tuple[Program, Any]:
     """Record `f` on values of the given types; also give back what it returned, staged.
 
     `lasting`: the Program takes the place of `f` where it is differentiated, so `stop_gradient` and `Function`
-    must stand in it.
+    must stand in it. `examples` are numbers that the inputs may be (see `example_of`).
     """
     recorder = Recorder(recognise)
     recorder.is_lasting = lasting
     padded = [*names, *[None] * (len(types) - len(names))]
     inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
+    recorder.examples = dict(zip(inputs, examples, strict=False))
     result = f(*[wrap(v, None) for v in inputs])
     flat = result if isinstance(result, list | tuple) else [result]
     return recorder.program(inputs, flat), result
+
+
+def example_of(x: Any) -> Any:
+    """A number, or array, that a staged value may be; None if there are no examples of what it is made from."""
+    var = x._v
+    recorder = var.recorder
+    if not recorder.examples:
+        return None
+    needed, taken = {var}, []
+    for e in reversed(recorder.equations):
+        if not needed.isdisjoint(e.outputs):
+            taken.append(e)
+            needed.update(a for a in e.inputs if type(a) is Var)
+    constants = tuple((v, c) for v, c in recorder.order if v in needed)
+    program = Program(tuple(recorder.examples), constants, tuple(reversed(taken)), (var,))
+    (found,) = evaluate(program, list(recorder.examples.values()))
+    found = getattr(found, "_v", found)
+    return None if type(found) is Var else found
 
 
 def stage_region(

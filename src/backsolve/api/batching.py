@@ -60,7 +60,9 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             results.append(out_structure)
             return outputs
 
-        program, _ = stage(flat, [Type(x.shape[1:], x.dtype) for x in examples], lasting=True)
+        types = [Type(x.shape[1:], x.dtype) for x in examples]
+        first = [getattr(x, "_v", x)[0] for x in examples] if _are_numbers(examples) else []
+        program, _ = stage(flat, types, lasting=True, examples=first)
         outputs = evaluate_batched(program, examples, [True] * len(examples), sizes.pop())
         form = results[0]
         targets = (
@@ -72,6 +74,10 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         return form.unflatten([_finished(y, start, examples) for y in moved])
 
     return run
+
+
+def _are_numbers(examples: Sequence[Any]) -> bool:
+    return all(x.shape[0] and not isinstance(x, Staged) for x in examples)
 
 
 def _finished(y: Any, start: int, examples: Sequence[Any]) -> Any:

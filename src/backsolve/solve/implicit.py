@@ -25,7 +25,7 @@ from ..ir import Type, type_of
 from ..joint import record_joint
 from ..operators import Custom, Operator
 from ..primitive import P, wrap
-from ..primitives.checks import stop_if
+from ..primitives.checks import CHECK, code_of, stop_if
 from ..row import Row, ancestors, descendants, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_for_later
@@ -37,6 +37,7 @@ from .reverse import back_substitute
 
 DIRECT = 128  # unknowns up to which the matrix is formed and solved
 LEAST_ROUNDS = 100
+LEAST_DECADE = -12  # of a residual that compiled code tells
 
 # F(x, p), on lists of leaves, to a list of leaves
 Equations = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -69,10 +70,12 @@ class How:
         return float(np.finfo(dtype).eps ** 0.7) if self.tol is None else self.tol
 
 
-def report(what: str, advice: str, failed: Any, history: Sequence[float]) -> None:
-    """Raise if `failed`; of compiled code, when it runs."""
+def report(
+    what: str, advice: str, failed: Any, history: Sequence[float], last: Any, first: Any
+) -> None:
+    """Raise if `failed`, with the residuals; of compiled code, when it runs, with the last beside the first."""
     if isinstance(failed, Staged):
-        stop_if(failed, "ArithmeticError", f"{what} did not converge; {advice}")
+        _stop_with_decade(what, advice, failed, last, first)
     elif failed:
         shown = [f"{r:.3g}" for r in history]
         if len(shown) > 8:
@@ -83,6 +86,26 @@ def report(what: str, advice: str, failed: Any, history: Sequence[float]) -> Non
         )
         error.history = tuple(history)
         raise error
+
+
+def _stop_with_decade(what: str, advice: str, failed: Any, last: Any, first: Any) -> None:
+    """What compiled code says is written beforehand: one message for each power of ten."""
+    failures = [
+        ("ArithmeticError", f"{what} did not converge: the last residual {size}; {advice}")
+        for size in (
+            *[f"is below 1e{k:+03d} of the first" for k in range(LEAST_DECADE, 1)],
+            "is not below the first",
+            "is not a number",
+        )
+    ]
+    codes = [code_of(*failure) for failure in failures]
+    relative = last / np.where(first > 0, first, 1.0)
+    code: Any = np.int64(codes[0])
+    for k, next_one in zip(range(LEAST_DECADE, 1), codes[1:], strict=False):
+        code = np.where(relative >= 10.0**k, np.int64(next_one), code)
+    code = np.where(relative == relative, code, np.int64(codes[-1]))
+    code = np.where(failed, code, np.int64(0))
+    CHECK(code, messages=tuple(zip(codes, failures, strict=True)))
 
 
 class Linear:
@@ -136,7 +159,8 @@ class Linear:
             "gmres": "the matrix may be singular",
         }[method]
         more = "give a preconditioner, a larger maxiter or a larger tol, or take method='direct'"
-        report(method.upper(), f"{advice}; or {more}", ~(residual <= limit), history)
+        failed = ~(residual <= limit)
+        report(method.upper(), f"{advice}; or {more}", failed, history, residual, np.sqrt(b @ b))
         return y
 
 

@@ -76,6 +76,8 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
         "start closer to a solution, or allow a larger maxiter",
         ~is_done,
         history,
+        size,
+        norm(r),
     )
     return packing.unpack(x)
 
@@ -137,7 +139,14 @@ def fixed(
     else:
         x, _, size, _ = hooks.while_loop(goes_on, plain_round, (x, r, norm(r), 0))
     advice = "is f a contraction near x? Try memory=5, bs.root on x - f(x), or a larger maxiter"
-    report("the fixed-point iteration", advice, ~(size <= tol * _finite(1.0 + norm(x))), history)
+    report(
+        "the fixed-point iteration",
+        advice,
+        ~(size <= tol * _finite(1.0 + norm(x))),
+        history,
+        size,
+        norm(r),
+    )
     return packing.unpack(x)
 
 
@@ -186,11 +195,11 @@ def minimum(
     size = norm(g)
     note(history, size)
     start = (x, value(x), g, np.where(size > 0, size, 1.0), size == 0, ~(size == size), 0)
-    x, *_, is_done, _, _ = hooks.while_loop(goes_on, body, start)
+    x, _, g, _, is_done, _, _ = hooks.while_loop(goes_on, body, start)
     advice = (
         "is there a minimum near x0, and f smooth there? Start closer, or allow a larger maxiter"
     )
-    report("the minimisation", advice, ~is_done, history)
+    report("the minimisation", advice, ~is_done, history, norm(g), size)
     return packing.unpack(x)
 
 

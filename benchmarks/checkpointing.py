@@ -3,8 +3,9 @@
 Forward steps are counted by the step itself, the first sweep included; the steps that are recorded to be
 reversed, each once, apart. (Of equinox's checkpointed loop 1.3 to 1.4 times the optimum is told; it is not run
 here.) A loop that ends by a condition is compared with the optimum for the number of steps that it took. Then,
-with states of 80 kB, the most memory that Python really held, for the first and the second derivative. The last
-lines are the same loop inside `bs.jit`, which is done in pieces: what it stores, and the time beside no budget.
+with states of 80 kB, the most memory that Python really held, for the first and the second derivative, and for
+a dense Jacobian of 40 rows. The last lines are the same loop inside `bs.jit`, which is done in pieces: what it
+stores, and the time beside no budget; the first and the second derivative; and loops between products.
 
     python benchmarks/checkpointing.py [most steps]
 """
@@ -79,25 +80,51 @@ def measured(steps: int, memory: int) -> None:
         )
 
 
-def compiled(steps: int, x: Any) -> None:
-    def plain(x: Any) -> Any:
-        return bs.fori_loop(0, steps, lambda i, s: s + 0.001 * np.sin(s), x).sum()
+def dense(steps: int, slots: int) -> None:
+    x = np.linspace(0.1, 1.0, 2_000)
+    step = Counted()
+    plain = lambda x: bs.fori_loop(0, steps, step, x)[:40]
+    for name, f in {"slots": bs.checkpoint(plain, slots=slots), "no budget": plain}.items():
+        step.calls = 0
+        tracemalloc.start()
+        bs.jacobian(f, method="reverse")(x)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        print(
+            f"Jacobian of {steps} steps, {name}: {step.calls} calls of the step, Python held {peak:,}"
+        )
 
-    for memory in (None, 1_000_000, 100_000, 10_000, 50 * x.nbytes):
+
+def mixed(x: Any) -> Any:
+    turn = lambda x: np.sin(x @ (np.eye(64) + 0.01))
+    x = turn(turn(turn(turn(turn(turn(turn(turn(x))))))))
+    x = bs.fori_loop(0, 200, lambda i, s: s + 0.01 * np.sin(s), x)
+    x = turn(turn(turn(turn(turn(turn(turn(turn(x))))))))
+    return bs.fori_loop(0, 100, lambda i, s: s + 0.01 * np.cos(s), turn(turn(x))).sum()
+
+
+def compiled(plain: Any, name: str, x: Any, budgets: Any) -> None:
+    second = lambda f: lambda x: bs.jvp(bs.grad(f), (x,), (np.cos(x),))[1]
+    for order, derivative in {"first": bs.grad, "second": second}.items():
+        _compiled(plain, f"{name}, {order} derivative", x, budgets, derivative)
+
+
+def _compiled(plain: Any, name: str, x: Any, budgets: Any, derivative: Any) -> None:
+    for memory in budgets:
         f = plain if memory is None else bs.checkpoint(plain, memory=memory)
-        g = bs.jit(bs.grad(f))
+        g = bs.jit(derivative(f))
         try:
             g(x)
         except BudgetError as refused:
             print(str(refused).splitlines()[0])
             continue
-        start = time.perf_counter()
-        g(x)
-        taken = time.perf_counter() - start
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            g(x)
+            times.append(time.perf_counter() - start)
         stored = g.stats()["specialisations"][0]["arena_bytes"]
-        print(
-            f"jit {steps:>8,} steps, memory={memory}: stores {stored:,} bytes, {taken * 1e3:.1f} ms"
-        )
+        print(f"jit, {name}, memory={memory}: stores {stored:,} bytes, {min(times) * 1e3:.1f} ms")
 
 
 def main() -> None:
@@ -111,9 +138,14 @@ def main() -> None:
         if steps <= most:
             by_condition(steps, slots, x)
     measured(1_000, 2_000_000)
+    dense(200, 10)
     for steps, _ in CASES:
         if steps <= most:
-            compiled(steps, x)
+            loop = lambda x, n=steps: bs.fori_loop(0, n, Counted(), x).sum()
+            compiled(loop, f"{steps:,} steps", x, (None, 1_000_000, 100_000, 10_000, 3_200))
+    y = np.linspace(0.1, 1.0, 4_096).reshape(64, 64)
+    budgets = (None, *[n * y.nbytes for n in (100, 50, 40, 20)])
+    compiled(mixed, "loops and products of 64 × 64", y, budgets)
 
 
 if __name__ == "__main__":

@@ -279,7 +279,7 @@ def long_scan(x):
     return (bs.scan(lambda c, a: (np.sin(c) * a, c * x), x, steps)[1] ** 2).sum()
 
 
-@pytest.mark.parametrize("memory", [2200, 4000, None])
+@pytest.mark.parametrize("memory", [3400, 5000, None])
 @pytest.mark.parametrize("mode", ["grad", "jvp", "reverse over reverse", "forward over reverse"])
 @pytest.mark.parametrize("f", [long_loop, long_while, long_scan], ids=lambda f: f.__name__)
 def test_derivatives_within_a_budget(f, mode, memory):
@@ -368,7 +368,7 @@ def test_a_reversed_scan_in_pieces():
         last, ys = bs.scan(lambda c, a: (np.sin(c) * a, c * x), x, xs, reverse=True)
         return last + (ys * np.arange(400)).sum()
 
-    within = bs.checkpoint(f, memory=2_000)
+    within = bs.checkpoint(f, memory=5_000)  # of which 3,200 are the sequence that is made
     assert bs.jit(bs.grad(within))(1.2) == pytest.approx(bs.grad(f)(1.2), rel=1e-10)
     assert within.report.forward_steps >= 400
 
@@ -421,6 +421,34 @@ def test_compiled_second_derivatives_without_loops_keep_to_a_budget(order):
         assert arena(f, x) < (n + 9) * x.nbytes < arena(plain, x) / 2
     with pytest.raises(BudgetError, match="the least that can be met is about"):
         bs.jit(second(bs.checkpoint(straight, memory=5 * x.nbytes)))(x)
+
+
+def mixed(x):
+    turn = lambda x: np.sin(x @ (np.eye(32) + 0.01))
+    a = turn(turn(turn(turn(turn(turn(turn(turn(x))))))))
+    a = bs.fori_loop(0, 200, lambda i, s: s + 0.01 * np.sin(s), a)
+    b = turn(turn(turn(turn(turn(turn(turn(turn(a))))))))
+    return bs.fori_loop(0, 90, lambda i, s: s + 0.01 * np.cos(s), turn(turn(b))).sum()
+
+
+@pytest.mark.parametrize("order", ["grad", "jvp of grad"])
+def test_loops_and_operations_between_them_share_a_budget(order):
+    n, derivative = (20, bs.grad) if order == "grad" else (45, SECOND[order])
+    x = np.linspace(0.1, 1.0, 1_024).reshape(32, 32)
+    plain = bs.jit(derivative(mixed))
+    within = bs.checkpoint(mixed, memory=n * x.nbytes)
+    f = bs.jit(derivative(within))
+    np.testing.assert_allclose(f(x), plain(x), rtol=1e-9)
+    segments, *loops = within.report.chains[-3:]
+    assert (segments.name, [c.steps for c in loops]) == ("segments", [90, 200])
+    assert segments.forward_steps > 0
+    assert all(c.forward_steps >= c.steps for c in loops)
+    assert max(c.peak_bytes for c in [segments, *loops]) <= n * x.nbytes
+    # what is kept; adjoints, what loops carry, what enters and leaves, and the step at work
+    assert arena(f, x) < (n + (10 if order == "grad" else 18)) * x.nbytes < arena(plain, x) / 4
+    np.testing.assert_allclose(bs.grad(bs.jit(within))(x), bs.grad(mixed)(x), rtol=1e-9)
+    with pytest.raises(BudgetError, match="the least that can be met is about"):
+        bs.jit(derivative(bs.checkpoint(mixed, memory=10 * x.nbytes)))(x)
 
 
 def test_second_derivatives_of_compiled_stretches():

@@ -64,6 +64,16 @@ def test_a_plan_for_steps_that_differ():
     assert Planned(uneven, 260).cost < 2000
 
 
+def test_a_step_that_can_be_recorded_in_several_ways():
+    loop = Step(10, 400, 50.0, ((100, 50.0), (60, 100.0)))
+    steps = [Step(10, 20, 1.0), loop, Step(10, 20, 1.0)]
+    assert Planned(steps, 500).cost == 52
+    assert Planned(steps, 200).cost == 102
+    assert Planned(steps, 120).cost < 160
+    assert np.isfinite(Planned(steps, least_memory(steps)).cost)
+    assert least_memory(steps) < 80
+
+
 def test_the_least_budget_of_a_plan():
     steps = [Step(10, 20), Step(30, 50), Step(20, 25)]
     least = least_memory(steps)
@@ -328,6 +338,37 @@ def test_a_budget_too_small_for_the_second_derivative():
         over_reverse(f)(x)
     roomy = bs.checkpoint(run, memory="56kB")
     np.testing.assert_allclose(over_reverse(roomy)(x), over_reverse(run)(x))
+
+
+@pytest.mark.parametrize("method", ["reverse", "forward"])
+def test_a_dense_jacobian_of_a_chain_keeps_to_its_schedule(method):
+    calls = 0
+
+    def step(i, s):
+        nonlocal calls
+        calls += 1
+        return s + 0.01 * np.sin(s) * s[::-1]
+
+    plain = lambda x: bs.fori_loop(0, 100, step, x)[:40]
+    within = bs.checkpoint(plain, slots=5)
+    x = np.linspace(0.1, 1.0, 2_000)
+    expected = [bs.vjp(plain, x)[1](c) for c in np.eye(40)[[0, 39]]]
+    calls = 0
+    if method == "reverse":
+        tracemalloc.start()
+        found = bs.jacobian(within, method="reverse")(x)
+        held = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        np.testing.assert_allclose(found[[0, 39]], np.reshape(expected, (2, -1)), rtol=1e-12)
+        assert calls == fewest_steps(100, 5) + 100  # for all seeds together
+        (told,) = within.report.chains
+        assert told.recorded_steps == 100
+        assert held < 25 * 40 * x.nbytes  # some stacks of seeds, not eleven for each step
+    else:
+        along = lambda a: within(x * a)
+        found = bs.jacobian(along, method="forward")(1.0)
+        assert calls == 200  # the first sweep, and one that tangents go along with
+        np.testing.assert_allclose(found[[0, 39]], [c @ x for (c,) in expected], rtol=1e-12)
 
 
 def test_a_jacobian_through_sequences():

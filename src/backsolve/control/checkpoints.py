@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..ir import Program
 from ..joint import record_joint
 from ..operators import Custom
 from ..primitive import FUNCTIONS, wrap
 from ..primitives.control import CALL
-from ..regions import Callee
+from ..regions import Callee, Loop
 from ..solve.budget import ChainReport, Report
 from ..solve.reversal import raw, row_of
 from ..solve.reversed_row import reversed_row
@@ -17,10 +18,13 @@ from ..solve.revolve import Binomial
 from ..tensor import Tensor
 from ..trace import innermost_region
 from .derive import pairs_of
-from .pieces import Limit, within_limit
+from .pieces import Limit, bytes_of, within_limit
 from .reach import reach
 from .regions import Form, Region, outer_recorder, type_of_leaf
-from .segments import SegmentedCall, Values, planned, recomputed
+from .segments import SegmentedCall, Values, planned, recomputed, without_limits
+
+LITTLE = 16  # times less than the budget
+FEW = 256  # bytes
 
 
 def functions_staged(
@@ -64,9 +68,9 @@ def checkpoint_staged(
     with within_limit(Limit(memory, report)):
         outer = innermost_region() or outer_recorder(values)
         region = Region(lambda *xs: flat(xs), [type_of_leaf(x) for x in values], outer)
-        if any(e.primitive.holds_regions for e in region.program.equations):
+        if _is_one_loop(region.program, memory):
             return f(*args, **kwargs)
-    whole = region.with_inputs(region.variables)
+    whole = without_limits(region.with_inputs(region.variables))
     callee = Callee(name, region.outputs, whole, memory=memory, report=report)
     given = [*values, *region.captured]
     if any(
@@ -76,6 +80,15 @@ def checkpoint_staged(
     else:
         found = CALL(*given, region=callee)
     return forms[0].filled(region.results(found))
+
+
+def _is_one_loop(program: Program, memory: int) -> bool:
+    """Whether one loop stores nearly all: it keeps to the budget itself, as do those in branches and calls."""
+    others = [e for e in program.equations if not e.primitive.holds_regions]
+    made = sum(bytes_of(e.outputs) for e in others)
+    loops = [e for e in program.equations if isinstance(e.params.get("region"), Loop)]
+    is_little = made <= max(memory / LITTLE, FEW)
+    return len(others) < len(program.equations) and len(loops) < 2 and (is_little or not loops)
 
 
 def _in_budget(callee: Callee, args: Values) -> list[Any]:

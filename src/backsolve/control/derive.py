@@ -9,6 +9,7 @@ from typing import Any
 from ..ir import Equation, Program, Type, Var, type_of
 from ..primitives.control import BOX, BRANCH, CALL, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
 from ..regions import Branches, Callee, Empty, Extends, Layout
+from ..rewrite import rewrite
 from ..solve.cuts import keeping_step
 from ..solve.reversed_row import Pairs, reversed_row
 from .boxes import boxed, derive_box, derive_unbox, unboxed
@@ -213,7 +214,7 @@ def _pushed(callee: Callee, varying: tuple[bool, ...]) -> Any:
         )
         found.program = with_tangents(callee.program, varying, flags)
         if callee.memory is not None:
-            found.program = keeping_step(found.program, len(types))
+            found.program = keeping_step(rewrite(found.program), len(types))
     return found
 
 

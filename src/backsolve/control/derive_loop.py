@@ -20,7 +20,7 @@ from ..solve.reversal import raw
 from ..solve.reversed_row import bare, reversed_row
 from ..tensor import Tensor, leaf_row
 from ..trace import evaluate
-from .linear import cut, keep, must_be_stored, strong, with_adjoints, with_tangents, zeros_like
+from .linear import Cut, cut, keep, must_be_stored, strong, with_adjoints, with_tangents, zeros_like
 from .pieces import bytes_of, in_pieces
 from .reach import carried_that_vary, reach
 
@@ -48,6 +48,20 @@ class _Parts:
     @property
     def all(self) -> list[Any]:
         return [*self.carried, *self.fixed, *self.sequences]
+
+
+@dataclass
+class _Parted:
+    """A round with its adjoints, parted where these come in."""
+
+    program: Program
+    parts: Cut
+    ins: _Parts
+    held: list[bool]  # carried values that have an adjoint in some round
+    gets: _Parts  # flags of what gets one
+    stored: list[Var]
+    again: list[Equation]
+    states: list[Var]  # carried values that a round needs to be run again
 
 
 class LoopBlock:
@@ -155,19 +169,22 @@ class LoopBlock:
             lambda fresh, tangents: with_values(fresh).pairs(tangents),
         )
 
-    def _pull(self, adjoints: Sequence[Any]) -> tuple[Any, ...]:
+    def sizes(self, given: Sequence[bool]) -> tuple[int, int]:
+        """The bytes that a round stores to be reversed, and to be run again, if these outputs have adjoints."""
+        parted = self._parted(given)
+        return bytes_of(parted.stored), bytes_of(parted.states)
+
+    def _parted(self, given: Sequence[bool]) -> _Parted:
         loop, values = self.loop, self.values
         a, n, m = loop.carried, len(loop.body.inputs), len(loop.body.outputs)
         vary = self._split([k in self.places for k in range(len(self.args))])
         vary.carried = carried_that_vary(loop, vary.carried, vary.fixed, vary.sequences)
-        at_end, made = list(adjoints[:a]), list(adjoints[a:-1])
-        given_made = [g is not None for g in made]
         # Which carried values have an adjoint in some round: those at the end, and what they rest on.
-        held = [g is not None and flag for g, flag in zip(at_end, vary.carried, strict=True)]
+        held = [g and flag for g, flag in zip(given[:a], vary.carried, strict=True)]
         at_hand = [k >= a for k in range(n - 1)]  # all but what is carried
         while True:
             joint = with_adjoints(
-                loop.body, [False, *vary.all], [*held, *given_made], [True, *at_hand]
+                loop.body, [False, *vary.all], [*held, *given[a:-1]], [True, *at_hand]
             )
             gets = self._split([*self.head, *chosen(joint.received, vary.all)])
             wider = [x or y for x, y in zip(held, gets.carried, strict=True)]
@@ -190,11 +207,22 @@ class LoopBlock:
                 stored, again = entries_alone
         needed = {a for e in parts.first for a in e.inputs if type(a) is Var}
         states = [v for v in ins.carried if v in needed or v in parts.crossing]
-        each = bytes_of(stored)
+        return _Parted(program, parts, ins, held, gets, stored, again, states)
+
+    def _pull(self, adjoints: Sequence[Any]) -> tuple[Any, ...]:
+        loop, values = self.loop, self.values
+        a, n, m = loop.carried, len(loop.body.inputs), len(loop.body.outputs)
+        at_end, made = list(adjoints[:a]), list(adjoints[a:-1])
+        given_made = [g is not None for g in made]
+        parted = self._parted([g is not None for g in adjoints])
+        program, parts, ins, held, gets = (
+            parted.program, parted.parts, parted.ins, parted.held, parted.gets,
+        )  # fmt: skip
+        k, stored, again = program.inputs[0], parted.stored, parted.again
         if loop.recompute:
-            again, stored = parts.first, states
+            again, stored = parts.first, parted.states
         elif loop.pieces or loop.memory is not None:
-            pieces = in_pieces(loop, each, bytes_of(states))
+            pieces = in_pieces(loop, bytes_of(stored), bytes_of(parted.states))
             if pieces is not None:
                 return pulled_through(pieces, self.args, self.places, adjoints)
 

@@ -48,9 +48,7 @@ def levels(total: int, states: int, each: int, memory: int) -> tuple[tuple[int, 
     """
     best: tuple[tuple[int, ...], int] = ((total,), total * each)
     for d in range(2, MOST_LEVELS + 1):
-        m = np.arange(2, max(int(total ** (1 / (d - 1))), 2) + 1)
-        inner = np.ceil(total / m ** float(d - 1))
-        stored = states * (d - 1) * m + each * np.maximum(inner, 1)
+        m, inner, stored = _with_levels(d, total, states, each)
         fits = stored <= memory
         k = int(fits.argmax() if fits.any() else stored.argmin())  # as few pieces as fit
         if stored[k] < best[1]:
@@ -58,6 +56,25 @@ def levels(total: int, states: int, each: int, memory: int) -> tuple[tuple[int, 
         if best[1] <= memory:
             break
     return best
+
+
+def _with_levels(d: int, total: int, states: int, each: int) -> tuple[Any, Any, Any]:
+    """Of all numbers m of pieces on d − 1 levels: m, the rounds in innermost pieces, and the bytes stored."""
+    m = np.arange(2, max(int(total ** (1 / (d - 1))), 2) + 1)
+    inner = np.ceil(total / m ** float(d - 1))
+    return m, inner, states * (d - 1) * m + each * np.maximum(inner, 1)
+
+
+def ways_to_store(loop: Loop, each: int, states: int) -> list[tuple[int, int]]:
+    """What the loop can store, and how often it is then run again: each time less."""
+    total = rounds_of(loop)
+    found = [(total * each, 0)]
+    if loop.count is not None or len(loop.body.outputs) == loop.carried:
+        for d in range(2, MOST_LEVELS + 1):
+            stored = int(_with_levels(d, total, states + INDEX.dtype.itemsize, each)[2].min())
+            if stored < found[-1][0]:
+                found.append((stored, d - 1))
+    return found
 
 
 def _planned(loop: Loop, each: int, states: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ adjoint Program, and the schedule of solve/revolve.py is written down, step by s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir import Equation, Program, Var, type_of
 from ..primitives.control import CALL
-from ..regions import Callee
+from ..regions import Callee, Loop
 from ..solve import back_substitute
 from ..solve.budget import ChainReport
 from ..solve.cuts import cut_up
@@ -24,8 +24,9 @@ from ..solve.reversed_row import bare, own_row
 from ..solve.revolve import RECORD, RecordAll, Step
 from ..solve.within import MOST_STEPS, plan_for
 from ..trace import evaluate, innermost_region
+from .derive_loop import LoopBlock
 from .linear import cut, keep, with_adjoints
-from .pieces import bytes_of
+from .pieces import bytes_of, rounds_of, ways_to_store
 from .reach import reach
 from .regions import Region, outer_recorder, type_of_leaf
 
@@ -53,7 +54,7 @@ def planned(
                 found = list(steps[i](found))
                 report.recorded_steps += 1
                 report.forward_steps += runs
-                i, budget = i + 1, plan.after_recording(budget, i)
+                i, budget = i + 1, plan.after_recording(budget, i, j)
             else:
                 part = lambda xs, i=i, k=k, b=budget: stretch(i, k, b, xs, runs + 1)
                 found = recomputed(part, found, "stretch")
@@ -103,8 +104,11 @@ class SegmentedCall:
         self._varying = [k in places for k in range(len(args))]
         self._args = dict(zip(program.inputs, map(bare, args), strict=True))
         self._wanted = [program.inputs[k] for k in places]
-        self._segments = [_Segment.of(program, part) for part in cut_up(program, MOST_STEPS)]
-        steps = _measured(program, self._segments, self._varying, given)
+        loops = [k for k, e in enumerate(program.equations) if _loop_of(e) is not None]
+        parts = cut_up(program, MOST_STEPS, loops)
+        self._segments = [_Segment.of(program, part) for part in parts]
+        self._report = callee.report
+        self._steps = steps = _measured(program, self._segments, self._varying, given)
         self._plan = plan_for(steps, callee.memory)
         n = len(steps)
         self._stack: list[_Recorded | _Stretch] = []
@@ -126,10 +130,11 @@ class SegmentedCall:
                 ins = [
                     own_row(x) if flag else x for x, flag in zip(given, segment.varies, strict=True)
                 ]
-                outs = evaluate(segment.program, ins)
+                size = self._steps[i].ways[self._plan.way(i, j, budget)][0]
+                outs = evaluate(segment.storing(size, self._report), ins)
                 stack.append(_Recorded(segment, ins, outs))
                 values = [*map(bare, outs)]
-                i, budget = i + 1, self._plan.after_recording(budget, i)
+                i, budget = i + 1, self._plan.after_recording(budget, i, j)
             else:
                 stack.append(_Stretch(i, k, budget, values))
                 for segment in self._segments[i:k]:
@@ -144,7 +149,7 @@ class SegmentedCall:
         while i < j:
             k = self._plan.action(i, j, budget)
             if k == RECORD:
-                i, budget = i + 1, self._plan.after_recording(budget, i)
+                i, budget = i + 1, self._plan.after_recording(budget, i, j)
             else:
                 steps += k - i + self._steps_ahead(i, k, budget)
                 i, budget = k, self._plan.after_keeping(budget, k)
@@ -200,6 +205,20 @@ class _Segment:
     def used(self) -> tuple[Var, ...]:
         return self.program.inputs[self.crossing :]
 
+    @property
+    def loop(self) -> Loop | None:
+        """If it is no more than one."""
+        return _loop_of(self.program.equations[0]) if len(self.program.equations) == 1 else None
+
+    def storing(self, size: int, report: Any) -> Program:
+        """The Program; if it is a loop, one that may store so many bytes."""
+        loop = self.loop
+        if loop is None:
+            return self.program
+        (e,) = self.program.equations
+        within = replace(e, params={"region": replace(loop, memory=size, report=report)})
+        return replace(self.program, equations=(within,))
+
     @cached_property
     def callee(self) -> Callee:
         return Callee("segment", [type_of(a) for a in self.program.outputs], self.program)
@@ -217,22 +236,61 @@ def _measured(
         is_last = k == len(parts) - 1
         if is_last:
             leaving = [x and y for x, y in zip(leaving, given, strict=True)]
+        state = bytes_of(part.inputs[: parts[k].crossing])
+        after = bytes_of([] if is_last else [v for v in part.outputs if v not in part.inputs])
+        work = sum(map(_work, part.equations), 1.0)
+        flags.update({v: f for v, f in zip(part.outputs, leaving, strict=True) if type(v) is Var})
+        if parts[k].loop is not None:
+            (first, _), *others = _ways_of_loop(part, entering, leaving)
+            ways = tuple((size + after, runs * work) for size, runs in others)
+            steps.append(Step(state, first + after, work, ways))
+            continue
         n, m = len(part.inputs), len(part.outputs)
         joint = with_adjoints(part, entering, leaving).program
         there = cut(joint, n, m)
         free = {*joint.inputs[:n], *[v for v, _ in joint.constants]}
         stored, _ = keep(there.crossing, there.first, free)
         results = set(joint.outputs[:m])
-        after = [] if is_last else [v for v in part.outputs if v not in part.inputs]
-        state = bytes_of(part.inputs[: parts[k].crossing])
-        tape = bytes_of([v for v in stored if v not in results]) + bytes_of(after)
-        steps.append(Step(state, tape, sum(map(_work, part.equations), 1.0)))
-        flags.update({v: f for v, f in zip(part.outputs, leaving, strict=True) if type(v) is Var})
+        tape = bytes_of([v for v in stored if v not in results]) + after
+        steps.append(Step(state, tape, work))
     return steps
+
+
+def without_limits(program: Program) -> Program:
+    """Its loops without budgets of their own: what each may store is planned for all together."""
+    return replace(program, equations=tuple(map(_without_limit, program.equations)))
+
+
+def _without_limit(e: Equation) -> Equation:
+    loop = _loop_of(e)
+    if loop is None:
+        return e
+    return replace(e, params={"region": replace(loop, memory=None, report=None)})
+
+
+def _loop_of(e: Equation) -> Loop | None:
+    region = e.params.get("region")
+    return region if isinstance(region, Loop) else None
+
+
+def _ways_of_loop(
+    part: Program, entering: Sequence[bool], leaving: Sequence[bool]
+) -> list[tuple[int, int]]:
+    (e,) = part.equations
+    loop = _loop_of(e)
+    assert loop is not None
+    varies = {v for v, flag in zip(part.inputs, entering, strict=True) if flag}
+    given = {v for v, flag in zip(part.outputs, leaving, strict=True) if flag}
+    places = [k for k, a in enumerate(e.inputs) if type(a) is Var and a in varies]
+    block = LoopBlock(loop, list(e.inputs), places)
+    return ways_to_store(loop, *block.sizes([v in given for v in e.outputs]))
 
 
 def _work(e: Equation) -> float:
     """About what an equation costs: the entries it makes; of a product m k n = √(m k · k n · m n)."""
+    loop = _loop_of(e)
+    if loop is not None:
+        return float(rounds_of(loop)) * sum(map(_work, loop.body.equations), 1.0)
     entries = float(sum(v.type.size for v in e.outputs))
     if e.primitive.name in ("matmul", "contract"):
         sizes = [float(type_of(a).size) for a in e.inputs]

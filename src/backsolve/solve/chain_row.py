@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import Type
 from ..joint import record_joint
 from ..operators import Custom
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged
+from .chain_stack import seed_is_stacked, staged_solve
 from .forward import forward_substitute
 from .reversal import Chain, StepOf, raw, row_of
 from .reverse import back_substitute
@@ -68,28 +70,47 @@ class _ChainRow:
     def operator_of(self, values: Sequence[Any], record: bool) -> Custom:
         def push(ts: Sequence[Any]) -> tuple[Any, ...]:
             if any(isinstance(x, Staged) for x in [*values, *ts]):
+                if self._is_for_a_stack(values, record):
+                    types = [Type(*t) for t in self.types]
+                    return tuple(staged_solve(self._push, ts, types))
                 return self._written_out(values, record).apply(ts)
             return self._push_recorded(values, ts) if record else self._push(ts)
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
             if any(isinstance(x, Staged) for x in [*values, *cts]):
+                if self._is_for_a_stack(values, record):
+                    return tuple(staged_solve(self._pull, cts, self._types_of_inputs()))
                 return self._written_out(values, record).T.apply(cts)
             return self._pull_recorded(values, cts) if record else self._pull(cts)
 
         return Custom(push, pull, name="Reversed")
 
-    # ---- on numbers
+    def _types_of_inputs(self) -> list[Type]:
+        given: list[Any] = [np.asarray(raw(self.given[k])) for k in self.places]
+        return [Type(x.shape, x.dtype) for x in [*given, *self.free]]
 
-    def _push(self, ts: Sequence[Any]) -> tuple[Any, ...]:
+    def _is_for_a_stack(self, values: Sequence[Any], record: bool) -> bool:
+        """Whether one equation will do: it is run on bare stacks, and has one dtype."""
+        dtypes = {t.dtype for t in self._types_of_inputs()} | {dtype for _, dtype in self.types}
+        is_staged = any(isinstance(x, Staged) for x in values)
+        return seed_is_stacked() and not record and not is_staged and len(dtypes) == 1
+
+    # ---- on numbers: one seed, or a stack of `size`
+
+    def _push(self, ts: Sequence[Any], size: int | None = None) -> tuple[Any, ...]:
         full, closed = self._tangents(ts)
-        after, ys = self.chain.push(full[: self.carried], full[self.carried :], closed)
+        after, ys = self.chain.push(full[: self.carried], full[self.carried :], closed, size)
         return tuple([*after, *ys][k] for k in self.varying)
 
-    def _pull(self, cts: Sequence[Any]) -> tuple[Any, ...]:
-        filled = [np.zeros(*t) if c is None else c for c, t in zip(cts, self.types, strict=True)]
+    def _pull(self, cts: Sequence[Any], size: int | None = None) -> tuple[Any, ...]:
+        lead = () if size is None else (size,)
+        filled = [
+            np.zeros((*lead, *shape), dtype) if c is None else c
+            for c, (shape, dtype) in zip(cts, self.types, strict=True)
+        ]
         full = spread(filled, self.varying, self.size)
         width = len(self.chain.ends.values)
-        starts, columns, closed = self.chain.pull(full[:width], full[width:])
+        starts, columns, closed = self.chain.pull(full[:width], full[width:], size)
         back = [*starts, *columns]
         return tuple([*[back[k] for k in self.places], *[closed.get(r) for r in self.free]])
 

@@ -8,10 +8,11 @@ from typing import Any
 from ..ir import Program, Var
 
 
-def cut_up(program: Program, most: int) -> list[Program]:
-    """At most `most` Programs, each of which is given what the one before returns, that compute the outputs.
+def cut_up(program: Program, most: int, alone: Sequence[int] = ()) -> list[Program]:
+    """About `most` Programs, each of which is given what the one before returns, that compute the outputs.
 
-    Cuts stand about evenly over the work, each at the place nearby where the fewest bytes cross.
+    Cuts stand about evenly over the work, each at the place nearby where the fewest bytes cross. Equations
+    `alone` are Programs of their own.
     """
     equations = program.equations
     n = len(equations)
@@ -30,7 +31,11 @@ def cut_up(program: Program, most: int) -> list[Program]:
         size = v.type.size * v.dtype.itemsize
         for k in range(made[v] + 1, last[v] + 1):
             crossing[k] += size
-    places = _places(crossing, n, most)
+    fixed = sorted({0, n, *alone, *[k + 1 for k in alone]})
+    places = [0]
+    for begin, end in zip(fixed, fixed[1:], strict=False):
+        share = round(most * (end - begin) / n)
+        places += [begin + k for k in _places(crossing[begin:end], end - begin, share)[1:]]
     segments = []
     for begin, end in zip(places, places[1:], strict=False):
         ins = [v for v in order if made[v] < begin <= last[v]] if begin else list(program.inputs)

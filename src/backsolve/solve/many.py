@@ -20,6 +20,7 @@ from ..row import Row
 from ..system import System
 from ..tensor import Staged, Tensor
 from ..trace import stage
+from .chain_stack import for_a_stack
 from .forward import forward_substitute
 from .masked import Masked
 from .reverse import back_substitute
@@ -226,7 +227,8 @@ def _solve_stack(
     solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row]
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
-    program, _ = stage(solve, types, lasting=True)
+    with for_a_stack(seeds):
+        program, _ = stage(solve, types, lasting=True)
     count = len(seeds[0])
     with np.errstate(all="ignore"):
         if not (_is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds)):

@@ -19,6 +19,7 @@ from ..primitive import wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from .budget import ChainReport, within
+from .chain_stack import over_stack
 from .fingerprint import fingerprint, is_same
 from .forward import forward_substitute
 from .reverse import back_substitute
@@ -169,7 +170,7 @@ class Chain:
                     self.note(done)
                 done.size = bytes_of_rows(done.outputs, done.begin, state.values)
                 self._push(done, done.size)
-                i, state, budget = i + 1, done.state(), self.plan.after_recording(budget, i)
+                i, state, budget = i + 1, done.state(), self.plan.after_recording(budget, i, part.j)
                 if i == part.j:
                     self.ends = state
                     return
@@ -215,12 +216,15 @@ class Chain:
 
     # ---- derivatives
 
-    def pull(self, cts: list[Any], made: list[Any]) -> tuple[list[Any], list[Any], dict[Row, Any]]:
-        """Adjoints of the first state, of the sequences, and of what is closed over."""
+    def pull(
+        self, cts: list[Any], made: list[Any], size: int | None = None
+    ) -> tuple[list[Any], list[Any], dict[Row, Any]]:
+        """Adjoints of the first state, of the sequences, and of what is closed over; or stacks of `size`."""
+        lead, entry = _leading(size)
         if not self.stack and self.count:  # pulled before: the stack is used up
             self.expand(Stretch(0, self.count, self.plan.budget, self.start))
         columns = [
-            np.zeros(np.shape(s), np.asarray(s).dtype) if f else None
+            np.zeros((*lead, *np.shape(s)), np.asarray(s).dtype) if f else None
             for s, f in zip(self.sequences, self.sequences_vary, strict=True)
         ]
         free: dict[Row, Any] = {}
@@ -231,15 +235,20 @@ class Chain:
                 self.report.kept_bytes -= top.state.size
                 self.expand(top)
                 continue
-            at = self.at(top.k)
+            at = entry(self.at(top.k))
             given = [*cts, *[None if c is None else c[at] for c in made]]
-            seeds = [
-                (y.row, c)
-                for y, c in zip(top.outputs, given, strict=True)
-                if c is not None and row_of(y) is not None
-            ]
             fresh = [r for r in top.inputs if r is not None]
-            found = iter(back_substitute(seeds, [*fresh, *sources], oldest=top.begin))
+            wanted = [*fresh, *sources]
+
+            def solve(given: Sequence[Any], top: Recorded = top, wanted: Any = wanted) -> list[Any]:
+                seeds = [
+                    (y.row, c)
+                    for y, c in zip(top.outputs, given, strict=True)
+                    if c is not None and row_of(y) is not None
+                ]
+                return back_substitute(seeds, wanted, oldest=top.begin)
+
+            found = iter(over_stack(solve, given, size))
             ins = [None if r is None else next(found) for r in top.inputs]
             for r, g in zip(sources, found, strict=True):
                 if g is not None:
@@ -249,38 +258,46 @@ class Chain:
                 if g is not None and column is not None:
                     column[at] = g
             self.report.kept_bytes -= top.size
-            del seeds, top
+            del solve, top
         return cts, columns, free
 
     def push(
-        self, ts: list[Any], columns: list[Any], free: dict[Row, Any]
+        self, ts: list[Any], columns: list[Any], free: dict[Row, Any], size: int | None = None
     ) -> tuple[list[Any], list[Any]]:
-        """Tangents of the last state and of what was made; each step is forgotten behind its tangent."""
+        """Tangents of the last state and of what was made, or stacks of `size`; each step is forgotten behind
+        its tangent."""
+        lead, entry = _leading(size)
         state = self.start
         made: list[list[Any]] = [[] for _ in self.made]
         for k in range(self.count):
             done = self.record(k, state)
             self.report.forward_steps += 1
-            given = [*ts, *[None if c is None else c[self.at(k)] for c in columns]]
-            seeds = [
-                (r, t)
-                for r, t in zip(done.inputs, given, strict=True)
-                if r is not None and t is not None
-            ]
+            at = entry(self.at(k))
+            given = [*ts, *[None if c is None else c[at] for c in columns], *free.values()]
             outs = [row_of(y) for y in done.outputs]
             rows, _ = ancestors([r for r in outs if r is not None], done.begin)
-            images = forward_substitute(rows, [*seeds, *free.items()], outs)
+            ins = [*done.inputs, *free]
+
+            def solve(
+                given: Sequence[Any], rows: Any = rows, ins: Any = ins, outs: Any = outs
+            ) -> list[Any]:
+                pairs = zip(ins, given, strict=True)
+                seeds = [(r, t) for r, t in pairs if r is not None and t is not None]
+                return forward_substitute(rows, seeds, outs)
+
+            images = over_stack(solve, given, size)
             ts = images[: done.carried]
             for column, y, t in zip(
                 made, done.outputs[done.carried :], images[done.carried :], strict=True
             ):
-                column.append(np.zeros_like(raw(y)) if t is None else t)
+                value = np.asarray(raw(y))
+                column.append(np.zeros((*lead, *value.shape), value.dtype) if t is None else t)
             state = done.state()
-        return ts, [self.stacked(c) for c in made]
+        return ts, [self.stacked(c, len(lead)) for c in made]
 
-    def stacked(self, column: list[Any]) -> Any:
+    def stacked(self, column: list[Any], axis: int = 0) -> Any:
         order = sorted(range(len(column)), key=self.at)
-        return np.stack([column[k] for k in order])
+        return np.stack([column[k] for k in order], axis)
 
     def written_out(
         self, step: StepOf, state: list[Any], columns: list[Any]
@@ -294,6 +311,13 @@ class Chain:
                 for column, y in zip(made, ys, strict=True):
                     column.append(y)
         return state, [self.stacked(c) for c in made]
+
+
+def _leading(size: int | None) -> tuple[tuple[int, ...], Callable[[int], Any]]:
+    """The axis of a stack in front of an array's own, and where entry k of such arrays lies."""
+    if size is None:
+        return (), lambda k: k
+    return (size,), lambda k: (slice(None), k)
 
 
 def closed_over(outputs: list[Row], start: int, inputs: Sequence[Row] = ()) -> list[Row]:

@@ -36,6 +36,8 @@ def reversed_row(
 ) -> tuple[Any, ...]:
     """The adjoints `found` (raw) of the inputs and of what is closed over, as what one joint row makes of both
     the inputs `values` and the adjoints `cts` of the outputs."""
+    if not free and all(row_of(x) is None for x in [*values, *cts]):
+        return tuple([None if g is None else wrap(g, None) for g in found])
     n = len(values) + len(free)
     present = [k for k, g in enumerate(found) if g is not None]
     entering = [k for k, c in enumerate(cts) if c is not None]

@@ -10,7 +10,8 @@ apart, are  r n − β(s + 1, r − 1)  with the least r such that n ≤ β(s, r
 
 Steps that differ are planned by dynamic programming over all stretches i … j and budgets m: either step i is
 recorded and stays so, or the state before some step k is kept, k … j are reversed first, and i … k after it
-from the state at i (Beaumont et al. 2019).
+from the state at i (Beaumont et al. 2019). A step that is a loop can be recorded in several ways: in more
+pieces it holds less, and is run again.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Binomial:
     def after_keeping(self, slots: int, k: int) -> int:
         return max(slots - 1, 1)
 
-    def after_recording(self, slots: int, i: int) -> int:
+    def after_recording(self, slots: int, i: int, j: int) -> int:
         return slots
 
 
@@ -128,8 +129,11 @@ class RecordAll:
     def after_keeping(self, budget: int, k: int) -> int:
         return budget
 
-    def after_recording(self, budget: int, i: int) -> int:
+    def after_recording(self, budget: int, i: int, j: int) -> int:
         return budget
+
+    def way(self, i: int, j: int, budget: int) -> int:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,11 @@ class Step:
     state: int  # bytes of the state before it
     tape: int  # bytes that it holds once it is recorded, its result included
     cost: float = 1.0
+    others: tuple[tuple[int, float], ...] = ()  # smaller tapes, and what going back costs more then
+
+    @property
+    def ways(self) -> tuple[tuple[int, float], ...]:
+        return (self.tape, 0.0), *self.others
 
 
 class Planned:
@@ -149,7 +158,7 @@ class Planned:
         self.unit = max(memory / UNITS, 1e-9)
         self.budget = UNITS
         self.states = [self._units(s.state) for s in steps]
-        self.tapes = [self._units(s.tape) for s in steps]
+        self.ways = [[(self._units(tape), more) for tape, more in s.ways] for s in steps]
         m = np.arange(UNITS + 1)
         total = np.concatenate([[0.0], np.cumsum([s.cost for s in steps])])
         # While steps run ahead unrecorded, what one reads and what it makes are both there.
@@ -161,14 +170,17 @@ class Planned:
         states = np.array(self.states)
         best = np.full((n + 1, n + 1, UNITS + 1), np.inf)
         self._action = np.zeros((n + 1, n + 1, UNITS + 1), np.int32)
+        self._way = np.zeros((n + 1, n + 1, UNITS + 1), np.int8)
         for length in range(1, n + 1):
             for i in range(n - length + 1):
                 j = i + length
                 found = np.full(UNITS + 1, np.inf)
-                tape = self.tapes[i]
-                if tape <= UNITS:
-                    rest = best[i + 1, j, : UNITS + 1 - tape] if length > 1 else 0.0
-                    found[tape:] = rest
+                for way, (tape, more) in enumerate(self.ways[i]):
+                    if tape <= UNITS:
+                        rest = best[i + 1, j, : UNITS + 1 - tape] if length > 1 else 0.0
+                        is_less = rest + more < found[tape:]
+                        self._way[i, j, tape:][is_less] = way
+                        found[tape:] = np.where(is_less, rest + more, found[tape:])
                 if length > 1:
                     ks = np.arange(i + 1, j)
                     left = m[None, :] - states[ks][:, None]
@@ -198,8 +210,12 @@ class Planned:
     def after_keeping(self, budget: int, k: int) -> int:
         return budget - self.states[k]
 
-    def after_recording(self, budget: int, i: int) -> int:
-        return budget - self.tapes[i]
+    def after_recording(self, budget: int, i: int, j: int) -> int:
+        return budget - self.ways[i][self.way(i, j, budget)][0]
+
+    def way(self, i: int, j: int, budget: int) -> int:
+        """In which of its ways to record step i."""
+        return int(self._way[i, j, budget])
 
 
 def least_memory(steps: Sequence[Step]) -> int:
@@ -207,7 +223,7 @@ def least_memory(steps: Sequence[Step]) -> int:
     ahead = [
         s.state * (k > 0) + t.state for k, (s, t) in enumerate(zip(steps, steps[1:], strict=False))
     ]
-    alone = [s.tape + s.state * (k > 0) for k, s in enumerate(steps)]
+    alone = [min(tape for tape, _ in s.ways) + s.state * (k > 0) for k, s in enumerate(steps)]
     # Sizes are counted in whole units, of each at most two too many.
     return int(np.ceil(max([*ahead, *alone]) * UNITS / (UNITS - 2)))
 

@@ -398,6 +398,13 @@ def _wrap_var(var: Var, row: Row | None) -> Staged:
     return t
 
 
+def leaf(value: Any) -> Tensor:
+    """A parameter with a raw number or array for a value."""
+    t = Tensor.__new__(Tensor)
+    t._v, t.row, t.grad = value, leaf_row(value), None
+    return t
+
+
 hooks.Tensor = Tensor
 tree.LEAF_KINDS.update([Tensor, Staged, StagedStack])
 hooks.wrap_var = _wrap_var

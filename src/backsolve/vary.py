@@ -17,7 +17,7 @@ from .ownership import is_shared, own
 from .primitive import P, coerce, wrap
 from .row import FINISHED, Row, ancestors, descendants
 from .solve.reverse import OuterRow, back_substitute
-from .tensor import LEAF, Staged, Tensor, leaf_row
+from .tensor import LEAF, Staged, Tensor, leaf, leaf_row
 
 ArgNums = int | Sequence[int]
 
@@ -58,13 +58,14 @@ class Varied:
 
     def __init__(self, what: str, args: Sequence[Any], argnums: ArgNums):
         if type(argnums) is int and 0 <= argnums < len(args):
-            self.single, numbers = True, [argnums]
+            self.single, numbers, chosen = True, [argnums], (args[argnums],)
         else:
             self.single, numbers = _checked_numbers(what, argnums, len(args))
+            chosen = tuple([args[n] for n in numbers])
         # A pullback or a system outlives the call: it must not see the caller's later writes.
         keep = np.copy if what in ("vjp", "linearize") else own
         self.args = list(args)
-        self.originals, self.structure = tree.flatten(tuple([args[n] for n in numbers]))
+        self.originals, self.structure = tree.flatten(chosen)
         self.static: list[bool] = []  # no numbers: names, functions; they stand for themselves
         self.rows: list[Row] = []
         static, rows = self.static, self.rows
@@ -90,7 +91,7 @@ class Varied:
                 x = self.originals[k] = np.array(x)  # a column of pandas or Polars
                 kind = np.ndarray
             if (kind is np.ndarray and x.dtype.kind == "f" and x.ndim) or kind is float:
-                x = wrap(x, leaf_row(x))
+                x = leaf(x)
             elif isinstance(x, _NUMBERS):
                 self.from_tensors |= isinstance(x, Tensor)
                 x = vary(what, x, all(x is not args[n] for n in numbers))
@@ -228,12 +229,11 @@ def vary(what: str, x: Any, in_container: bool = False) -> Tensor:
             raise _not_smooth(what, x.dtype, in_container)
         return P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
     if type(x) in (float, complex):
-        return wrap(x, leaf_row(x))
+        return leaf(x)
     coerce(x)  # refuses matrices and masked arrays
     if isinstance(x, bool | int) or x.dtype.kind not in "fc":
         raise _not_smooth(what, getattr(x, "dtype", type(x).__name__), in_container)
-    v = x[()]
-    return wrap(v, leaf_row(v))
+    return leaf(x[()])
 
 
 def _not_smooth(what: str, kind: Any, in_container: bool) -> NotDifferentiableError:

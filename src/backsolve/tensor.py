@@ -398,7 +398,7 @@ def _wrap_var(var: Var, row: Row | None) -> Staged:
     return t
 
 
-def leaf(value: Any) -> Tensor:
+def leaf(value: Any) -> Any:
     """A parameter with a raw number or array for a value."""
     t = Tensor.__new__(Tensor)
     t._v, t.row, t.grad = value, leaf_row(value), None

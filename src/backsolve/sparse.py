@@ -110,9 +110,9 @@ def sparsity(
 
     `method` is "eliminate" (each entry computed once) or "colour" (one solve for each colour). A `colouring` is
     "column", "row", "both", for a Hessian also "star" (the usual one there) or "acyclic", or "auto". Loops,
-    branches and calls cannot be eliminated: there the pattern is searched and coloured. With a `pattern`, a
-    matrix that is not zero where the Jacobian may be, nothing is searched: for complex functions, or those that
-    cannot be looked into. Such a pattern is compared with one more solve at each call.
+    branches and calls cannot be eliminated: there the pattern is searched and coloured; what cannot be looked
+    into (derivatives by hand, implicit functions, recursion) is full. With a `pattern`, a matrix that is not
+    zero where the Jacobian may be, nothing is searched; it is compared with one more solve at each call.
 
     >>> import numpy as np
     >>> sparsity(lambda x: x[1:] - x[:-1], np.zeros(4))

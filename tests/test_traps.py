@@ -288,8 +288,9 @@ class TestInput:
     def test_system_takes_the_form_of_the_arguments(self):
         system = bs.linearize(lambda p: p["a"] * 2 + p["b"] * 3)({"a": 1.0, "b": 2.0})
         assert system.forward({"a": 0.0, "b": 1.0}) == 3.0
+        assert system.forward({"b": 1.0, "a": 0.0}) == 3.0  # by their keys
         with pytest.raises(errors.StructureError):
-            system.forward({"b": 1.0, "a": 0.0})
+            system.forward({"b": 1.0, "c": 0.0})
         wide = bs.linearize(lambda x: x * 2)(np.ones((2, 3)))
         with pytest.raises(errors.ShapeError):
             wide.backward(np.ones(3))

@@ -4,6 +4,10 @@
 
 Milliseconds for the value and the gradient of Σ h² by the inputs; the least of three, after one call that
 compiles. Loops over steps in Python run up to 10,000 steps.
+
+Then Jacobians of plain Python loops, which are no recurrence: eager forward and reverse substitution beside the
+scan that finds their rounds, with the run of the function itself in all of them; and JAX's jacrev through its
+compiled scan.
 """
 
 from __future__ import annotations
@@ -63,6 +67,57 @@ def main() -> None:
             ]
             columns += of_jax(step, xs, method == "scan")
             print(name, count, *columns, sep=" | ", flush=True)
+    plain_loops(longest)
+
+
+def euler(m: Any, x: Any, _: Any) -> Any:
+    return x + 0.01 * m.sin(1.3 * x)
+
+
+def network(m: Any, x: Any, W: Any) -> Any:
+    return m.tanh(W @ x) + 0.1 * x
+
+
+PLAIN: dict[str, tuple[Callable[..., Any], int]] = {
+    "euler, 1": (euler, 1),
+    "euler, 1000 entries": (euler, 1000),
+    "tanh network, 2": (network, 2),
+    "tanh network, 4": (network, 4),
+    "tanh network, 16": (network, 16),
+}
+
+
+def plain_loops(longest: int) -> None:
+    """The last state by the first one; of networks by the weights, too, which all steps share."""
+    print("loop | T | forward | reverse | scan | jax.jit(jacrev) of lax.scan")
+    for name, (step, n) in PLAIN.items():
+        for count in (30, 100, 1_000):
+            if count > longest or count * n > 100_000:
+                continue
+            x = np.random.default_rng(0).normal(size=n)
+            weights = np.random.default_rng(1).normal(size=(n, n)) / np.sqrt(n)
+
+            def loop(x: Any, W: Any, step: Any = step, count: int = count) -> Any:
+                for _ in range(count):
+                    x = step(np, x, W)
+                return x
+
+            by = (0, 1) if step is network else 0
+            runs = [bs.jacobian(loop, by, method=m) for m in ("forward", "reverse", "scan")]
+            columns = [milliseconds(lambda g=g, x=x, W=weights: g(x, W)) for g in runs]
+            print(
+                name, count, *columns, jax_loop(step, count, by, x, weights), sep=" | ", flush=True
+            )
+
+
+def jax_loop(step: Callable[..., Any], count: int, by: Any, x: Any, W: Any) -> str:
+    if jax is None:
+        return "not there"
+    last = lambda x, W: jax.lax.scan(
+        lambda h, _: (step(jax.numpy, h, W), None), x, None, length=count
+    )[0]
+    g = jax.jit(jax.jacrev(last, argnums=by))
+    return milliseconds(lambda: jax.block_until_ready(g(x, W)))
 
 
 def of_jax(step: Callable[..., Any], xs: Any, linear: bool) -> list[str]:

@@ -437,6 +437,19 @@ def test_zeros_beside_infinite_slopes() -> None:
     assert_same(system.backward(method="scan"), system.backward())
 
 
+def test_what_is_no_number_is_solved_for_by_a_plain_way() -> None:
+    """Back substitution does not meet the infinite slope that forward substitution multiplies by zero."""
+
+    def f(x: Any) -> Any:
+        for _ in range(STEPS):
+            x = np.sqrt(np.maximum(np.linalg.norm(x) * x, 0))
+        return x * x[0]
+
+    x = np.array([0.0, -0.3])
+    system = bs.linearize(f)(x)
+    assert_same(system.jacobian(method="scan"), system.jacobian(method="reverse"))
+
+
 def test_infinite_slopes_stay_infinite() -> None:
     def f(x: Any) -> Any:
         for _ in range(STEPS):

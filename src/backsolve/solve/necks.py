@@ -59,10 +59,10 @@ class Loop:
     def _copied(self, i: int, record: bool, places: dict[Row, Place]) -> Row:
         originals = self.by_position[i]
         first = originals[0]
-        parents: list[Row | None] = []
+        parents: list[Any] = []
         for s, read in enumerate(self.rounds.reads[i]):
-            if read is None:
-                parents.append(None)
+            if read is None:  # constant here, though blocks may ask for its type
+                parents.append(first.parents[s])
             elif read.where == "own":
                 parents.append(self.copies[read.position])
             elif read.where == "before":
@@ -96,14 +96,14 @@ class Loop:
         for leaf in (*self.inputs.values(), *[leaf for leaf, _ in self.feeds.values()]):
             self.reach[leaf] = {leaf}
         for copy in self.copies.values():
-            self.reach[copy] = set().union(*[self.reach[p] for p in copy.parents if p is not None])
+            self.reach[copy] = set().union(*[self.reach.get(p, ()) for p in copy.parents])
 
     def leading_to(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of the copy that these depend on, in order."""
         needed = set(rows)
         for copy in reversed(self.copies.values()):
             if copy in needed:
-                needed.update(p for p in copy.parents if p is not None)
+                needed.update(p for p in copy.parents if p in self.reach)
         return [copy for copy in self.copies.values() if copy in needed]
 
     # ---- substitution through all rounds as one batch

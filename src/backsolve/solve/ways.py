@@ -95,21 +95,26 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
             system=lambda: system,
         )
         return chosen(system, best)
-    if method in ("eliminate", "colour"):
+    if method in ("forward", "reverse"):
+        found = plain_jacobian(method, system.rows, live, system.parameters, system.record)
+        return _with_zeros(system, found)
+    if method == "scan":
+        blocks, is_mixed = _with_zeros(system, _scanned(system, live)), False
+    else:
         blocks = _by_entries(system, method, "markowitz" if order is None else order)
         is_mixed = is_staged(system) and Graph(system, "matrix").is_mixed
-        if not is_mixed and not any(has_nan(b) for line in blocks for b in line):
-            return blocks
-        # A zero met an infinity, or may. Solves know which zeros are structural.
-        solved = jacobian(system, by_sizes(system.parameters, live, False).way)
-        return [
-            [np.where(np.isnan(a), b, a) for a, b in zip(*lines, strict=True)]
-            for lines in zip(blocks, solved, strict=True)
-        ]
-    if method == "scan":
-        found = _scanned(system, live)
-    else:
-        found = plain_jacobian(method, system.rows, live, system.parameters, system.record)
+    if not is_mixed and not any(has_nan(b) for line in blocks for b in line):
+        return blocks
+    # A zero met an infinity, or may. Solves know which zeros are structural.
+    solved = jacobian(system, by_sizes(system.parameters, live, False).way)
+    return [
+        [np.where(np.isnan(a), b, a) for a, b in zip(*lines, strict=True)]
+        for lines in zip(blocks, solved, strict=True)
+    ]
+
+
+def _with_zeros(system: System, found: list[list[Any]]) -> list[list[Any]]:
+    """The blocks of the outputs that vary, and zeros for the others."""
     rest = iter(found)
     return [
         _zeros(system, v) if row is None else next(rest)

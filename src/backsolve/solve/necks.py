@@ -178,7 +178,7 @@ class Loop:
             terms = self.push(known, component.positions)
             if all(t is None for t in (*terms, *begun)):
                 continue
-            states = component.states(terms, begun)
+            states = component.states(self, terms, begun)
             for j, s, t in zip(component.positions, states, begun, strict=True):
                 before = _nothing(s[0], 1) if t is None else t[None]
                 known[self.inputs[j]] = joined([before, s[:-1]]), True
@@ -194,7 +194,7 @@ class Loop:
             terms = self.pull(seeds, [self.inputs[j] for j in component.positions])
             if all(t is None for t in terms):
                 continue
-            for j, y in zip(component.positions, component.adjoints(terms), strict=True):
+            for j, y in zip(component.positions, component.adjoints(self, terms), strict=True):
                 at.add(self.first[j], y[0])
                 later = joined([y[1:], _nothing(y[0], 1)])
                 seeds[j] = seeds[j] + later if j in seeds else later
@@ -211,7 +211,7 @@ class Component:
     """
 
     def __init__(self, loop: Loop, positions: Sequence[int]):
-        self.loop, self.positions = loop, positions
+        self.positions, self.count = positions, loop.count
         self.leaves = [loop.inputs[j] for j in positions]
         self.rows = [loop.copies[j] for j in positions]
         ways = [r for r in loop.leading_to(self.rows) if loop.reach[r] & set(self.leaves)]
@@ -225,11 +225,10 @@ class Component:
         self.is_single = self.has_lanes and self.width == 1
         self._factors: Any = None
 
-    @property
-    def factors(self) -> Any:
+    def factors(self, loop: Loop) -> Any:
         """A_t, as the recurrence takes them: (rounds, …) of single numbers, else (…, rounds, n, n)."""
         if self._factors is None:
-            (found,) = self.loop.run(self._by_lanes if self.has_lanes else self._by_columns)
+            (found,) = loop.run(self._by_lanes if self.has_lanes else self._by_columns)
             self._factors = found[..., 0, 0] if self.is_single else np.moveaxis(found, 0, -3)
         return self._factors
 
@@ -266,24 +265,24 @@ class Component:
             found += [np.real(x), np.imag(x)] if x.dtype.kind == "c" else [x]
         return found
 
-    def states(self, terms: Sequence[Any], begun: Sequence[Any]) -> list[Any]:
+    def states(self, loop: Loop, terms: Sequence[Any], begun: Sequence[Any]) -> list[Any]:
         """Of all rounds, after what the first one begins with; None is zero."""
-        t = self._packed(terms, self.loop.count)
+        t = self._packed(terms, self.count)
         if any(x is not None for x in begun):
             start = self._packed([None if x is None else x[None] for x in begun], 1)
-            a = self.factors
+            a = self.factors(loop)
             if self.is_single:
                 t = joined([t[:1] + a[:1] * start, t[1:]])
             else:
                 first = t[..., :1, :] + np.sum(a[..., :1, :, :] * start[..., None, :], axis=-1)
                 t = np.concatenate([first, t[..., 1:, :]], axis=-2)
-        return self._unpacked(self._recurrence(t, back=False))
+        return self._unpacked(self._recurrence(loop, t, back=False))
 
-    def adjoints(self, terms: Sequence[Any]) -> list[Any]:
-        return self._unpacked(self._recurrence(self._packed(terms, self.loop.count), back=True))
+    def adjoints(self, loop: Loop, terms: Sequence[Any]) -> list[Any]:
+        return self._unpacked(self._recurrence(loop, self._packed(terms, self.count), back=True))
 
-    def _recurrence(self, t: Any, *, back: bool) -> Any:
-        a = self.factors
+    def _recurrence(self, loop: Loop, t: Any, *, back: bool) -> Any:
+        a = self.factors(loop)
         if self.is_single:
             return P.recurrence(a, t, axis=0, reverse=back)
         return P.block_recurrence(np.swapaxes(a, -1, -2) if back else a, t, reverse=back)
@@ -303,7 +302,7 @@ class Component:
         return np.concatenate([np.reshape(x, (count, -1)) for x in parts], axis=1)
 
     def _unpacked(self, s: Any) -> list[Any]:
-        count = self.loop.count
+        count = self.count
         if self.is_single:
             return self._complex([s])
         if self.has_lanes:

@@ -451,6 +451,16 @@ def test_loops_and_operations_between_them_share_a_budget(order):
         bs.jit(derivative(bs.checkpoint(mixed, memory=10 * x.nbytes)))(x)
 
 
+def test_a_batch_of_operations_keeps_to_a_budget():
+    xs = np.linspace(0.1, 1.0, 2 * 4_096).reshape(2, 64, 64)
+    plain = lambda f: bs.jit(bs.grad(lambda xs: bs.vmap(f)(xs).sum()))
+    within = bs.checkpoint(straight, memory=8 * xs.nbytes)
+    f = plain(within)
+    np.testing.assert_allclose(f(xs), plain(straight)(xs), rtol=1e-12)
+    assert within.report.chains[-1].forward_steps > 0
+    assert arena(f, xs) < 14 * xs.nbytes < arena(plain(straight), xs)
+
+
 def test_second_derivatives_of_compiled_stretches():
     short = lambda x: np.sin(np.sin(x @ x) @ np.sin(x @ x)).sum()
     x = np.linspace(0.1, 1.0, 64).reshape(8, 8)

@@ -353,7 +353,17 @@ def _batch_call(size: int, args: list[Any], flags: list[bool], callee: Callee) -
         types = [batched_type(t, size) for t in callee.types]
         outs = [True] * len(types)
         own = None if callee.own is None else _rule_of_each(callee.own, flags, size)
-        found = Callee(callee.name, types, None, callee.is_recursive, own, where=callee.where)
+        found = Callee(
+            callee.name,
+            types,
+            None,
+            callee.is_recursive,
+            own,
+            recompute=callee.recompute,
+            memory=callee.memory,
+            report=callee.report,
+            where=callee.where,
+        )
         callee.derivatives[key] = found
         found.program = _in_region(
             lambda *xs: evaluate_batched_as(program, xs, flags, size, outs),

@@ -3,7 +3,7 @@
 The rounds are done in pieces of L, as an inner loop of an outer one. Of the outer loop only what is carried is
 stored; the inner one is computed again, piece by piece, and stores what its blocks ask for. So a tape of n
 entries becomes n / L carried values and L entries. Where that is more than the budget, the pieces are done in
-pieces, too. A loop without a count is planned for a million rounds; one that takes more stores more.
+pieces, too. A loop without a count is planned for a million rounds; beyond, its outermost level grows.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def checkpoint(
     steps, as the number of states to keep. `.report` says what the last call kept and ran again. A budget that
     cannot be met is a BudgetError that says what can.
 
-    Inside `bs.jit` a loop computes its rounds again piece by piece, and a function without loops its operations
-    in stretches; the report says what was planned when it was compiled.
+    Inside `bs.jit` a loop computes its rounds again piece by piece, and other operations are computed again in
+    stretches, both by one plan; the report says what was planned when it was compiled.
 
     >>> import numpy as np, backsolve as bs
     >>> bs.grad(lambda x: bs.checkpoint(lambda t: np.sin(np.sin(t)))(x))(1.0)

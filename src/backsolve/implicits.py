@@ -24,6 +24,8 @@ from .solve.packing import Packing, plain
 from .tensor import Staged, Tensor
 from .trace import example_of
 
+CONTRACTION = 80  # unknowns up to which compiled code forms the matrix of a fixed point
+
 
 def implicit(
     F: Callable[..., Any],
@@ -114,7 +116,8 @@ def fixed_point(
 ) -> Any:
     """x with x = f(x, *p), from x0 on, by x ← f(x); with `memory`, so many steps are combined (Anderson).
 
-    Derivatives solve with I − ∂f/∂x by `method` (see `implicit`): the rounds are not recorded.
+    Derivatives solve with I − ∂f/∂x by `method` (see `implicit`; inside `jit` "auto" is gmres beyond 80
+    unknowns, for it needs few rounds where f is a contraction): the rounds are not recorded.
 
     >>> import numpy as np
     >>> round(float(grad(lambda a: fixed_point(lambda x: a * np.cos(x), 0.5))(1.0)), 6)
@@ -124,7 +127,9 @@ def fixed_point(
     def F(x: Any, *p: Any) -> Any:
         return _minus(x, hooks.users(f)(x, *p), "f(x)", "x", x)
 
-    problem = _Problem(F, x0, p, How(method, preconditioner, restart=restart))
+    problem = _Problem(
+        F, x0, p, How(method, preconditioner, restart=restart, most_compiled=CONTRACTION)
+    )
     return problem.solution(fixed(problem.frozen, problem.start, tol, maxiter, memory))
 
 

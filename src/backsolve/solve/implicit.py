@@ -53,6 +53,7 @@ class How:
     maxiter: int | None = None
     restart: int = 30
     large: str = "gmres"  # what "auto" takes where the matrix would be large
+    most_compiled: int = DIRECT  # unknowns up to which compiled code takes it to be small
 
     def __post_init__(self) -> None:
         if self.method not in ("auto", "direct", *METHODS):
@@ -121,11 +122,11 @@ class Linear:
         self.size, self.how, self.M = size, how, M
         self._matrix: Any = None
 
-    @property
-    def method(self) -> str:
+    def method(self, is_staged: bool) -> str:
+        most = self.how.most_compiled if is_staged else DIRECT
         if self.how.method != "auto":
             return self.how.method
-        return "direct" if self.size <= DIRECT and self.M is None else self.how.large
+        return "direct" if self.size <= most and self.M is None else self.how.large
 
     def matrix(self) -> Any:
         if self._matrix is None:
@@ -138,7 +139,7 @@ class Linear:
 
     def solve(self, b: Any, transposed: bool = False, is_step: bool = False) -> Any:
         """A⁻¹ b. If it is but a step of an iteration, compiled code leaves a singular A to that."""
-        method = self.method
+        method = self.method(isinstance(b, Staged))
         if method == "direct":
             A = self.matrix()
             A = A.T if transposed else A

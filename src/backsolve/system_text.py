@@ -111,7 +111,8 @@ def _adjoint_lines(system: System) -> list[tuple[str, str]]:
     values: dict[Row, Any] = {}
     wanted = [*reversed(system.rows), *system.parameters]
     if len(outputs) == 1 and outputs[0].size == 1:
-        values = WAYS["adjoints"](system, outputs[0])
+        (y,) = outputs
+        values = WAYS["adjoints"](system, [(y, np.ones(y.shape, y.dtype)[()])])
     lines = []
     for row in wanted:
         terms = readers.get(row, [])[::-1]

@@ -35,6 +35,13 @@ class OuterRow(Exception):  # noqa: N818 - a signal, not a mistake
     """A row older than the solve was met: somebody outside differentiates too, so it must be recorded."""
 
 
+class _Kept(dict[Row, Any]):
+    """Adjoints that stay when a row has passed them on."""
+
+    def pop(self, row: Row, *default: Any) -> Any:
+        return self[row]
+
+
 def back_substitute(
     seeds: Iterable[tuple[Row, Any]],
     wanted: Sequence[Row] | None,
@@ -43,21 +50,22 @@ def back_substitute(
     record: bool = False,
     free: bool = False,
     reached: set[Row] | None = None,
+    keep: bool = False,
 ) -> Any:
     """The adjoints of `wanted`, given the adjoints `seeds` of the outputs.
 
-    With `wanted` None, a dict of the adjoints of all leaves. Rows older than `oldest` are not entered;
-    meeting one raises OuterRow unless the solve is recorded. `record` keeps the solve itself
-    differentiable; `free` gives back the rows' captures in the end; only rows in `reached`, if given,
-    receive adjoints.
+    With `wanted` None, a dict of the adjoints of all leaves; with `keep`, of all rows. Rows older than
+    `oldest` are not entered; meeting one raises OuterRow unless the solve is recorded. `record` keeps
+    the solve itself differentiable; `free` gives back the rows' captures in the end; only rows in `reached`,
+    if given, receive adjoints.
     """
-    adjoints: dict[Row, Any] = {}
+    adjoints: dict[Row, Any] = _Kept() if keep else {}
     waiting: dict[int, Row] = {}
     heap: list[int] = []
     fresh: set[Row] = set()  # whose adjoint is an array made here, and may be added into
     stop = frozenset(wanted) if wanted is not None else frozenset()
     observe = hooks.observe_block
-    may_reuse = not record and observe is None
+    may_reuse = not record and observe is None and not keep
     ndarray = np.ndarray
     g: Any
     old: Any
@@ -196,7 +204,8 @@ def back_substitute(
         for row in done:
             row.saved = FREED
         if wanted is None:
-            return {row: fit_back(masked.plain(g), row) for row, g in adjoints.items()}
+            single = [(r, g) for r, g in adjoints.items() if not r.primitive.is_joint]
+            return {row: fit_back(masked.plain(g), row) for row, g in single}
         found = []
         for row in wanted:
             g = adjoints.get(row)

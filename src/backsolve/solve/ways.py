@@ -53,20 +53,12 @@ def scan(system: System, seeds: Sequence[tuple[Row, Any]]) -> list[Any]:
 
 
 @way("adjoints")
-def adjoints(system: System, output: Row) -> dict[Row, Any]:
-    """v̄ of every row and parameter, for one scalar output."""
-    seed = np.ones(output.shape, output.dtype)[()]
-    found: dict[Row, Any] = {}
-    for row in [*system.rows, *system.parameters]:
-        if row is output:
-            found[row] = seed
-            continue
-        (g,) = back_substitute(
-            [(output, seed)], [row], oldest=_oldest(system), record=system.record
-        )
-        if g is not None:
-            found[row] = g
-    return found
+def adjoints(system: System, seeds: Sequence[tuple[Row, Any]]) -> dict[Row, Any]:
+    """v̄ of every row and parameter that the seeds reach, by one back substitution."""
+    found: dict[Row, Any] = back_substitute(
+        seeds, None, oldest=_oldest(system), record=system.record, keep=True
+    )
+    return {row: g for row, g in found.items() if row in system}
 
 
 METHODS = ("auto", "forward", "reverse", "eliminate", "colour", "scan")

@@ -83,7 +83,18 @@ def _derivative(expr: Expr, label: str) -> Expr:
     return tangents[id(expr)].value if id(expr) in tangents else Number(0.0)
 
 
-def _image(y: Call, i: int, t: Tangent) -> Tangent | None:
+def term(y: Call, i: int, t: Expr, value: Expr | None = None) -> Expr:
+    """∂y/∂(operand i) · t as a formula; where the rule asks for y itself, `value` may stand for it.
+
+    >>> x, y, t = Symbol("x"), Symbol("y"), Symbol("t")
+    >>> term(call(P.exp, x), 0, t, value=y)
+    t * y
+    """
+    image = _image(y, i, Tangent(t), value)
+    return Number(0.0) if image is None else image.value
+
+
+def _image(y: Call, i: int, t: Tangent, value_of_y: Expr | None = None) -> Tangent | None:
     """∂y/∂(operand i) · t."""
     kinds = tuple(
         _Fixed(type(a.value), a.value) if isinstance(a, Number) else a.type for a in y.args
@@ -98,7 +109,7 @@ def _image(y: Call, i: int, t: Tangent) -> Tangent | None:
         hidden = _simplify.is_call(v, "where") and v.args[0] is t.guard
         inputs = [v.args[1] if hidden else v, t.guard]
     free = [a for a in y.args if not isinstance(a, Number)]
-    value, *guard = read(program, [*inputs, *free, y])
+    value, *guard = read(program, [*inputs, *free, y if value_of_y is None else value_of_y])
     return Tangent(_expr(value), _expr(guard[0]) if guard else None)
 
 

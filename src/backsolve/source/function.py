@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import tree
 from ..errors import TracedValueError
-from ..ir import Type, Var
+from ..ir import Equation, Type, Var
 from ..nests.swap import backpropagation
 from ..row import Row
 from ..tensor import Tensor
@@ -27,9 +27,22 @@ _WIDTH = 90  # of a comment
 _FIXED = (int, bool)  # the numbers that Python itself may need: range(n), axis=k, if flag
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A text, and what the names in it stand for: of `grad_s0`, the adjoint of what `s0` is."""
+
+    text: str
+    variable: dict[str, Var]
+    equations: Sequence[Equation]
+    constants: dict[Var, Any]
+    inputs: list[list[Var | None]]  # per argument and leaf
+
+
 def written(f: Callable[..., Any] | str, args: Sequence[Any]) -> str:
-    if isinstance(f, str):
-        return backpropagation(f)
+    return backpropagation(f) if isinstance(f, str) else listing(f, args).text
+
+
+def listing(f: Callable[..., Any], args: Sequence[Any]) -> Listing:
     try:
         return _source(f, args, fixed=())
     except TracedValueError:
@@ -38,15 +51,15 @@ def written(f: Callable[..., Any] | str, args: Sequence[Any]) -> str:
     return _source(f, args, fixed=_FIXED)
 
 
-def _source(f: Callable[..., Any], args: Sequence[Any], fixed: tuple[type, ...]) -> str:
+def _source(f: Callable[..., Any], args: Sequence[Any], fixed: tuple[type, ...]) -> Listing:
     gradient = _gradient_of(f)
     if gradient is not None:
-        text = _write(gradient.f, args, fixed, gradient)
-        if text is not None:
-            return text
-    text = _write(f, args, fixed, None)
-    assert text is not None, "a function without a gradient can always be written"
-    return text
+        made = _write(gradient.f, args, fixed, gradient)
+        if made is not None:
+            return made
+    made = _write(f, args, fixed, None)
+    assert made is not None, "a function without a gradient can always be written"
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +93,7 @@ def name_of(f: Any) -> str:
 
 def _write(
     f: Callable[..., Any], args: Sequence[Any], fixed: tuple[type, ...], gradient: _Gradient | None
-) -> str | None:
+) -> Listing | None:
     """The text; None if `f` does not return one real number, as a gradient to be written needs."""
     recording = _record(f, parameters_of(f, args, _RESERVED), fixed, gradient)
     if recording is None:
@@ -108,7 +121,12 @@ def _write(
     text = "\n".join(lines) + "\n"
     free = _free_names(text)
     imports = [line for word, line in IMPORTS.items() if word in free]
-    return "\n".join([*imports, "", "", text]) if imports else text
+    text = "\n".join([*imports, "", "", text]) if imports else text
+    equations = tracer.recorder.equations
+    own = {var for e in equations[: recording.forward] for var in e.outputs}
+    own |= {var for leaves in recording.inputs for var in leaves if var is not None}
+    named = {name: var for var, name in writer.names.items() if var in own}
+    return Listing(text, named, equations, writer.constants, recording.inputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from .hooks import hooks as _hooks
 from .operators import Block as Block
 from .operators import I as I
 from .pages import keep_pages as _keep_pages
+from .show import show as show
 from .solve import checkpoint as checkpoint
 from .source import source as source
 from .system import System as System

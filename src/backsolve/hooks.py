@@ -41,6 +41,8 @@ class _Hooks:
     note_write: Callable[[Any, Any], None] = staticmethod(lambda t, key: None)
     note_view: Callable[[Any, Any, Any], None] = staticmethod(lambda view, whole, key: None)
     viewing: Callable[[Any, Any], Any] = staticmethod(lambda result, whole: result)
+    # The truth of a staged value, if whoever stages has numbers to follow one path by; None: not known.
+    truth: Callable[[Any], bool | None] = staticmethod(lambda v: None)
     # `state = init; while goes_on(state): state = body(state)`, staged where the state is (control/).
     while_loop: Callable[..., Any]
     # A function with a rule of its own, inside a region being recorded (control/calls.py).

@@ -227,6 +227,8 @@ class Tensor(ArrayMethods):
         return operator.index(np.asarray(self._plain("using it as an index")))
 
     def __bool__(self) -> bool:
+        if type(self._v) is Var and (followed := hooks.truth(self._v)) is not None:
+            return followed
         return bool(self._known("its truth value"))
 
     def item(self, *args: Any) -> Any:

@@ -1,0 +1,164 @@
+"""A Scene as JSON, the only thing that the explorer page knows of a program. Its types: web/src/scene.ts."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from typing import Any
+
+import numpy as np
+
+from ..costs import explain_cost
+from ..errors import BacksolveError
+from ..explaining import explain
+from ..operators import Operator
+from ..row import Row
+from ..system_text import expression, name_of
+from .code import gradient_code
+from .folds import closed_at_first, folded
+from .formulas import bar_tex, name_tex, operator_tex, row_tex, step_tex
+from .gates import SAYS, gate_of
+from .health import findings
+from .kinds import family_of, kind_of, short_kind
+from .numbers import number, summary
+from .recompute import recomputation
+from .scene import Edge, Scene
+
+_MOST_PRICED = 2_000  # rows, up to which the ways to a Jacobian are priced and paths are searched
+
+
+def page_data(scene: Scene) -> dict[str, Any]:
+    ids = {row: k for k, row in enumerate(scene.nodes)}
+    groups, own = folded([scene.home[row] for row in scene.system.rows])
+    homes = [None] * len(scene.system.parameters) + own
+    outputs = [ids[row] for row in scene.system.outputs if row is not None]
+    return {
+        "version": 1,
+        "title": scene.title,
+        "source": _source(scene),
+        "nodes": [_node(scene, row, home) for row, home in zip(scene.nodes, homes, strict=True)],
+        "edges": [_edge(scene, e, ids) for e in scene.edges],
+        "groups": groups,
+        "closed": closed_at_first(groups, homes),
+        "outputs": outputs,
+        "gates": SAYS,
+        "code": gradient_code(scene),
+        "costs": _costs(scene),
+        "paths": _paths(scene, ids),
+        "findings": [{"kind": f.kind, "node": ids[f.row], "text": f.text} for f in findings(scene)],
+        "recompute": recomputation(scene),
+    }
+
+
+def _node(scene: Scene, row: Row, home: int | None) -> dict[str, Any]:
+    system = scene.system
+    is_parameter = row in system.parameters
+    name = name_of(system, row)
+    found: dict[str, Any] = {
+        "name": name,
+        "tex": name_tex(name),
+        "bar": bar_tex(name),
+        "kind": "parameter" if is_parameter else "row",
+        "value": summary(scene.values.get(row)),
+        "adjoint": summary(scene.adjoints[row]) if row in scene.adjoints else None,
+        "group": home,
+    }
+    if not is_parameter:
+        file, line = scene.line.get(row, ("", 0))
+        found |= {
+            "operation": str((row.params or {}).get("name", row.primitive.name)),
+            "gate": gate_of(row),
+            "text": expression(system, row),
+            "formula": row_tex(system, row),
+            "line": line,
+            "code": linecache.getline(file, line).strip() if file else "",
+        }
+    return found
+
+
+def _edge(scene: Scene, e: Edge, ids: dict[Row, int]) -> dict[str, Any]:
+    return {
+        "from": ids[e.read],
+        "to": ids[e.reader],
+        "kind": kind_of(e.block),
+        "short": short_kind(e.block),
+        "family": family_of(e.block),
+        "operator": repr(e.block),
+        "tex": operator_tex(e.block),
+        "step": step_tex(scene.system, e.reader, e.place, e.block),
+        "multiplications": _cost(e.block),
+    }
+
+
+def _cost(block: Operator) -> int | None:
+    try:
+        return int(block.cost.multiplications)
+    except (NotImplementedError, AttributeError, TypeError):
+        return None
+
+
+def _source(scene: Scene) -> dict[str, Any] | None:
+    try:
+        lines, first = inspect.getsourcelines(scene.f)
+    except (OSError, TypeError):
+        return None
+    return {"text": "".join(lines), "first": first}
+
+
+def _costs(scene: Scene) -> dict[str, Any] | None:
+    if len(scene.system.rows) > _MOST_PRICED:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            costs = explain_cost(scene.f, *scene.args, argnums=scene.argnums)
+    except BacksolveError:
+        return None
+    rows = [
+        {
+            "way": p.way if p.order is None else f"{p.way}, {p.order}",
+            "multiplications": p.multiplications,
+            "bytes": p.bytes,
+            "passes": p.passes,
+            "note": costs.why if k == 0 else p.note,
+            "chosen": k == 0,
+        }
+        for k, p in enumerate(costs.prices)
+    ]
+    return {"rows": rows, "why": costs.why}
+
+
+def _paths(scene: Scene, ids: dict[Row, int]) -> dict[str, Any] | None:
+    """The paths that carry most of the gradient, if there is one number whose gradient it is."""
+    if len(scene.system.rows) > _MOST_PRICED or [t.size for t in scene.system.out_types] != [1]:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            found = explain(scene.f, *scene.args, argnums=scene.argnums)
+    except BacksolveError:
+        return None
+    system = found.system
+    parameters = {name: k for k, name in enumerate(system.names)}
+    offset = len(parameters)
+    total = sum(p.size for p in found.paths) or 1.0
+    return {
+        "count": found.count,
+        "entropy": number(found.entropy),
+        "proven": found.is_proven,
+        "paths": [
+            {
+                "nodes": [parameters[p.parameter], *[offset + r - 1 for r in p.rows]],
+                "carries": number(p.carries),
+                "share": number(p.size / total),
+            }
+            for p in found.paths
+        ],
+        "inputs": [
+            {
+                "name": i.name,
+                "value": number(i.value),
+                "gradient": number(i.gradient),
+                "share": number(i.share),
+            }
+            for i in found.inputs
+        ],
+    }

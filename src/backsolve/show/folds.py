@@ -1,0 +1,127 @@
+"""What folds: the groups that a run left behind, thinned out and numbered for a page.
+
+A group of one row says nothing, nor does a loop of one round, nor a group that holds but another: these are
+dissolved. Where very many parts stand side by side, as in a flat program or a long loop, they are cut into
+stretches of even length, so that at every level there are few enough boxes to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Any
+
+from .places import Group
+
+_MOST = 60  # parts that are looked at side by side
+_BOXES = 80  # that are shown when a picture is opened
+
+
+class _Node:
+    """A group with its parts in order: rows, by their numbers, and other groups."""
+
+    def __init__(self, kind: str, name: str, line: int = 0):
+        self.kind, self.name, self.line = kind, name, line
+        self.parts: list[int | _Node] = []
+
+
+def folded(homes: Sequence[Group | None]) -> tuple[list[dict[str, Any]], list[int | None]]:
+    """The groups as records {kind, name, parent, line}, a parent before its parts; and each row's own."""
+    root = _tree(homes)
+    _thin(root)
+    _cut(root)
+    records: list[dict[str, Any]] = []
+    own: list[int | None] = [None] * len(homes)
+    waiting: list[tuple[_Node, int | None]] = [(root, None)]
+    while waiting:
+        node, number = waiting.pop()
+        for part in node.parts:
+            if isinstance(part, int):
+                own[part] = number
+                continue
+            records.append(
+                {"kind": part.kind, "name": part.name, "parent": number, "line": part.line}
+            )
+            waiting.append((part, len(records) - 1))
+    return records, own
+
+
+def closed_at_first(groups: Sequence[dict[str, Any]], homes: Sequence[int | None]) -> list[int]:
+    """Which groups to show folded: opened from the outside in, small ones first, while there are few boxes."""
+    parts = [0] * len(groups)
+    inner: dict[int | None, list[int]] = {}
+    for k, group in enumerate(groups):
+        inner.setdefault(group["parent"], []).append(k)
+        if group["parent"] is not None:
+            parts[group["parent"]] += 1
+    for home in homes:
+        if home is not None:
+            parts[home] += 1
+    waiting = inner.get(None, [])
+    count = len(waiting) + sum(home is None for home in homes)
+    closed = set(range(len(groups)))
+    while waiting:
+        g = min(waiting, key=parts.__getitem__)
+        waiting.remove(g)
+        if count + parts[g] - 1 > _BOXES:
+            break
+        count += parts[g] - 1
+        closed.discard(g)
+        waiting += inner.get(g, [])
+    return sorted(closed)
+
+
+def _tree(homes: Sequence[Group | None]) -> _Node:
+    root = _Node("page", "")
+    nodes: dict[Group | None, _Node] = {None: root}
+
+    def node_of(group: Group | None) -> _Node:
+        missing = []
+        while group not in nodes:
+            missing.append(group)
+            assert group is not None
+            group = group.parent
+        for inner in reversed(missing):
+            assert inner is not None
+            node = nodes[inner] = _Node(inner.kind, inner.name, inner.line)
+            nodes[inner.parent].parts.append(node)
+        return nodes[missing[0] if missing else group]
+
+    for k, home in enumerate(homes):
+        node_of(home).parts.append(k)
+    return root
+
+
+def _thin(root: _Node) -> None:
+    """Dissolve groups that hold one part alone, from the innermost out."""
+    order = [root]
+    for node in order:
+        order += [p for p in node.parts if isinstance(p, _Node)]
+    for node in reversed(order):
+        parts: list[int | _Node] = []
+        for part in node.parts:
+            parts += part.parts if isinstance(part, _Node) and len(part.parts) == 1 else [part]
+        node.parts = parts
+
+
+def _cut(root: _Node) -> None:
+    """Too many parts side by side become stretches, and those again."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        while len(node.parts) > _MOST:
+            length = max(ceil(len(node.parts) / _MOST), 10)
+            pieces = [node.parts[k : k + length] for k in range(0, len(node.parts), length)]
+            node.parts = [_stretch(piece) for piece in pieces]
+        waiting += [p for p in node.parts if isinstance(p, _Node)]
+
+
+def _stretch(parts: list[int | _Node]) -> _Node:
+    first, last = parts[0], parts[-1]
+    if isinstance(first, _Node) and isinstance(last, _Node) and first.kind == last.kind == "round":
+        name = f"{first.name} … {last.name.removeprefix('round ')}"
+    else:
+        name = f"{len(parts)} steps"
+    found = _Node("stretch", name)
+    found.parts = parts
+    return found

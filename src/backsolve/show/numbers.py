@@ -1,0 +1,62 @@
+"""Arrays as a page shows them: all numbers of a small one, a summary of a large one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..system_text import show_value
+
+_SHOWN = 64  # entries of an array that a page lists
+_BINS = 24
+
+
+def array_data(a: Any) -> dict[str, Any]:
+    """Every number: {"shape", "dtype", "data"}."""
+    a = np.asarray(a)
+    return {"shape": list(a.shape), "dtype": a.dtype.name, "data": numbers(a)}
+
+
+def numbers(a: Any) -> list[Any]:
+    """A flat list as JSON has it, which knows no infinities."""
+    flat = np.asarray(a).reshape(-1)
+    if flat.dtype.kind == "c":
+        return [[number(z.real), number(z.imag)] for z in flat.tolist()]
+    listed = flat.tolist()
+    if flat.dtype.kind != "f" or bool(np.isfinite(flat).all()):
+        return listed
+    return [number(x) for x in listed]
+
+
+def number(x: Any) -> Any:
+    x = float(x)
+    return x if np.isfinite(x) else repr(x)  # "nan", "inf", "-inf"
+
+
+def summary(a: Any) -> dict[str, Any]:
+    """What a page says of an array: its text, its numbers if they are few, else how they are spread."""
+    a = np.asarray(a)
+    with np.errstate(all="ignore"):
+        norm = float(np.sqrt(np.square(np.abs(a.astype(np.complex128))).sum()))
+    found: dict[str, Any] = {
+        "text": show_value(a),
+        "shape": list(a.shape),
+        "dtype": a.dtype.name,
+        "norm": number(norm),
+    }
+    if a.size <= _SHOWN:
+        found["data"] = numbers(a)
+        return found
+    size = np.abs(a) if a.dtype.kind == "c" else a.astype(np.float64)
+    good = size[np.isfinite(size)]
+    found["bad"] = int(a.size - good.size)
+    if good.size:
+        counts, edges = (
+            np.histogram(good, _BINS) if good.min() < good.max() else ([good.size], good[:1])
+        )
+        found["least"], found["most"] = number(good.min()), number(good.max())
+        found["mean"] = number(good.mean())
+        found["histogram"] = [int(c) for c in counts]
+        found["edges"] = numbers(np.asarray(edges))
+    return found

@@ -1,0 +1,124 @@
+"""A Scene: everything that the pictures of a program show, as plain data.
+
+`scene_of` runs the function once, keeps the System and where its rows came from, and solves it backwards once,
+keeping every adjoint. What the views show is read off that: no view computes a derivative of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..api.systems import system_of
+from ..hooks import hooks
+from ..operators import Operator
+from ..row import Row
+from ..system import WAYS, System
+from ..vary import ArgNums, Varied, numbers_of
+from .places import Group, Places
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A block of the system: `reader` reads `read`, which is a parameter or an earlier row."""
+
+    read: Row
+    reader: Row
+    place: int  # which input of the reader
+    block: Operator
+
+
+@dataclass(frozen=True)
+class Scene:
+    title: str
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    argnums: Any
+    varied: Varied
+    system: System
+    values: dict[Row, Any]  # of parameters and rows
+    adjoints: dict[Row, Any]  # of those that the outputs depend on
+    seeds: tuple[Any, ...]  # one for each output
+    edges: tuple[Edge, ...]
+    home: dict[Row, Group | None]
+    line: dict[Row, tuple[str, int]]
+
+    def arguments(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments of `f` with other arrays in the place of the parameters."""
+        rest, v = iter(leaves), self.varied
+        given = [x if fixed else next(rest) for x, fixed in zip(v.originals, v.static, strict=True)]
+        args = list(self.args)
+        for n, part in zip(numbers_of(self.argnums)[1], v.structure.unflatten(given), strict=True):
+            args[n] = part
+        return tuple(args)
+
+    @property
+    def nodes(self) -> list[Row]:
+        """Parameters, then rows in the order in which they were computed."""
+        return [*self.system.parameters, *self.system.rows]
+
+
+def scene_of(
+    f: Callable[..., Any], args: tuple[Any, ...], argnums: ArgNums | None = None, seed: Any = None
+) -> Scene:
+    """Run `f`, and go back from `seed` (ones, if None is given)."""
+    numbers = argnums if argnums is not None else 0 if len(args) == 1 else tuple(range(len(args)))
+    places = Places(sys._getframe())
+    before, hooks.runs_as_written = hooks.runs_as_written, True
+    hooks.add(places)
+    try:
+        system, varied = system_of("show", f, args, {}, numbers)
+    finally:
+        hooks.remove(places)
+        hooks.runs_as_written = before
+        places.finish()
+    values = dict(system.values)
+    values.update(zip(varied.rows, _plain_leaves(varied), strict=True))
+    seeds = _seeds(system, seed)
+    pairs = [(row, s) for row, s in zip(system.outputs, seeds, strict=True) if row is not None]
+    with np.errstate(all="ignore"):
+        adjoints = WAYS["adjoints"](system, pairs) if pairs else {}
+    return Scene(
+        f=f,
+        args=args,
+        argnums=numbers,
+        varied=varied,
+        title=getattr(f, "__name__", type(f).__name__).replace("<lambda>", "f"),
+        system=system,
+        values=values,
+        adjoints=adjoints,
+        seeds=tuple(seeds),
+        edges=tuple(_edges(system)),
+        home={row: places.group_of.get(row) for row in system.rows},
+        line={row: places.line_of[row] for row in system.rows if row in places.line_of},
+    )
+
+
+def _plain_leaves(varied: Varied) -> list[Any]:
+    moving = [x for x, fixed in zip(varied.originals, varied.static, strict=True) if not fixed]
+    return [getattr(x, "_v", x) for x in moving]
+
+
+def _seeds(system: System, seed: Any) -> list[Any]:
+    types = system.out_types
+    if seed is None:
+        return [np.ones(t.shape, t.dtype)[()] for t in types]
+    given = tree.flatten(seed)[0]
+    return [
+        np.broadcast_to(np.asarray(s, t.dtype), t.shape)[()]
+        for s, t in zip(given, types, strict=True)
+    ]
+
+
+def _edges(system: System) -> list[Edge]:
+    found = []
+    for row in system.rows:
+        for parent, block in system.edges(row):
+            places = [k for k, p in enumerate(row.parents) if p is parent]
+            found.append(Edge(parent, row, places[0], block))
+    return found

@@ -12,7 +12,7 @@ comma   := ,
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test fuzz lint bench docs clean distclean
+.PHONY: help run test browser fuzz lint bench docs web clean distclean
 
 help:
 	@echo "make run        the first example, then a network on handwritten digits, into runs/digits"
@@ -21,6 +21,7 @@ help:
 	@echo "make lint       ruff, mypy, direction of imports"
 	@echo "make bench      beside the peers, in .venv-bench, into docs/benchmarks.md; PART=compiled: one"
 	@echo "make docs       API pages in site/"
+	@echo "make web        the explorer page, from web/ into the package (needs Node.js)"
 	@echo "make clean      remove caches and build outputs; distclean: environments too"
 
 # An environment is ready when its stamp is newer than pyproject.toml. $(1): folder, $(2): extras.
@@ -61,9 +62,19 @@ lint: .venv/.ready-dev
 	@echo "==> import-linter"
 	@.venv/bin/lint-imports --no-logo --no-cache
 
-test: lint
+test: lint browser
 	@echo "==> pytest"
 	@.venv/bin/python -m pytest -n $(JOBS) --quiet
+
+# Tests of pages look at them in Chromium, which is Debian's to install; elsewhere they are skipped.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "==> installing chromium"; \
+	    apt-get install --yes --quiet=2 --no-install-recommends chromium >/dev/null 2>&1 || \
+	      { apt-get update --quiet=2 && \
+	        apt-get install --yes --quiet=2 --no-install-recommends chromium >/dev/null; }; \
+	  else echo "==> no chromium: tests of pages are skipped"; fi
 
 fuzz: .venv/.ready-dev
 	@.venv/bin/python -m backsolve.testing.fuzz $(N) $(SEED)
@@ -77,6 +88,13 @@ docs: .venv/.ready-docs
 	@echo "==> pdoc"
 	@.venv/bin/pdoc --output-directory site backsolve '!backsolve.numpy'
 	@echo "site/index.html"
+
+web/node_modules/.ready: web/package-lock.json
+	@cd web && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+web: web/node_modules/.ready
+	@cd web && npm run --silent check && npm run --silent build
 
 clean:
 	@rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

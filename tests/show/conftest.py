@@ -1,0 +1,97 @@
+"""A real browser, for tests that look at pages; and Node, to run the code of pages without one."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+WEB = Path(__file__).parents[2] / "web"
+_FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    path = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Chromium: `make test` installs it where it may (see the Makefile)")
+        pytest.skip("no Chromium on this machine: pages are not looked at")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=_FLAGS)
+        yield opened
+        opened.close()
+
+
+class Opened:
+    """A page that was opened from disk, and what went wrong on it."""
+
+    def __init__(self, browser: Any, path: Any, width: int, height: int):
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.tab = browser.new_page(viewport={"width": width, "height": height})
+        self.tab.on(
+            "console", lambda m: m.type in ("error", "warning") and self.errors.append(m.text)
+        )
+        self.tab.on("pageerror", lambda e: self.errors.append(str(e)))
+        self.tab.on("request", lambda r: self.requests.append(r.url))
+        self.tab.goto(path.resolve().as_uri())
+        self.tab.wait_for_selector("#page header")
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Any) -> Iterator[Any]:
+    """open_page(page): the page in the browser; after the test, nothing may have gone wrong on it."""
+    opened: list[Opened] = []
+
+    def open_(page: Any, width: int = 1400, height: int = 900) -> Any:
+        found = Opened(browser, page.save(tmp_path / f"{len(opened)}.html"), width, height)
+        opened.append(found)
+        return found.tab
+
+    yield open_
+    for found in opened:
+        assert found.errors == []
+        assert [u for u in found.requests if not u.startswith(("file:", "data:"))] == []
+        found.tab.close()
+
+
+@pytest.fixture(scope="session")
+def node():
+    """`node(cases)` runs a list of {"program", "inputs"} in one process and gives what run.mjs says."""
+    if shutil.which("node") is None:
+        pytest.skip("needs Node to run the page's code")
+    if not (WEB / "node_modules" / "esbuild").exists():
+        pytest.skip("needs the page's build tools: npm ci in web/")
+
+    def run(cases):
+        done = subprocess.run(
+            ["node", str(WEB / "test" / "run.mjs")],
+            input=json.dumps(cases, allow_nan=False),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+def as_array(data):
+    flat = [float(x) if isinstance(x, str) else x for x in data["data"]]
+    return np.array(flat, dtype=data["dtype"]).reshape(data["shape"])

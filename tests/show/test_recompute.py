@@ -1,0 +1,101 @@
+"""The forward and the backward pass run again on the page, on other inputs, as in Python."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve import tree
+from backsolve.ir import Type
+from backsolve.show.numbers import array_data
+from backsolve.show.recompute import recomputation
+from backsolve.show.scene import scene_of
+from backsolve.trace import stage
+
+from .conftest import as_array
+from .programs import REFUSED, RUNS, branch, cube_root
+
+
+def moved(args):
+    """The same arguments with other numbers."""
+    leaves, structure = tree.flatten(args)
+    rng = np.random.default_rng(1)
+    other = [
+        x + np.asarray(0.3 * rng.uniform(0.1, 1, np.shape(x)), np.asarray(x).dtype) for x in leaves
+    ]
+    kept = [float(y) if type(x) is float else y for x, y in zip(leaves, other, strict=True)]
+    return structure.unflatten(kept)
+
+
+@pytest.fixture(scope="module")
+def answers(node):
+    """By name: the arguments, and values and adjoints as the page finds them."""
+    asked, others = [], []
+    for f, args in RUNS:
+        found = recomputation(scene_of(f, args))
+        assert "program" in found, f"{f.__name__}: {found}"
+        other = moved(args)
+        others.append(other)
+        inputs = [array_data(x) for x in tree.flatten(other)[0]]
+        asked.append({"program": found["program"], "inputs": inputs})
+    done = node(asked)["answers"]
+    return {f.__name__: (o, a) for (f, _), o, a in zip(RUNS, others, done, strict=True)}
+
+
+@pytest.mark.parametrize("f", [f for f, _ in RUNS], ids=lambda f: f.__name__)
+def test_agrees_with_python(f, answers):
+    args, answer = answers[f.__name__]
+    assert "error" not in answer, answer
+    scene = scene_of(f, args)
+    single = any(np.asarray(x).dtype == np.float32 for x in tree.flatten(args)[0])
+    close = {"rtol": 1e-5, "atol": 1e-5} if single else {"rtol": 1e-9, "atol": 1e-9}
+    assert len(answer["values"]) == len(scene.nodes)
+    for row, value, adjoint in zip(scene.nodes, answer["values"], answer["adjoints"], strict=True):
+        np.testing.assert_allclose(as_array(value), scene.values[row], **close)
+        assert (adjoint is None) == (row not in scene.adjoints)
+        if adjoint is not None:
+            np.testing.assert_allclose(as_array(adjoint), scene.adjoints[row], **close)
+    grads = bs.grad(lambda *args: np.sum(f(*args)), argnums=tuple(range(len(args))))(*args)
+    for adjoint, g in zip(answer["adjoints"], tree.flatten(grads)[0], strict=False):
+        found = np.zeros_like(g) if adjoint is None else as_array(adjoint)
+        np.testing.assert_allclose(found, g, **close)
+
+
+@pytest.mark.parametrize(("f", "args", "reason"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
+def test_refuses_with_a_reason(f, args, reason):
+    assert reason in recomputation(scene_of(f, args))["why"]
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "same", "other"),
+    [(branch, (1.0, 2.0), (3.0, -1.0), (-1.0, 2.0)), (cube_root, (8.0,), (8.0001,), (100.0,))],
+    ids=["branch", "while"],
+)
+def test_another_path_is_noticed(f, at, same, other, node):
+    program = recomputation(scene_of(f, at))["program"]
+    asked = [{"program": program, "inputs": [array_data(x) for x in xs]} for xs in (same, other)]
+    stays, leaves = node(asked)["answers"]
+    assert stays["leaves"] is None
+    np.testing.assert_allclose(as_array(stays["values"][-1]), f(*same), rtol=1e-12)
+    np.testing.assert_allclose(
+        [as_array(a) for a in stays["adjoints"][: len(same)]],
+        bs.grad(f, argnums=tuple(range(len(same))))(*same),
+        rtol=1e-9,
+    )
+    text, first = inspect.getsourcelines(f)
+    (asks,) = [first + k for k, line in enumerate(text) if " if " in line or "while" in line]
+    assert leaves["leaves"] == asks
+
+
+def test_staging_follows_no_path_by_itself():
+    with pytest.raises(bs.errors.TracedValueError):
+        stage(branch, [Type((), np.dtype(float))] * 2)
+
+
+def test_is_json():
+    for f, args in RUNS:
+        json.dumps(recomputation(scene_of(f, args)), allow_nan=False)

@@ -1,0 +1,127 @@
+// What the page knows and what changes. Views read these signals, and nothing else is shared between them.
+
+import { batch, computed, effect, signal } from "@preact/signals";
+import { revealing, visible } from "./fold";
+import { layout } from "./layout";
+import { arrayOf, fromData, type NDArray } from "./run/array";
+import { run } from "./run/program";
+import type { Scene, Summary } from "./scene";
+import { stubText, summarise } from "./summary";
+
+export const scene: Scene = JSON.parse(document.getElementById("scene")!.textContent!);
+export const rows = scene.nodes.length;
+const program = "program" in scene.recompute ? scene.recompute.program : null;
+
+// ---- values
+
+export const isEditable = program !== null;
+const given = (): NDArray[] => program?.inputs.map(fromData) ?? [];
+export const inputs = signal<NDArray[]>(given());
+export const isEdited = signal(false);
+
+export interface Numbers {
+  value: Summary;
+  adjoint: Summary | null;
+}
+
+const results = computed(() => (program && isEdited.value ? run(program, inputs.value) : null));
+// The line at which the edited inputs take another path; the page knows only the one that was run.
+export const leavesPathAt = computed(() => results.value?.leaves ?? null);
+
+export const numbers = computed<Numbers[]>(() => {
+  if (!results.value || leavesPathAt.value !== null) return scene.nodes;
+  const { values, adjoints } = results.value;
+  return scene.nodes.map((_, k) => ({
+    value: summarise(values[k]!),
+    adjoint: adjoints[k] ? summarise(adjoints[k]!) : null,
+  }));
+});
+
+export function edit(input: number, entry: number, x: number): void {
+  const changed = inputs.value.slice();
+  const before = changed[input]!;
+  changed[input] = arrayOf(before.shape, before.dtype, before.data);
+  changed[input]!.data[entry] = x;
+  batch(() => {
+    inputs.value = changed;
+    isEdited.value = true;
+  });
+}
+
+export function restore(): void {
+  batch(() => {
+    inputs.value = given();
+    isEdited.value = false;
+  });
+}
+
+// ---- folding
+
+export const closed = signal<ReadonlySet<number>>(new Set(scene.closed));
+export const seen = computed(() => visible(scene, closed.value));
+export const places = computed(() => layout(scene, seen.value, lettersAt));
+
+// As long as the numbers that the page came with: editing one does not move the boxes.
+function lettersAt(node: number): number {
+  const { value, adjoint } = scene.nodes[node]!;
+  return Math.max(stubText(value).length, adjoint ? stubText(adjoint).length : 0);
+}
+
+export function toggle(group: number): void {
+  const now = new Set(closed.value);
+  if (!now.delete(group)) now.add(group);
+  closed.value = now;
+}
+
+// ---- selection and steps
+
+export const selected = signal<number | null>(null); // a box
+
+export function select(node: number): void {
+  batch(() => {
+    closed.value = revealing(scene, closed.value, node);
+    selected.value = node;
+  });
+}
+
+// Step 0: nothing is known. Steps 1 … n: the boxes that are seen are computed one by one, ahead; then, from the
+// last to the first, their adjoints are complete.
+export const step = signal(-1); // -1: everything is shown, nobody steps
+export const steps = computed(() => 2 * seen.value.boxes.length);
+export const isPlaying = signal(false);
+
+export interface Moment {
+  phase: "all" | "ahead" | "back";
+  box: number | null; // being computed, or passing its adjoint on
+  known: number; // so many boxes have values
+  done: number; // and so many, from the last, adjoints
+}
+
+export const moment = computed<Moment>(() => {
+  const boxes = seen.value.boxes;
+  const n = boxes.length;
+  const k = Math.min(step.value, 2 * n);
+  if (k < 0) return { phase: "all", box: null, known: n, done: n };
+  if (k <= n) return { phase: "ahead", box: k === 0 ? null : boxes[k - 1]!.id, known: k, done: 0 };
+  return { phase: "back", box: boxes[2 * n - k]!.id, known: n, done: k - n };
+});
+
+export function go(to: number): void {
+  step.value = Math.max(-1, Math.min(to, steps.value));
+  if (step.value >= steps.value) isPlaying.value = false;
+}
+
+effect(() => {
+  if (!isPlaying.value) return;
+  const timer = setInterval(() => go(step.value + 1), Math.max(120, Math.min(900, 30_000 / steps.value)));
+  return () => clearInterval(timer);
+});
+
+// ---- appearance
+
+export type Theme = "light" | "dark";
+const wish = window.matchMedia?.("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+export const theme = signal<Theme>(wish);
+effect(() => {
+  document.documentElement.dataset.theme = theme.value;
+});

@@ -1,0 +1,69 @@
+// A number or an array in a few characters, as Python's side writes it.
+
+import type { NDArray } from "./run/array";
+import { toNumber, type Num, type Summary } from "./scene";
+
+const SHOWN = 64;
+
+export function shortly(x: number): string {
+  if (Number.isNaN(x)) return "nan";
+  if (!Number.isFinite(x)) return x > 0 ? "inf" : "-inf";
+  if (x === 0) return Object.is(x, -0) ? "-0.0" : "0.0";
+  const size = Math.abs(x);
+  if (size < 1e-4 || size >= 1e6) {
+    const [digits, power] = x.toExponential(5).split("e") as [string, string];
+    const sign = power.startsWith("-") ? "-" : "+";
+    return `${tidy(digits)}e${sign}${power.replace(/^[+-]/, "").padStart(2, "0")}`;
+  }
+  const text = tidy(x.toPrecision(6));
+  return text.includes(".") ? text : `${text}.0`;
+}
+
+// What stands on a wire: a number, or the shape and the norm of an array.
+export function stubText(a: Summary): string {
+  if (a.shape.length === 0) return a.text;
+  if (a.shape.length === 1 && a.shape[0]! <= 2) return a.text;
+  const norm = a.norm === undefined ? "" : ` ‖${shortest(toNumber(a.norm))}‖`;
+  return `${a.shape.join("×")}${norm}`;
+}
+
+function shortest(x: number): string {
+  return Number.isFinite(x) && x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1) : String(Number(x.toPrecision(3)));
+}
+
+function tidy(digits: string): string {
+  return digits.includes(".") ? digits.replace(/0+$/, "").replace(/\.$/, "") : digits;
+}
+
+function num(x: number): Num {
+  return Number.isNaN(x) ? "nan" : x === Infinity ? "inf" : x === -Infinity ? "-inf" : x;
+}
+
+function norm2(data: NDArray["data"]): number {
+  let total = 0;
+  for (const x of data) total += x * x;
+  return Math.sqrt(total);
+}
+
+export function summarise(a: NDArray): Summary {
+  const text =
+    a.shape.length === 0
+      ? shortly(a.data[0]!)
+      : a.shape.length === 1 && a.data.length <= 4
+        ? `[${[...a.data].map(shortly).join(", ")}]`
+        : `${a.dtype}[${a.shape.join(", ")}]`;
+  const norm = num(norm2(a.data));
+  const found: Summary = { text, shape: [...a.shape], dtype: a.dtype, norm };
+  if (a.data.length <= SHOWN) return { ...found, data: [...a.data].map(num) };
+  const good = [...a.data].filter(Number.isFinite);
+  const least = Math.min(...good);
+  const most = Math.max(...good);
+  const total = good.reduce((s, x) => s + x, 0);
+  return {
+    ...found,
+    bad: a.data.length - good.length,
+    least: num(least),
+    most: num(most),
+    mean: num(total / good.length),
+  };
+}

@@ -1,0 +1,79 @@
+// What the ways to a Jacobian cost, which paths carry the gradient, and what is wrong.
+
+import { toNumber } from "../scene";
+import { scene, select } from "../state";
+import { shortly } from "../summary";
+
+const many = (n: number | null) => (n === null ? "–" : n.toLocaleString("en"));
+
+export function CostView() {
+  if (!scene.costs) return <p>The ways to this Jacobian are not priced.</p>;
+  return (
+    <table class="costs">
+      <caption>What the full Jacobian takes, way by way</caption>
+      <thead><tr><th>way</th><th>multiplications</th><th>bytes</th><th>passes</th><th /></tr></thead>
+      <tbody>
+        {scene.costs.rows.map((r) => (
+          <tr key={r.way} class={r.chosen ? "chosen" : ""}>
+            <th scope="row">{r.way}</th><td>{many(r.multiplications)}</td><td>{many(r.bytes)}</td><td>{many(r.passes)}</td>
+            <td>{r.chosen ? "✓ " : ""}{r.note}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+export function PathsView() {
+  const found = scene.paths;
+  if (!found) return <p>Paths are ranked for functions with one number as their result.</p>;
+  return (
+    <div class="paths">
+      <p>{found.count.toLocaleString("en")} paths; {found.proven ? "no other carries more than these" : "chosen by a bound"}.</p>
+      <ol>
+        {found.paths.map((p, k) => (
+          <li key={k}>
+            <meter min="0" max="1" value={toNumber(p.share)} aria-label={`share of path ${k + 1}`} />
+            <b>{shortly(toNumber(p.carries))}</b>
+            {p.nodes.map((id) => (
+              <button type="button" key={id} onClick={() => select(id)}>{scene.nodes[id]?.name}</button>
+            ))}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+export function FindingsView() {
+  if (!scene.findings.length) return <p>Nothing is wrong: all values and gradients are finite, none vanishes or explodes.</p>;
+  return (
+    <ul class="findings">
+      {scene.findings.map((f, k) => {
+        const node = scene.nodes[f.node]!;
+        return (
+          <li key={k} class={f.kind}>
+            <button type="button" onClick={() => select(f.node)}>{node.name}</button> <b>{f.kind}</b>: {f.text}
+            {node.code && <code>line {node.line}: {node.code}</code>}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+export function CodeView() {
+  const code = scene.code;
+  if (!code) return <p>The gradient of this function has no flat code.</p>;
+  return (
+    <ol class="code" aria-label="Flat gradient code">
+      {code.lines.map((line, k) => (
+        <li key={k}>
+          <button type="button" disabled={!code.nodes[k]!.length} onClick={() => code.nodes[k]!.length && select(code.nodes[k]![0]!)}>
+            <code>{line || " "}</code>
+          </button>
+        </li>
+      ))}
+    </ol>
+  );
+}

@@ -73,3 +73,26 @@ def test_jacobians(seed: int) -> None:
                 assert way not in ("reverse", "auto")
                 continue
             check(way, found, expected)
+
+
+@pytest.mark.parametrize("method", ["auto", "reverse", "eliminate", "colour", "scan"])
+def test_hessians_by_every_way(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Jacobian of the gradient's system, really by the way that was asked for."""
+    from backsolve.system import WAYS
+
+    def f(x: Any) -> Any:
+        for _ in range(20):
+            x = x + 0.05 * np.sin(x)
+        return (x[1:] * x[:-1] ** 2).sum()
+
+    x = np.random.default_rng(1).normal(size=5)
+    asked = []
+    whole = WAYS["jacobian"]
+    monkeypatch.setitem(WAYS, "jacobian", lambda s, m, o=None: asked.append(m) or whole(s, m, o))
+    found = bs.hessian(f, method=method)(x)
+    np.testing.assert_allclose(found, bs.hessian(f)(x), rtol=1e-10, atol=1e-13)
+    if method in ("eliminate", "colour", "scan"):
+        assert asked[0] == method
+    if method == "eliminate":
+        by_greed = bs.hessian(f, method=method, order="greedy")(x)
+        np.testing.assert_allclose(by_greed, found, rtol=1e-10, atol=1e-13)

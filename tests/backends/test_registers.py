@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import backsolve.control  # noqa: F401 - what regions mean
+import backsolve as bs
+import backsolve.control  # what regions mean
 from backsolve.backends.native import registers
 from backsolve.backends.native.compile import compile_program
 from backsolve.ir import Program, Type
@@ -310,3 +311,18 @@ def test_large_arithmetic_is_not_of_this_kind() -> None:
     body = program(lambda k, x: x * 2, INDEX, T(1000))
     p = of_loop(Loop(body, 1, 0, 0, count=3), T(1000))
     assert registers.fits(p.equations[0]) == "multiply of 1000 entries"
+
+
+def test_a_loop_over_an_empty_array_compiles():
+    @bs.jit
+    def total(x, n):
+        s, k = 0.0, 0
+        while k < n:
+            s = s + x[k]
+            k = k + 1
+        return s
+
+    assert total(np.zeros(0), 0) == 0.0
+    assert bs.grad(total)(np.zeros(0), 0).shape == (0,)
+    with pytest.raises(IndexError, match="out of bounds for axis 0 with size 0"):
+        total(np.zeros(0), 2)

@@ -110,7 +110,7 @@ def test_the_hessian_inside_the_solve() -> None:
     values, vectors = np.linalg.eigh(A)
     H = bs.hessian(quadratic)(bs.on(mf.Sphere(), vectors[:, 0], coordinates=True))
     np.testing.assert_allclose(np.linalg.eigvalsh(H), 2 * (values[1:] - values[0]), atol=1e-12)
-    with pytest.raises(UnsupportedError, match="not sparse"):
+    with pytest.raises(UnsupportedError, match="a projected one: leave out sparse="):
         bs.hessian(quadratic, sparse=True)(bs.on(mf.Sphere(), vectors[:, 0]))
     with pytest.raises(UnsupportedError, match="use hvp"):
         bs.hessian(lambda p: quadratic(p["x"]))({"x": bs.on(mf.Sphere(), vectors[:, 0])})

@@ -139,9 +139,16 @@ def _as_jacobian(g: Any, like: Any) -> Any:
 
 
 def hessian(
-    f: Callable[..., Any], argnums: ArgNums = 0, *, sparse: Any = False
+    f: Callable[..., Any],
+    argnums: ArgNums = 0,
+    method: str = "forward",
+    order: Any = None,
+    *,
+    sparse: Any = False,
 ) -> Callable[..., Any]:
-    """The matrix of second derivatives, forward over reverse; sparse as in `jacobian`.
+    """The matrix of second derivatives: the Jacobian of the gradient, forward over reverse.
+
+    `method`, `order` and `sparse` are those of `jacobian`, and say how the system of the gradient is solved.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
@@ -151,13 +158,15 @@ def hessian(
     if sparse is not False:
         whole: Callable[..., Any] = _sparse(f, argnums, sparse, hessian=True)
     else:
-        whole = jacobian(grad(f, argnums), argnums, method="forward")
+        whole = jacobian(grad(f, argnums), argnums, method, order)
 
     @functools.wraps(whole)
     def run(*args: Any, **kwargs: Any) -> Any:
         if points_of(args):
-            if sparse is not False:
-                raise UnsupportedError("the Riemannian Hessian is not sparse; leave out sparse=")
+            if sparse is not False or method != "forward":
+                raise UnsupportedError(
+                    "the Riemannian Hessian is a projected one: leave out sparse= and method="
+                )
             return curved_hessian(f, argnums, args, kwargs)
         return whole(*args, **kwargs)
 

@@ -19,7 +19,7 @@ from ..numbers.registers import Register, number, select
 from .emitter import Emitter, Part, choose, elementwise, rule
 from .moving import combine_into
 from .plan import Plan
-from .values import INT, Array, Memory, Small, is_large, moved, read, scalar, small
+from .values import INT, Array, Memory, Small, constant, is_large, moved, read, scalar, small
 
 FEW = 4  # entries that are chosen from without memory
 
@@ -156,6 +156,8 @@ def _chosen(em: Emitter, a: Small, at: list[ir.Value]) -> np.ndarray[Any, Any]:
         part = a.entries[(*[i.constant for i in at], ...)]
         return part
     n = len(at)
+    if not a.entries.size:  # no index is in bounds: that was checked, and nobody sees the result
+        return constant(np.zeros(a.shape[n:], a.dtype)).entries
     flat = a.entries.reshape(-1, *a.shape[n:])
     which = at[0]
     for i, size in zip(at[1:], a.shape[1:n], strict=True):

@@ -1,17 +1,16 @@
-"""A real browser, for tests that look at pages; and Node, to run the code of pages without one."""
+"""A real browser, for tests that look at pages and tests of what their code computes."""
 
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-WEB = Path(__file__).parents[2] / "web"
+from backsolve.show import show
+
 _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -70,26 +69,36 @@ def open_page(browser: Any, tmp_path: Any) -> Iterator[Any]:
         found.tab.close()
 
 
+_RUN = """asked => {
+  const { run, fromData } = backsolve;
+  const plain = x => Number.isFinite(x) ? x : Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
+  const listed = a => a && { shape: a.shape, dtype: a.dtype, data: Array.from(a.data, plain) };
+  const answer = ({ program, inputs }) => {
+    try {
+      const { values, adjoints, leaves } = run(program, inputs.map(fromData));
+      return { leaves, values: values.map(listed), adjoints: adjoints.map(listed) };
+    } catch (error) {
+      return { error: String(error) };
+    }
+  };
+  return JSON.stringify(JSON.parse(asked).map(answer));
+}"""
+
+
 @pytest.fixture(scope="session")
-def node():
-    """`node(cases)` runs a list of {"program", "inputs"} in one process and gives what run.mjs says."""
-    if shutil.which("node") is None:
-        pytest.skip("needs Node to run the page's code")
-    if not (WEB / "node_modules" / "esbuild").exists():
-        pytest.skip("needs the page's build tools: npm ci in web/")
+def in_page(browser: Any, tmp_path_factory: Any) -> Iterator[Any]:
+    """`in_page(cases)` runs a list of {"program", "inputs"} by the code of the page in the package."""
+    page = Opened(
+        browser, show(abs, 1.0).save(tmp_path_factory.mktemp("page") / "any.html"), 800, 600
+    )
 
-    def run(cases):
-        done = subprocess.run(
-            ["node", str(WEB / "test" / "run.mjs")],
-            input=json.dumps(cases, allow_nan=False),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    def run(cases: list[Any]) -> list[Any]:
+        # As text: Playwright looks at every number that is passed otherwise.
+        return json.loads(page.tab.evaluate(_RUN, json.dumps(cases, allow_nan=False)))
 
-    return run
+    run.tab = page.tab
+    yield run
+    page.tab.close()
 
 
 def as_array(data):

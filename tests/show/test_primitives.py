@@ -89,7 +89,7 @@ def case_of(name, args, params):
 
 
 @pytest.fixture(scope="module")
-def found(node):
+def found(in_page):
     """By row: (label, expected, what the page says)."""
     labels, asked, expected = [], [], []
     for name in sorted(runs_in_browser()):
@@ -99,7 +99,7 @@ def found(node):
                 labels.append((name, label))
                 asked.append(made[0])
                 expected.append(made[1])
-    answers = node(asked)["answers"]
+    answers = in_page(asked)
     by_row = {}
     for (name, label), e, a in zip(labels, expected, answers, strict=True):
         by_row.setdefault(name, []).append((label, e, a))
@@ -129,5 +129,5 @@ def test_value_is_that_of_numpy(name, found):
         np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol, err_msg=label)
 
 
-def test_list_of_primitives_is_that_of_the_page(node):
-    assert set(node([])["primitives"]) == runs_in_browser()
+def test_list_of_primitives_is_that_of_the_page(in_page):
+    assert set(in_page.tab.evaluate("backsolve.primitives")) == runs_in_browser()

@@ -32,7 +32,7 @@ def moved(args):
 
 
 @pytest.fixture(scope="module")
-def answers(node):
+def answers(in_page):
     """By name: the arguments, and values and adjoints as the page finds them."""
     asked, others = [], []
     for f, args in RUNS:
@@ -42,7 +42,7 @@ def answers(node):
         others.append(other)
         inputs = [array_data(x) for x in tree.flatten(other)[0]]
         asked.append({"program": found["program"], "inputs": inputs})
-    done = node(asked)["answers"]
+    done = in_page(asked)
     return {f.__name__: (o, a) for (f, _), o, a in zip(RUNS, others, done, strict=True)}
 
 
@@ -75,10 +75,10 @@ def test_refuses_with_a_reason(f, args, reason):
     [(branch, (1.0, 2.0), (3.0, -1.0), (-1.0, 2.0)), (cube_root, (8.0,), (8.0001,), (100.0,))],
     ids=["branch", "while"],
 )
-def test_another_path_is_noticed(f, at, same, other, node):
+def test_another_path_is_noticed(f, at, same, other, in_page):
     program = recomputation(scene_of(f, at))["program"]
     asked = [{"program": program, "inputs": [array_data(x) for x in xs]} for xs in (same, other)]
-    stays, leaves = node(asked)["answers"]
+    stays, leaves = in_page(asked)
     assert stays["leaves"] is None
     np.testing.assert_allclose(as_array(stays["values"][-1]), f(*same), rtol=1e-12)
     np.testing.assert_allclose(

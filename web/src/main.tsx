@@ -4,6 +4,8 @@ import "katex/dist/katex.min.css";
 import "./page.css";
 import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
+import { fromData } from "./run/array";
+import { PRIMITIVES } from "./run/primitives";
 import { run } from "./run/program";
 import { go, isEdited, isPlaying, numbers, scene, step, theme } from "./state";
 import { GraphView } from "./views/graph";
@@ -64,4 +66,4 @@ document.addEventListener("keydown", (e) => {
 render(<Page />, document.getElementById("page")!);
 
 // For tests, and for the curious at the console.
-Object.assign(globalThis, { backsolve: { scene, run, numbers } });
+Object.assign(globalThis, { backsolve: { scene, run, fromData, numbers, primitives: Object.keys(PRIMITIVES) } });

@@ -84,7 +84,7 @@ def case_of(name, args, params):
             return None
         data = program_data(stage(call, types)[0])
     data["values"], data["adjoints"] = data.pop("outputs"), []
-    data["branches"] = []
+    data["branches"], data["sent"] = [], []
     return {"program": data, "inputs": [array_data(args[k]) for k in places]}, expected
 
 

@@ -180,3 +180,28 @@ def test_data_is_json_whatever_the_numbers():
     text = json.dumps(data, allow_nan=False)
     assert '"-inf"' in text
     assert '"nan"' in text
+
+
+def test_what_readers_send_back_adds_up_to_the_gradient():
+    def f(a, b):
+        y = np.maximum(a, b)
+        return 9.0 * y + 4.0 * a + a * b, y
+
+    scene = scene_of(f, (3.0, 4.0))
+    sent = {}
+    for k, g in scene.sent.items():
+        sent.setdefault(scene.edges[k].read, []).append(float(g))
+    a, b = scene.system.parameters
+    (y,) = [row for row in scene.system.rows if row.primitive.name == "maximum"]
+    assert sent == {a: [0.0, 4.0, 4.0], b: [10.0, 3.0], y: [9.0]}  # y is a result, too: 9 + 1
+
+
+def test_terms_that_single_blocks_cannot_tell_are_absent():
+    def f(x):
+        s = np.where(x > 0, np.log(x), x)
+        return np.sum(s + x)
+
+    with np.errstate(all="ignore"):
+        scene = scene_of(f, (np.array([0.0, 2.0]),))
+    assert scene.sent == {}  # log alone would send NaN where `where` did not look
+    np.testing.assert_allclose(scene.adjoints[scene.system.parameters[0]], [2.0, 1.5])

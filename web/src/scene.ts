@@ -44,6 +44,7 @@ export interface SceneEdge {
   tex: string;
   step: string; // what goes back along it, in TeX: \bar v_{4} \cdot v_{3}
   multiplications: number | null;
+  sent: Summary | null; // what goes back along it, where several terms add up
 }
 
 export interface Group {
@@ -70,6 +71,7 @@ export interface Program {
   equations: Equation[];
   values: Atom[]; // one for each node of the scene
   adjoints: (Atom | null)[];
+  sent: [edge: number, what: Atom][];
   branches: [condition: Atom, truth: boolean, line: number][]; // on the path that the Program is
 }
 

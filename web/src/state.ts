@@ -37,6 +37,13 @@ export const numbers = computed<Numbers[]>(() => {
   }));
 });
 
+// What goes back along an edge, where its source adds up several terms.
+export const sent = computed<(Summary | null)[]>(() => {
+  const again = results.value;
+  if (!again || leavesPathAt.value !== null) return scene.edges.map((e) => e.sent);
+  return scene.edges.map((_, k) => (again.sent.has(k) ? summarise(again.sent.get(k)!) : null));
+});
+
 export function edit(input: number, entry: number, x: number): void {
   const changed = inputs.value.slice();
   const before = changed[input]!;

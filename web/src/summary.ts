@@ -56,14 +56,20 @@ export function summarise(a: NDArray): Summary {
   const found: Summary = { text, shape: [...a.shape], dtype: a.dtype, norm };
   if (a.data.length <= SHOWN) return { ...found, data: [...a.data].map(num) };
   const good = [...a.data].filter(Number.isFinite);
-  const least = Math.min(...good);
-  const most = Math.max(...good);
+  const spread = { ...found, bad: a.data.length - good.length };
+  if (!good.length) return spread;
+  const least = good.reduce((x, y) => Math.min(x, y));
+  const most = good.reduce((x, y) => Math.max(x, y));
   const total = good.reduce((s, x) => s + x, 0);
-  return {
-    ...found,
-    bad: a.data.length - good.length,
-    least: num(least),
-    most: num(most),
-    mean: num(total / good.length),
-  };
+  return { ...spread, least, most, mean: total / good.length, ...histogram(good, least, most) };
+}
+
+const BINS = 24;
+
+function histogram(data: number[], least: number, most: number): Pick<Summary, "histogram" | "edges"> {
+  if (least === most) return { histogram: [data.length], edges: [least] };
+  const width = (most - least) / BINS;
+  const counts = new Array<number>(BINS).fill(0);
+  for (const x of data) counts[Math.min(BINS - 1, Math.floor((x - least) / width))]!++;
+  return { histogram: counts, edges: Array.from({ length: BINS + 1 }, (_, k) => least + k * width) };
 }

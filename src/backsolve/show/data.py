@@ -22,7 +22,7 @@ from .health import findings
 from .kinds import family_of, kind_of, short_kind
 from .numbers import number, summary
 from .recompute import recomputation
-from .scene import Edge, Scene
+from .scene import Scene
 
 _MOST_PRICED = 2_000  # rows, up to which the ways to a Jacobian are priced and paths are searched
 
@@ -37,7 +37,7 @@ def page_data(scene: Scene) -> dict[str, Any]:
         "title": scene.title,
         "source": _source(scene),
         "nodes": [_node(scene, row, home) for row, home in zip(scene.nodes, homes, strict=True)],
-        "edges": [_edge(scene, e, ids) for e in scene.edges],
+        "edges": [_edge(scene, k, ids) for k in range(len(scene.edges))],
         "groups": groups,
         "closed": closed_at_first(groups, homes),
         "outputs": outputs,
@@ -76,7 +76,8 @@ def _node(scene: Scene, row: Row, home: int | None) -> dict[str, Any]:
     return found
 
 
-def _edge(scene: Scene, e: Edge, ids: dict[Row, int]) -> dict[str, Any]:
+def _edge(scene: Scene, k: int, ids: dict[Row, int]) -> dict[str, Any]:
+    e = scene.edges[k]
     return {
         "from": ids[e.read],
         "to": ids[e.reader],
@@ -87,6 +88,7 @@ def _edge(scene: Scene, e: Edge, ids: dict[Row, int]) -> dict[str, Any]:
         "tex": operator_tex(e.block),
         "step": step_tex(scene.system, e.reader, e.place, e.block),
         "multiplications": _cost(e.block),
+        "sent": summary(scene.sent[k]) if k in scene.sent else None,
     }
 
 

@@ -24,7 +24,8 @@ from ..system import WAYS
 from ..trace import stage
 from .numbers import array_data, number
 from .path import Path
-from .scene import Scene
+from .scene import Scene, edges_of
+from .wires import sent_back
 
 _MOST_EQUATIONS = 4_000
 _MOST_ENTRIES = 50_000
@@ -88,8 +89,13 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
         adjoints = WAYS["adjoints"](system, pairs)
         again = dict(zip(scene.nodes, [*system.parameters, *system.rows], strict=True))
         values = [system.values[row] for row in system.rows]
-        found = [_tensor(v) for v in [*values, *[adjoints[again[row]] for row in wanted]]]
-        return [*found, *path.asked]
+        sent = sent_back(edges_of(system), adjoints, system.outputs) if scene.sent else {}
+        if not sent.keys() >= scene.sent.keys():
+            path.is_same = False
+            return []
+        wires = [sent[k] for k in scene.sent]
+        found = [*values, *[adjoints[again[row]] for row in wanted], *wires]
+        return [*[_tensor(v) for v in found], *path.asked]
 
     program, _ = stage(run, [type_of(x) for x in numbers])
     if not paths[0].is_same:
@@ -125,6 +131,7 @@ def _data(program: Program, scene: Scene, path: Path) -> dict[str, Any]:
     data["inputs"] = [array_data(scene.values[row]) for row in scene.system.parameters]
     data["values"] = [*range(len(program.inputs)), *[next(atoms) for _ in scene.system.rows]]
     data["adjoints"] = [next(atoms) if row in scene.adjoints else None for row in scene.nodes]
+    data["sent"] = [[k, next(atoms)] for k in scene.sent]
     data["branches"] = [[next(atoms), truth, line] for truth, line in path.answers]
     return data
 

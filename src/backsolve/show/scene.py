@@ -21,6 +21,7 @@ from ..row import Row
 from ..system import WAYS, System
 from ..vary import ArgNums, Varied, numbers_of
 from .places import Group, Places
+from .wires import sent_back, trusted
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Scene:
     adjoints: dict[Row, Any]  # of those that the outputs depend on
     seeds: tuple[Any, ...]  # one for each output
     edges: tuple[Edge, ...]
+    sent: dict[int, Any]  # what goes back along an edge, by its number, where several terms add up
     home: dict[Row, Group | None]
     line: dict[Row, tuple[str, int]]
 
@@ -83,6 +85,8 @@ def scene_of(
     pairs = [(row, s) for row, s in zip(system.outputs, seeds, strict=True) if row is not None]
     with np.errstate(all="ignore"):
         adjoints = WAYS["adjoints"](system, pairs) if pairs else {}
+    edges = tuple(edges_of(system))
+    sent = trusted(sent_back(edges, adjoints, system.outputs), edges, adjoints, pairs)
     return Scene(
         f=f,
         args=args,
@@ -93,7 +97,8 @@ def scene_of(
         values=values,
         adjoints=adjoints,
         seeds=tuple(seeds),
-        edges=tuple(_edges(system)),
+        edges=edges,
+        sent=sent,
         home={row: places.group_of.get(row) for row in system.rows},
         line={row: places.line_of[row] for row in system.rows if row in places.line_of},
     )
@@ -115,7 +120,7 @@ def _seeds(system: System, seed: Any) -> list[Any]:
     ]
 
 
-def _edges(system: System) -> list[Edge]:
+def edges_of(system: System) -> list[Edge]:
     found = []
     for row in system.rows:
         for parent, block in system.edges(row):

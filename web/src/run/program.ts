@@ -8,6 +8,7 @@ import { PRIMITIVES } from "./primitives";
 export interface Results {
   values: NDArray[];
   adjoints: (NDArray | null)[];
+  sent: Map<number, NDArray>; // by the edges that have it
   leaves: number | null; // the line at which these inputs take another path: then the numbers mean nothing
 }
 
@@ -25,6 +26,7 @@ interface Ready {
   steps: Step[];
   values: number[];
   adjoints: (number | null)[];
+  sent: [edge: number, place: number][];
   branches: [condition: number, truth: boolean, line: number][];
 }
 
@@ -43,8 +45,9 @@ function prepare(program: Program): Ready {
   });
   const values = program.values.map(place);
   const adjoints = program.adjoints.map((a) => (a === null ? null : place(a)));
+  const sent = program.sent.map(([k, a]): [number, number] => [k, place(a)]);
   const branches = program.branches.map(([a, truth, line]): Ready["branches"][0] => [place(a), truth, line]);
-  return { variables, steps, values, adjoints, branches };
+  return { variables, steps, values, adjoints, sent, branches };
 }
 
 export function run(program: Program, inputs: readonly NDArray[]): Results {
@@ -61,5 +64,6 @@ export function run(program: Program, inputs: readonly NDArray[]): Results {
     leaves: other ? other[2] : null,
     values: made.values.map((n) => variables[n]!),
     adjoints: made.adjoints.map((n) => (n === null ? null : variables[n]!)),
+    sent: new Map(made.sent.map(([k, n]) => [k, variables[n]!])),
   };
 }

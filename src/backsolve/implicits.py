@@ -17,10 +17,11 @@ from .hooks import hooks
 from .ir import Type, type_of
 from .operators import Custom, Inverse, Operator, as_operator
 from .operators.inverse import is_solved_by_structure
-from .solve.implicit import How, at_solution
+from .solve.implicit import at_solution
 from .solve.iterate import check_solution, fixed, minimum, newton, solved
 from .solve.outside import OUTSIDE, Outside
 from .solve.packing import Packing, plain
+from .solve.square import How
 from .tensor import Staged, Tensor
 from .trace import example_of
 

@@ -3,7 +3,7 @@
 from .ahead import hessian_diagonal as hessian_diagonal
 from .ahead import hessian_trace as hessian_trace
 from .ahead import laplacian as laplacian
-from .kronecker import Factors as Factors
+from .blocks import Factors as Factors
 from .operators import Curvature as Curvature
 from .operators import Kfac as Kfac
 from .operators import fisher as fisher

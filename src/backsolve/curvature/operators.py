@@ -28,7 +28,8 @@ from ..tensor import Tensor
 from ..vary import ArgNums
 from .ahead import hessian_diagonal
 from .arguments import of_chosen
-from .kronecker import Folded, kronecker_blocks, on_blocks, solve_blocks
+from .blocks import Folded, on_blocks, solve_blocks
+from .kronecker import kronecker_blocks
 
 
 class Curvature(Operator):

@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..api import grad, jvp, vjp, vmap
-from ..curvature.kronecker import (
-    Block,
-    factors_of,
-    kronecker_blocks,
-    on_blocks,
-    solve_blocks,
-    with_factors,
-)
+from ..curvature.blocks import Block, factors_of, on_blocks, solve_blocks, with_factors
+from ..curvature.kronecker import kronecker_blocks
 from ..hooks import hooks
 from ..random import fold_in, key
 from .linear import conjugate_gradients, is_dense

@@ -14,186 +14,29 @@ with the same products, at all orders.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
+from ..errors import ShapeError, StructureError
 from ..hooks import hooks
 from ..ir import Type, type_of
 from ..joint import record_joint
 from ..operators import Custom, Operator
 from ..primitive import P, wrap
-from ..primitives.checks import CHECK, code_of, stop_if
 from ..row import Row, ancestors, descendants, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_for_later
 from .forward import forward_substitute
-from .krylov import METHODS, Map
+from .krylov import Map
 from .many import Plain, forward_jacobian
 from .packing import Packing, plain
 from .reverse import back_substitute
-
-DIRECT = 128  # unknowns up to which the matrix is formed and solved
-LEAST_ROUNDS = 100
-LEAST_DECADE = -12  # of a residual that compiled code tells
+from .square import How, Linear
 
 # F(x, p), on lists of leaves, to a list of leaves
 Equations = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class How:
-    """How the linear systems are solved."""
-
-    method: str = "auto"
-    preconditioner: Any = None  # (x leaves, p leaves) -> operator or function, on leaves
-    tol: float | None = None
-    maxiter: int | None = None
-    restart: int = 30
-    large: str = "gmres"  # what "auto" takes where the matrix would be large
-    most_compiled: int = DIRECT  # unknowns up to which compiled code takes it to be small
-
-    def __post_init__(self) -> None:
-        if self.method not in ("auto", "direct", *METHODS):
-            raise StructureError(
-                f"method is one of auto, direct, {', '.join(METHODS)}; got {self.method!r}"
-            )
-        if self.maxiter is not None and self.maxiter < 1:
-            raise StructureError(f"maxiter must be at least 1, got {self.maxiter}")
-        if self.tol is not None and not 0 < self.tol < 1:
-            raise StructureError(f"tol must lie between 0 and 1, got {self.tol}")
-        if self.restart < 1:
-            raise StructureError(f"restart must be at least 1, got {self.restart}")
-
-    def tolerance(self, dtype: Any) -> float:
-        return float(np.finfo(dtype).eps ** 0.7) if self.tol is None else self.tol
-
-
-def report(
-    what: str, advice: str, failed: Any, history: Sequence[float], last: Any, first: Any
-) -> None:
-    """Raise if `failed`, with the residuals; of compiled code, when it runs, with the last beside the first."""
-    if isinstance(failed, Staged):
-        _stop_with_decade(what, advice, failed, last, first)
-    elif failed:
-        shown = [f"{r:.3g}" for r in history]
-        if len(shown) > 8:
-            shown = [*shown[:3], "…", *shown[-4:]]
-        error = ConvergenceError(
-            f"{what} did not converge in {max(len(history) - 1, 0)} rounds; "
-            f"residuals: {', '.join(shown)}. {advice}"
-        )
-        error.history = tuple(history)
-        raise error
-
-
-def _stop_with_decade(what: str, advice: str, failed: Any, last: Any, first: Any) -> None:
-    """What compiled code says is written beforehand: one message for each power of ten."""
-    failures = [
-        ("ArithmeticError", f"{what} did not converge: the last residual {size}; {advice}")
-        for size in (
-            *[f"is below 1e{k:+03d} of the first" for k in range(LEAST_DECADE, 1)],
-            "is not below the first",
-            "is not a number",
-        )
-    ]
-    codes = [code_of(*failure) for failure in failures]
-    relative = last / np.where(first > 0, first, 1.0)
-    code: Any = np.int64(codes[0])
-    for k, next_one in zip(range(LEAST_DECADE, 1), codes[1:], strict=False):
-        code = np.where(relative >= 10.0**k, np.int64(next_one), code)
-    code = np.where(relative == relative, code, np.int64(codes[-1]))
-    code = np.where(failed, code, np.int64(0))
-    CHECK(code, messages=tuple(zip(codes, failures, strict=True)))
-
-
-class Linear:
-    """A square map between packed vectors, to be solved with: v ↦ A v, w ↦ Aᵀ w, and A itself if it is small.
-
-    `dense` gives the matrix; both it and the products give values without rows.
-    """
-
-    def __init__(
-        self, push: Map, pull: Map, dense: Callable[[], Any], size: int, how: How, M: Any = None
-    ):
-        self.push, self.pull, self.dense = push, pull, dense
-        self.size, self.how, self.M = size, how, M
-        self._matrix: Any = None
-
-    def method(self, is_staged: bool) -> str:
-        most = self.how.most_compiled if is_staged else DIRECT
-        if self.how.method != "auto":
-            return self.how.method
-        return "direct" if self.size <= most and self.M is None else self.how.large
-
-    def matrix(self) -> Any:
-        if self._matrix is None:
-            A = self.dense()
-            if isinstance(A, Staged):  # of this recording alone
-                return A
-            _check_regular(A)
-            self._matrix = A
-        return self._matrix
-
-    def solve(self, b: Any, transposed: bool = False, is_step: bool = False) -> Any:
-        """A⁻¹ b. If it is but a step of an iteration, compiled code leaves a singular A to that."""
-        method = self.method(isinstance(b, Staged))
-        if method == "direct":
-            A = self.matrix()
-            A = A.T if transposed else A
-            if is_step or not isinstance(A, Staged):
-                return np.linalg.solve(A, b)
-            return _solved_regular(A, b)
-        history: list[float] = []
-        how, M = self.how, self.M
-        tol = how.tolerance(b.dtype)
-        rounds = how.maxiter or max(LEAST_ROUNDS, 10 * self.size)
-        options = {"restart": how.restart} if method == "gmres" else {}
-        precondition = (lambda v: v) if M is None else M[1] if transposed else M[0]
-        A = self.pull if transposed else self.push
-        y, residual, limit, _ = METHODS[method](A, b, precondition, tol, rounds, history, **options)
-        advice = {
-            "cg": "CG needs a symmetric, positive definite matrix (else: method='minres' or 'gmres')",
-            "minres": "MINRES needs a symmetric matrix (else: method='gmres')",
-            "gmres": "the matrix may be singular",
-        }[method]
-        more = "give a preconditioner, a larger maxiter or a larger tol, or take method='direct'"
-        failed = ~(residual <= limit)
-        report(method.upper(), f"{advice}; or {more}", failed, history, residual, np.sqrt(b @ b))
-        return y
-
-
-def _check_regular(A: Any) -> None:
-    singular = not np.isfinite(A).all()
-    if not singular and A.size:
-        try:
-            inverse = np.linalg.inv(A)
-        except np.linalg.LinAlgError:
-            singular = True
-        else:
-            condition = np.linalg.norm(A, 1) * np.linalg.norm(inverse, 1)
-            singular = not condition * np.finfo(A.dtype).eps < 1
-    if singular:
-        raise SingularError(_is_singular(A))
-
-
-def _solved_regular(A: Any, b: Any) -> Any:
-    """A⁻¹ b in compiled code, with an estimate of |A⁻¹|: by a second right-hand side in general position."""
-    n = A.shape[0]
-    w = np.random.default_rng(0).choice([-1.0, 1.0], n).astype(A.dtype)
-    both = np.linalg.solve(A, np.stack([b, w], axis=1))
-    condition = np.linalg.norm(A, 1) * np.max(np.abs(both[:, 1])) * n**0.5
-    stop_if(~(condition * np.finfo(A.dtype).eps < 1), "LinAlgError", _is_singular(A))
-    return both[:, 0]
-
-
-def _is_singular(A: Any) -> str:
-    return (
-        f"the {A.shape[0]} × {A.shape[0]} matrix of a linear system is singular, or not finite: the equations "
-        "do not say how the unknowns move. Does every unknown occur in them, and is the solution isolated?"
-    )
 
 
 class Point:

@@ -16,9 +16,10 @@ from ..errors import ConvergenceError, ShapeError, StructureError
 from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
-from .implicit import How, Point, preconditioner_at, report, type_of_leaf
+from .implicit import Point, preconditioner_at, type_of_leaf
 from .krylov import cg, norm, note
 from .packing import Packing, plain
+from .square import How, report
 
 Residual = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HALVINGS = 30

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve import errors
+from backsolve import errors, nn
 from backsolve.operators import Diagonal, Zero
 
 rng = np.random.default_rng(0)
@@ -151,3 +155,48 @@ def test_linearize_inside_grad():
     assert bs.grad(f)(0.3) == pytest.approx(
         bs.grad(lambda x: bs.grad(lambda y: np.sin(x * y))(2.0))(0.3)
     )
+
+
+class Two(NamedTuple):
+    left: float
+    right: list[float]
+
+
+@dataclass
+class Line:
+    slope: float
+    shift: float
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "names"),
+    [
+        (lambda p, x: p["w"] * x, ({"w": 2.0}, 3.0), ["p['w']", "x"]),
+        (lambda p: p[0]["a"] * p[1], (({"a": 1.0}, 2.0),), ["p[0]['a']", "p[1]"]),
+        (lambda t: t.left * t.right[1], (Two(1.0, [2.0, 3.0]),), ["t.left", "t.right[0]", "t.right[1]"]),
+        (lambda line: line.slope, (Line(1.0, 2.0),), ["line.slope", "line.shift"]),
+        (lambda d: d[1] * d["1"], (OrderedDict({1: 2.0, "1": 3.0}),), ["d[1]", "d['1']"]),
+        (lambda a, *rest: a * rest[1], (1.0, 2.0, 3.0), ["a", "rest[0]", "rest[1]"]),
+        (lambda d: d["x"], ({"name": "a", "x": 1.0},), ["d['x']"]),
+        (lambda m: m(np.ones(2)), (nn.Sequential(nn.Linear(2, 1)),), ["m.0.weight", "m.0.bias"]),
+    ],
+)  # fmt: skip
+def test_parameters_are_named_as_their_callers_do(f, args, names):
+    assert bs.linearize(f)(*args).names == names
+
+
+def test_only_the_parameters_that_vary_are_named():
+    assert bs.linearize(lambda x, y, z: x * y * z, argnums=(2, 0))(1.0, 2.0, 3.0).names == [
+        "z",
+        "x",
+    ]
+
+
+def test_a_function_that_does_not_tell_its_names_has_numbered_parameters():
+    class Silent:
+        __signature__ = "none"
+
+        def __call__(self, x):
+            return x * x
+
+    assert bs.linearize(Silent())(1.0).names == ["p1"]

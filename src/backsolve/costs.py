@@ -64,7 +64,10 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
     colour                            –       –       –  52% of the entries can differ from zero
     scan                              –       –       –  no recurrence and no loop here
     """
-    system = linearize(f, argnums, merge=False)(*args)  # as jacobian sees it
+    return costs_of(linearize(f, argnums, merge=False)(*args))  # as jacobian sees it
+
+
+def costs_of(system: System) -> Costs:
     outputs = [y for y in system.outputs if y is not None]
     n_in, n_out = sizes(system.parameters, outputs)
     best = choose(

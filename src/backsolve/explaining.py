@@ -74,11 +74,16 @@ def explain(
     [3.0, 1.0]
     """
     system = linearize(f, argnums)(*args)
-    outputs = system.outputs
-    if len(outputs) != 1 or system.out_types[0].size != 1:
+    if len(system.outputs) != 1 or system.out_types[0].size != 1:
         raise NotScalarError("explain is of a function with one number as its result")
     gradient = tree.flatten(system.backward())[0]
-    values = _given(args, argnums)
+    return explanation(system, _given(args, argnums), gradient, paths)
+
+
+def explanation(
+    system: System, values: Sequence[Any], gradient: Sequence[Any], paths: int = 5
+) -> Explanation:
+    """The same of a System with one number as its output, whose parameters have these values and gradients."""
     total = sum(float(np.abs(g).sum()) for g in gradient) or 1.0
     entries = [
         Input(_entry(name, at), float(np.asarray(x)[at]), float(np.asarray(g)[at]), 0.0)

@@ -384,10 +384,35 @@ def shared_places(form: Structure) -> dict[str, str]:
     return found
 
 
+def leaf_names(form: Structure, name: str) -> list[str]:
+    """The leaves of a tree that is called `name`, as users call them; inside of modules, as these do.
+
+    >>> leaf_names(flatten({"w": [1.0, 2.0], "b": None})[1], "params")
+    ["params['w'][0]", "params['w'][1]"]
+    """
+    found: list[str] = []
+
+    def walk(s: Structure, name: str, in_module: bool) -> None:
+        if s.kind is LEAF:
+            found.append(name)
+        in_module = in_module or s.kind in _SHARED
+        for part, child in zip(_names(s), s.children, strict=True):
+            is_field = isinstance(part, str) and not issubclass(s.kind, dict)
+            dotted = in_module or is_field
+            walk(child, f"{name}.{part}" if dotted else f"{name}[{part!r}]", in_module)
+
+    walk(form, name, False)
+    return found
+
+
 def _names(form: Structure) -> Iterable[Any]:
     meta: Any = form.meta
     if form.kind in _SHARED:
         return [name for name, is_child, _ in meta if is_child]
-    if form.kind is dict or (isinstance(form.kind, type) and dataclasses.is_dataclass(form.kind)):
-        return list(meta)
-    return range(len(form.children))
+    if not isinstance(form.kind, type) or form.kind in _REGISTRY.keys() - {dict}:
+        return range(len(form.children))
+    if issubclass(form.kind, dict):
+        return list(meta if form.kind is dict else meta[0])
+    if hasattr(form.kind, "_fields"):
+        return list(form.kind._fields)
+    return list(meta) if dataclasses.is_dataclass(form.kind) else range(len(form.children))

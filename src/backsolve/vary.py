@@ -56,7 +56,13 @@ class Varied:
     a solve that stops at fresh rows cannot confuse its own variation with an outer one.
     """
 
-    def __init__(self, what: str, args: Sequence[Any], argnums: ArgNums):
+    def __init__(
+        self,
+        what: str,
+        args: Sequence[Any],
+        argnums: ArgNums,
+        fixed: Sequence[bool] = (),  # numbers among the leaves that stand for themselves, too
+    ):
         if type(argnums) is int and 0 <= argnums < len(args):
             self.single, numbers, chosen = True, [argnums], (args[argnums],)
         else:
@@ -65,6 +71,7 @@ class Varied:
         # A pullback or a system outlives the call: it must not see the caller's later writes.
         keep = np.copy if what in ("vjp", "linearize") else own
         self.args = list(args)
+        self.numbers = numbers
         self.originals, self.structure = tree.flatten(chosen)
         self.static: list[bool] = []  # no numbers: names, functions; they stand for themselves
         self.rows: list[Row] = []
@@ -76,6 +83,10 @@ class Varied:
         points, fresh = self.points, []
         for k, x in enumerate(self.originals):
             kind = type(x)
+            if fixed and fixed[k]:
+                static.append(True)
+                fresh.append(np.copy(x)[()] if kind is np.ndarray else x)
+                continue
             if points and k in points:
                 x, row = points[k].vary()
                 self.from_python = False

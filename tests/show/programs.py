@@ -124,6 +124,16 @@ def embedding(table):
     return np.sum(np.sin(table[np.array([0, 2, 2])]) * table[1])
 
 
+nn.manual_seed(0)
+MODEL = nn.Sequential(
+    nn.Linear(3, 4), nn.Dropout(0.5), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)
+)
+
+
+def model_with_state(model, x):
+    return nn.functional.cross_entropy(model(x), LABELS)
+
+
 def gelu(x):
     return np.sum(nn.functional.gelu(x) + nn.functional.softplus(x))
 
@@ -200,6 +210,7 @@ RUNS = [
     (convolution, (draw(1, 2, 5, 5), draw(3, 2, 3, 3))),
     (pooling, (draw(1, 2, 4, 4),)),
     (embedding, (draw(3, 2),)),
+    (model_with_state, (MODEL, draw(4, 3))),
     (gelu, (draw(5),)),
     (robot_arm, (draw(3),)),
     (sorted_and_ranked, (draw(5),)),
@@ -234,7 +245,12 @@ def half(x):
     return np.sum(x * x)
 
 
+def on_sphere(x):
+    return np.sum(x * np.arange(3.0))
+
+
 REFUSED = [
+    (on_sphere, (bs.on(bs.manifolds.Sphere(), np.array([0.6, 0.0, 0.8])),), "on a manifold"),
     (gaussian_process, (0.3,), "`cholesky`"),
     (leaves_the_world, (1.0,), "Python asked for its value"),
     (spectrum, (draw(4),), "`fft`"),

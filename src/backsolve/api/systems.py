@@ -70,12 +70,13 @@ def system_of(
     kwargs: Any,
     argnums: ArgNums,
     merge: bool = True,
+    fixed: Sequence[bool] = (),
 ) -> tuple[System, Varied]:
-    """The system of one run, and the arguments that vary in it."""
-    varied = Varied(what, args, argnums)
+    """The system of one run, and the arguments that vary in it, but for leaves that are `fixed`."""
     seen = _Trace()
     hooks.add(seen)
     try:
+        varied = Varied(what, args, argnums, fixed)
         outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
     finally:
         hooks.remove(seen)
@@ -99,19 +100,24 @@ def system_of(
 
 
 def _parameter_names(f: Callable[..., Any], varied: Varied) -> list[str]:
-    """The names of f's arguments if each is one parameter, else p1, p2, …"""
+    """The arrays of f's arguments as its caller knows them: x, params['w'], model.0.weight."""
+    arguments = _argument_names(f, len(varied.args))
+    parts = zip(varied.numbers, varied.structure.children, strict=True)
+    names = [name for n, form in parts for name in tree.leaf_names(form, arguments[n])]
+    return [name for name, fixed in zip(names, varied.static, strict=True) if not fixed]
+
+
+def _argument_names(f: Callable[..., Any], count: int) -> list[str]:
+    """By position; p1, p2, … where f does not tell."""
     try:
-        names = [
-            p.name
-            for p in inspect.signature(f).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
+        parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
-        names = []
-    count = len(varied.rows)
-    if len(names) >= count and all(isinstance(x, Tensor) for x in varied.args[:count]):
-        return names[:count]
-    return [f"p{k}" for k in range(1, count + 1)]
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+    more = range(count - len(names))
+    names += [f"{rest[0]}[{k}]" if rest else f"p{len(names) + k + 1}" for k in more]
+    return names
 
 
 def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:

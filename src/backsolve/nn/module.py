@@ -288,6 +288,11 @@ def places(container: Any, array: Any) -> list[str]:
     return [".".join(path) for path, value, _ in _walk(container, (), "") if value is array]
 
 
+def states(container: Any) -> list[Any]:
+    """The arrays in a container that nothing trains: state, and what is frozen."""
+    return [value for _, value, kind in _walk(container, (), "parameter") if kind == "buffer"]
+
+
 def _walk(
     value: Any, path: tuple[str, ...], kind: str
 ) -> Iterator[tuple[tuple[str, ...], Any, str]]:

@@ -27,12 +27,15 @@ class Show:
         argnums: ArgNums | None = None,
         seed: Any = None,
         path: Any = None,
+        **kwargs: Any,
     ) -> Page:
         """A page about `f` at its arguments: its graph, its matrix, and both substitutions step by step.
 
         The page is one file that needs nothing else; it is written to `path`, if one is given, and
         `page.save(path)` and `page.open()` do so later. In a notebook it is shown where it stands.
-        Gradients are those of the sum of the outputs, or as `seed` weighs them.
+        Gradients are those of the sum of the outputs, or as `seed` weighs them. Parameters are all real and
+        complex numbers of the arguments, or of those that `argnums` names, and what a model trains; integers, a
+        model's state and keyword arguments, which go to `f`, are constants.
 
         >>> import numpy as np
         >>> show = Show()
@@ -43,14 +46,19 @@ class Show:
         from .page import Page, write_page
         from .scene import scene_of
 
-        scene = scene_of(f, args, argnums, seed)
+        scene = scene_of(f, args, argnums, seed, kwargs)
         rows, parameters = len(scene.system.rows), len(scene.system.parameters)
         about = f"{rows} row{'s' * (rows != 1)}, {parameters} parameter{'s' * (parameters != 1)}"
         text = write_page(scene.title, "explorer", page_data(scene))
         return Page(scene.title, text, about, path)
 
     def graph(
-        self, f: Callable[..., Any], *args: Any, argnums: ArgNums | None = None, seed: Any = None
+        self,
+        f: Callable[..., Any],
+        *args: Any,
+        argnums: ArgNums | None = None,
+        seed: Any = None,
+        **kwargs: Any,
     ) -> Picture:
         """The graph, for papers (`.save("f.svg")`, `.png`) and terminals (`print`).
 
@@ -66,10 +74,15 @@ class Show:
         from .graph import graph_of
         from .scene import scene_of
 
-        return graph_of(scene_of(f, args, argnums, seed))
+        return graph_of(scene_of(f, args, argnums, seed, kwargs))
 
     def matrix(
-        self, f: Callable[..., Any], *args: Any, argnums: ArgNums | None = None, seed: Any = None
+        self,
+        f: Callable[..., Any],
+        *args: Any,
+        argnums: ArgNums | None = None,
+        seed: Any = None,
+        **kwargs: Any,
     ) -> Picture:
         """The blocks of I − L, parameters first.
 
@@ -84,10 +97,15 @@ class Show:
         from .matrix import matrix_of
         from .scene import scene_of
 
-        return matrix_of(scene_of(f, args, argnums, seed))
+        return matrix_of(scene_of(f, args, argnums, seed, kwargs))
 
     def trace(
-        self, f: Callable[..., Any], *args: Any, argnums: ArgNums | None = None, seed: Any = None
+        self,
+        f: Callable[..., Any],
+        *args: Any,
+        argnums: ArgNums | None = None,
+        seed: Any = None,
+        **kwargs: Any,
     ) -> Trace:
         """The two-column trace: values ahead, adjoints back; also as LaTeX (`.latex`) for papers.
 
@@ -102,7 +120,7 @@ class Show:
         from .scene import scene_of
         from .trace import Trace
 
-        return Trace(scene_of(f, args, argnums, seed))
+        return Trace(scene_of(f, args, argnums, seed, kwargs))
 
 
 show = Show()

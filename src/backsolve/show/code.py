@@ -7,7 +7,9 @@ the keys of what it reads.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,10 +29,10 @@ _LONG = 3_000  # rows whose code nobody reads
 
 def gradient_code(scene: Scene) -> dict[str, Any] | None:
     """{"lines", "nodes"}; None if there is no flat code: several outputs, or a path that depends on numbers."""
-    if len(scene.system.rows) > _LONG:
+    if len(scene.system.rows) > _LONG or scene.varied.points:
         return None
     try:
-        made = listing(value_and_grad(scene.f, scene.argnums), scene.args)
+        made = listing(value_and_grad(_of_positions(scene), scene.argnums), scene.args)
     except (BacksolveError, TypeError, ValueError):
         return None
     node_of = {key: k for k, key in enumerate(_keys_of_rows(scene))}
@@ -42,6 +44,12 @@ def gradient_code(scene: Scene) -> dict[str, Any] | None:
         "lines": lines,
         "nodes": [[about[m[1]]] if m is not None and m[1] in about else [] for m in found],
     }
+
+
+def _of_positions(scene: Scene) -> Callable[..., Any]:
+    if not scene.kwargs:
+        return scene.f
+    return functools.wraps(scene.f)(lambda *args: scene.f(*args, **scene.kwargs))
 
 
 def _keys_of_rows(scene: Scene) -> list[int]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..costs import explain_cost
+from ..costs import costs_of
 from ..errors import BacksolveError
-from ..explaining import explain
+from ..explaining import explanation
 from ..operators import Operator
 from ..row import Row
 from ..system_text import expression, name_of
@@ -112,7 +112,7 @@ def _costs(scene: Scene) -> dict[str, Any] | None:
         return None
     try:
         with np.errstate(all="ignore"):
-            costs = explain_cost(scene.f, *scene.args, argnums=scene.argnums)
+            costs = costs_of(scene.run_again(scene.args, merge=False))  # as jacobian sees it
     except BacksolveError:
         return None
     rows = [
@@ -131,16 +131,18 @@ def _costs(scene: Scene) -> dict[str, Any] | None:
 
 def _paths(scene: Scene, ids: dict[Row, int]) -> dict[str, Any] | None:
     """The paths that carry most of the gradient, if there is one number whose gradient it is."""
-    if len(scene.system.rows) > _MOST_PRICED or [t.size for t in scene.system.out_types] != [1]:
+    system = scene.system
+    if len(system.rows) > _MOST_PRICED or [t.size for t in system.out_types] != [1]:
         return None
+    values = [scene.values[row] for row in system.parameters]
+    gradient = [scene.adjoints.get(row, np.zeros(row.shape)) for row in system.parameters]
     try:
         with np.errstate(all="ignore"):
-            found = explain(scene.f, *scene.args, argnums=scene.argnums)
+            found = explanation(system, values, gradient)
     except BacksolveError:
         return None
-    system = found.system
-    parameters = {name: k for k, name in enumerate(system.names)}
-    offset = len(parameters)
+    numbers = {name: k for k, name in enumerate(system.names)}
+    offset = len(numbers)
     total = sum(p.size for p in found.paths) or 1.0
     return {
         "count": found.count,
@@ -148,7 +150,7 @@ def _paths(scene: Scene, ids: dict[Row, int]) -> dict[str, Any] | None:
         "proven": found.is_proven,
         "paths": [
             {
-                "nodes": [parameters[p.parameter], *[offset + r - 1 for r in p.rows]],
+                "nodes": [numbers[p.parameter], *[offset + r - 1 for r in p.rows]],
                 "carries": number(p.carries),
                 "share": number(p.size / total),
             }

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..api.systems import system_of
 from ..errors import BacksolveError
 from ..ir import Equation, Program, Var, type_of
 from ..primitive import wrap
@@ -48,6 +47,8 @@ def recomputation(scene: Scene) -> dict[str, Any]:
     rows = len(scene.system.rows)
     if rows > _MOST_EQUATIONS // 2:
         return {"why": f"it is large: {rows:,} rows"}
+    if scene.varied.points:
+        return {"why": "an argument is declared on a manifold"}
     try:
         staged = _staged(scene)
     except BacksolveError as error:
@@ -81,7 +82,7 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
         path = Path(leaves, numbers)
         paths.append(path)
         with path.followed():
-            system, _ = system_of("show", scene.f, scene.arguments(leaves), {}, scene.argnums)
+            system = scene.run_again(scene.arguments(leaves))
         if [_form(r) for r in system.rows] != [_form(r) for r in scene.system.rows]:
             path.is_same = False
             return []

@@ -7,7 +7,7 @@ keeping every adjoint. What the views show is read off that: no view computes a 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..row import Row
 from ..system import WAYS, System
 from ..vary import ArgNums, Varied, numbers_of
 from .places import Group, Places
+from .varying import varying
 from .wires import sent_back, trusted
 
 
@@ -39,6 +40,7 @@ class Scene:
     title: str
     f: Callable[..., Any]
     args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
     argnums: Any
     varied: Varied
     system: System
@@ -59,6 +61,11 @@ class Scene:
             args[n] = part
         return tuple(args)
 
+    def run_again(self, args: Sequence[Any], merge: bool = True) -> System:
+        """The System of the function at other arguments of the same form."""
+        fixed = self.varied.static
+        return system_of("show", self.f, args, self.kwargs, self.argnums, merge, fixed)[0]
+
     @property
     def nodes(self) -> list[Row]:
         """Parameters, then rows in the order in which they were computed."""
@@ -66,15 +73,20 @@ class Scene:
 
 
 def scene_of(
-    f: Callable[..., Any], args: tuple[Any, ...], argnums: ArgNums | None = None, seed: Any = None
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    argnums: ArgNums | None = None,
+    seed: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
 ) -> Scene:
     """Run `f`, and go back from `seed` (ones, if None is given)."""
-    numbers = argnums if argnums is not None else 0 if len(args) == 1 else tuple(range(len(args)))
+    kwargs = kwargs or {}
+    numbers, fixed = varying(args, argnums)
     places = Places(sys._getframe())
     before, hooks.runs_as_written = hooks.runs_as_written, True
     hooks.add(places)
     try:
-        system, varied = system_of("show", f, args, {}, numbers)
+        system, varied = system_of("show", f, args, kwargs, numbers, fixed=fixed)
     finally:
         hooks.remove(places)
         hooks.runs_as_written = before
@@ -90,6 +102,7 @@ def scene_of(
     return Scene(
         f=f,
         args=args,
+        kwargs=kwargs,
         argnums=numbers,
         varied=varied,
         title=getattr(f, "__name__", type(f).__name__).replace("<lambda>", "f"),

@@ -11,7 +11,7 @@ import backsolve as bs
 from backsolve.errors import UnsupportedError
 from backsolve.ir import Type
 from backsolve.primitives.control import LOOP
-from backsolve.solve import implicit
+from backsolve.solve import square
 from backsolve.trace import stage
 
 RNG = np.random.default_rng(3)
@@ -194,14 +194,14 @@ def test_gradients_of_series_of_implicit_functions(f: Any) -> None:
 def test_each_order_is_one_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     """Order 8 of a cube root against its closed form, by eight solves."""
     solves = 0
-    solve = implicit.Linear.solve
+    solve = square.Linear.solve
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal solves
         solves += 1
         return solve(self, *args, **kwargs)
 
-    monkeypatch.setattr(implicit.Linear, "solve", counted)
+    monkeypatch.setattr(square.Linear, "solve", counted)
     root = bs.implicit(lambda x, p: x**3 - p, np.cbrt)
     found = bs.jet(root, (2.0,), [[1.0, *[0.0] * 7]])[1]
     assert solves == 8

@@ -11,6 +11,7 @@ import pytest
 import backsolve as bs
 from backsolve import nn, optim
 from backsolve.curvature import Factors, kronecker
+from backsolve.curvature.blocks import factors_of, solve_blocks, with_factors
 from backsolve.errors import ShapeError, SingularError, StructureError, UnsupportedError
 from backsolve.hooks import Watcher, hooks
 
@@ -320,7 +321,7 @@ def test_running_means_of_factors(compile: Any, fold: bool) -> None:
     means: Any = None
     for k, x in enumerate(batches):
         found = bs.fisher(model)(p, x).kfac(fold_biases=fold)
-        new = kronecker.factors_of(found.blocks)
+        new = factors_of(found.blocks)
         kept = min(1 - 1 / (k + 1), 0.6)  # 0, 1/2, 0.6, 0.6
         if k:
             new = [
@@ -328,9 +329,9 @@ def test_running_means_of_factors(compile: Any, fold: bool) -> None:
                 for pair in zip(means, new, strict=True)
             ]
         means = new
-        blocks = kronecker.with_factors(found.blocks, means)
+        blocks = with_factors(found.blocks, means)
         slope = bs.grad(lambda p, x=x: loss(model(p, x)))(p)
-        move = kronecker.solve_blocks(blocks, slope, 0.1)
+        move = solve_blocks(blocks, slope, 0.1)
         expected = {name: p[name] - 0.5 * move[name] for name in p}
         p, state = step(p, state, x)
         for name in p:
@@ -387,7 +388,7 @@ def test_draws_differ_from_step_to_step(compile: Any) -> None:
     _, second = step(P, first)
     drawn = 2 * second.factors[0][1] - first.factors[0][1]  # the mean of two, less the first
     assert np.abs(drawn - first.factors[0][1]).max() > 1e-3
-    exact = kronecker.factors_of(bs.fisher(model)(P, X).kfac(fold_biases=True).blocks)[0][1]
+    exact = factors_of(bs.fisher(model)(P, X).kfac(fold_biases=True).blocks)[0][1]
     for _ in range(300):
         _, state = step(P, state)
     far = lambda found: np.abs(found.factors[0][1] - exact).max()

@@ -67,7 +67,8 @@ class _NaNWatcher(Watcher):
         if row is not None:
             self._lines[row] = location(4)
         if _has_nan(y) and not any(_has_nan(a) for a in inputs):
-            raise NaNError(f"`{prim.name}` made a NaN", at=location(4))
+            name = row.params.get("name", prim.name) if row and row.params else prim.name
+            raise NaNError(f"`{name}` made a NaN", at=location(4))
 
     def on_block(self, row: Row, image: Any, seed: Any) -> None:
         if _has_nan(image) and not _has_nan(seed):

@@ -76,14 +76,19 @@ def explain(
     system = linearize(f, argnums)(*args)
     if len(system.outputs) != 1 or system.out_types[0].size != 1:
         raise NotScalarError("explain is of a function with one number as its result")
-    gradient = tree.flatten(system.backward())[0]
-    return explanation(system, _given(args, argnums), gradient, paths)
+    gradient = [g for g in tree.flatten(system.backward())[0] if _varies(g)]
+    values = [x for x in _given(args, argnums) if _varies(x)]
+    return explanation(system, values, gradient, paths)
 
 
 def explanation(
     system: System, values: Sequence[Any], gradient: Sequence[Any], paths: int = 5
 ) -> Explanation:
     """The same of a System with one number as its output, whose parameters have these values and gradients."""
+    if any(p.dtype.kind == "c" for p in system.parameters):
+        raise UnsupportedError(
+            "explain is of real arguments: give real and imaginary parts as two of them"
+        )
     total = sum(float(np.abs(g).sum()) for g in gradient) or 1.0
     entries = [
         Input(_entry(name, at), float(np.asarray(x)[at]), float(np.asarray(g)[at]), 0.0)
@@ -103,6 +108,11 @@ def explanation(
 def _given(args: Sequence[Any], argnums: ArgNums | None) -> list[Any]:
     numbers = range(len(args)) if argnums is None else numbers_of(argnums)[1]
     return tree.flatten(tuple([args[n] for n in numbers]))[0]
+
+
+def _varies(x: Any) -> bool:
+    """Names and settings among the arguments stand for themselves."""
+    return np.asarray(getattr(x, "_v", x)).dtype.kind in "fc"
 
 
 def _largest(g: Any) -> list[tuple[int, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .hooks import hooks
 from .ir import Program, type_of
 from .operators import Operator
 from .primitive import Primitive, wrap
@@ -66,9 +67,14 @@ def record_joint(
     saved = (None, *inputs)
     params = {"name": name, "operator_of": operator_of, "outputs": len(outputs), "inside": inside}
     base = Row(JOINT, tuple(rows), saved, params, (), np.dtype(float), None)
+    given = [x if row is None else wrap(x, row) for x, row in zip(inputs, rows, strict=True)]
+    if hooks.observe is not None:
+        hooks.observe(JOINT, base, outputs[0] if len(outputs) == 1 else None, given)
     tensors = []
     for k, y in enumerate(outputs):
         t = type_of(y)
         row = Row(COMPONENT, (base,), (), {"k": k}, t.shape, t.dtype, None)
+        if hooks.observe is not None:
+            hooks.observe(COMPONENT, row, y, given)
         tensors.append(wrap(y, row if t.dtype.kind in "fc" else None))
     return tensors

@@ -21,6 +21,8 @@ from ..system import System
 from ..tensor import Tensor
 from ..vary import ArgNums, Varied
 
+_PRINTED = 64  # entries of a constant, up to which somebody may look at them
+
 
 class _Trace(Watcher):
     """What the rows of a System look like: values, constant inputs, source lines."""
@@ -36,8 +38,17 @@ class _Trace(Watcher):
             self.values[row] = y
             self.lines[row] = location(4)
             self.constants[row] = tuple(
-                None if isinstance(a, Tensor) and a.row is not None else a for a in inputs
+                [
+                    None if isinstance(a, Tensor) and a.row is not None else _as_it_is_now(a)
+                    for a in inputs
+                ]
             )
+
+
+def _as_it_is_now(a: Any) -> Any:
+    """A constant that is printed with its numbers: later writes into it do not show."""
+    v = a._v if isinstance(a, Tensor) else a
+    return v.copy() if isinstance(v, np.ndarray) and v.size <= _PRINTED else a
 
 
 def linearize(

@@ -82,7 +82,7 @@ class Jitted:
         tensors = any(isinstance(x, Tensor) for x in given.numbers)
         staged = [x if isinstance(x, Tensor) else wrap(x, None) for x in given.numbers]
         varied, named = given.rebuild(staged)
-        result = self._f(*varied, **named)
+        result = hooks.users(self._f)(*varied, **named)
         return result if tensors else tree.map(raw, result)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

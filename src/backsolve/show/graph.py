@@ -32,6 +32,8 @@ def graph_of(scene: Scene) -> Picture:
 
 def stub_text(a: Any) -> str:
     """A number, or the shape and the norm of an array."""
+    if a is None:
+        return show_value(None)
     a = np.asarray(a)
     if a.ndim == 0 or (a.ndim == 1 and a.size <= 2):
         return show_value(a)
@@ -81,7 +83,7 @@ class _Shape:
             self.formula = (
                 name if self.is_parameter else f"{name} = {expression(scene.system, self.row)}"
             )
-            self.value = stub_text(scene.values[self.row])
+            self.value = stub_text(scene.values.get(self.row))
             self.adjoint = stub_text(scene.adjoints[self.row]) if self.row in scene.adjoints else ""
             self.name = "" if self.is_parameter else name
         self.is_round = self.kind in ("add", "multiply")
@@ -127,7 +129,7 @@ def _text(scene: Scene) -> str:
             what, value, adjoint = f"{box.count} rows", "", ""
         else:
             what = "" if row in scene.system.parameters else expression(scene.system, row)
-            value = stub_text(scene.values[row])
+            value = stub_text(scene.values.get(row))
             adjoint = stub_text(scene.adjoints[row]) if row in scene.adjoints else "–"
         readers = ", ".join(names[b] for a, b in seen.wires if a == k)
         lines.append((names[k], what, value, adjoint, f"→ {readers}" if readers else "→ result"))

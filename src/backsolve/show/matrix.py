@@ -84,7 +84,7 @@ def _text(scene: Scene, seen: Visible) -> str:
         value = (
             ""
             if seen.boxes[b].name
-            else f"   {show_value(scene.values[scene.nodes[seen.boxes[b].first]])}"
+            else f"   {show_value(scene.values.get(scene.nodes[seen.boxes[b].first]))}"
         )
         lines.append(f"{name.rjust(width)} {line}{value if len(names) <= 20 else ''}".rstrip())
     return "\n".join(lines)

@@ -36,6 +36,8 @@ def number(x: Any) -> Any:
 
 def summary(a: Any) -> dict[str, Any]:
     """What a page says of an array: its text, its numbers if they are few, else how they are spread."""
+    if a is None:  # a row of another thread, or several results in one
+        return {"text": show_value(None), "shape": [0], "dtype": "", "norm": 0.0, "data": []}
     a = np.asarray(a)
     with np.errstate(all="ignore"):
         norm = float(np.sqrt(np.square(np.abs(a.astype(np.complex128))).sum()))

@@ -19,11 +19,10 @@ from ..primitive import wrap
 from ..rewrite.clean import drop_unused, merge_repeated
 from ..rewrite.expand import expand
 from ..row import Row
-from ..system import WAYS
 from ..trace import stage
 from .numbers import array_data, number
 from .path import Path
-from .scene import Scene, edges_of
+from .scene import Scene, all_adjoints, edges_of
 from .wires import sent_back
 
 _MOST_EQUATIONS = 4_000
@@ -49,6 +48,8 @@ def recomputation(scene: Scene) -> dict[str, Any]:
         return {"why": f"it is large: {rows:,} rows"}
     if scene.varied.points:
         return {"why": "an argument is declared on a manifold"}
+    if any(scene.values.get(row) is None for row in scene.nodes):
+        return {"why": "parts of it ran in another thread, or are calls with several results"}
     try:
         staged = _staged(scene)
     except BacksolveError as error:
@@ -87,7 +88,7 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
             path.is_same = False
             return []
         pairs = [(r, s) for r, s in zip(system.outputs, scene.seeds, strict=True) if r is not None]
-        adjoints = WAYS["adjoints"](system, pairs)
+        adjoints = all_adjoints(system, pairs)
         again = dict(zip(scene.nodes, [*system.parameters, *system.rows], strict=True))
         values = [system.values[row] for row in system.rows]
         sent = sent_back(edges_of(system), adjoints, system.outputs) if scene.sent else {}

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..api.systems import system_of
+from ..errors import NotDifferentiableError
 from ..hooks import hooks
 from ..operators import Operator
 from ..row import Row
@@ -91,12 +92,13 @@ def scene_of(
         hooks.remove(places)
         hooks.runs_as_written = before
         places.finish()
+    _check_outputs(system)
     values = dict(system.values)
     values.update(zip(varied.rows, _plain_leaves(varied), strict=True))
     seeds = _seeds(system, seed)
     pairs = [(row, s) for row, s in zip(system.outputs, seeds, strict=True) if row is not None]
     with np.errstate(all="ignore"):
-        adjoints = WAYS["adjoints"](system, pairs) if pairs else {}
+        adjoints = all_adjoints(system, pairs)
     edges = tuple(edges_of(system))
     sent = trusted(sent_back(edges, adjoints, system.outputs), edges, adjoints, pairs)
     return Scene(
@@ -115,6 +117,27 @@ def scene_of(
         home={row: places.group_of.get(row) for row in system.rows},
         line={row: places.line_of[row] for row in system.rows if row in places.line_of},
     )
+
+
+def all_adjoints(system: System, pairs: Sequence[tuple[Row, Any]]) -> dict[Row, Any]:
+    """Of all rows that the outputs depend on, for (output, seed)."""
+    found: dict[Row, Any] = WAYS["adjoints"](system, pairs) if pairs else {}
+    for row in system.rows:
+        if row.primitive.is_component and row in found and row.parents[0].params["outputs"] == 1:
+            found[row.parents[0]] = found[row]  # a call with one result has its adjoint
+    return found
+
+
+def _check_outputs(system: System) -> None:
+    outputs = system._raw_outputs
+    odd = [
+        type(y).__name__.removesuffix("_")
+        for y in outputs
+        if np.asarray(y).dtype.kind not in "biufc"
+    ]
+    if odd or not outputs:
+        got = f"a result of type {odd[0]}" if odd else "none: is a `return` missing?"
+        raise NotDifferentiableError(f"show needs a function whose results are numbers, got {got}")
 
 
 def _plain_leaves(varied: Varied) -> list[Any]:

@@ -31,24 +31,26 @@ def moved(numbers):
 
 @pytest.fixture(scope="module")
 def answers(in_page):
-    """By name: other arguments, and values and adjoints as the page finds them."""
+    """By name: other arguments and seeds, and values and adjoints as the page finds them."""
     asked, others = [], []
     for f, args in RUNS:
         scene = scene_of(f, args)
         found = recomputation(scene)
         assert "program" in found, f"{f.__name__}: {found}"
         other = moved([scene.values[row] for row in scene.system.parameters])
-        others.append(scene.arguments(other))
-        asked.append({"program": found["program"], "inputs": [array_data(x) for x in other]})
+        seeds = moved(scene.seeds)
+        others.append((scene.arguments(other), tuple(seeds)))
+        given = [*other, *seeds[: len(found["program"]["seeded"])]]
+        asked.append({"program": found["program"], "inputs": [array_data(x) for x in given]})
     done = in_page(asked)
     return {f.__name__: (o, a) for (f, _), o, a in zip(RUNS, others, done, strict=True)}
 
 
 @pytest.mark.parametrize("f", [f for f, _ in RUNS], ids=lambda f: f.__name__)
 def test_agrees_with_python(f, answers):
-    args, answer = answers[f.__name__]
+    (args, seeds), answer = answers[f.__name__]
     assert "error" not in answer, answer
-    scene = scene_of(f, args)
+    scene = scene_of(f, args, seed=seeds)
     single = any(np.asarray(x).dtype == np.float32 for x in tree.flatten(args)[0])
     close = {"rtol": 1e-5, "atol": 1e-5} if single else {"rtol": 1e-9, "atol": 1e-9}
     assert len(answer["values"]) == len(scene.nodes)
@@ -59,7 +61,8 @@ def test_agrees_with_python(f, answers):
             np.testing.assert_allclose(as_array(adjoint), scene.adjoints[row], **close)
     if any(scene.varied.static):
         return
-    grads = bs.grad(lambda *args: np.sum(f(*args)), argnums=tuple(range(len(args))))(*args)
+    (seed,) = seeds
+    grads = bs.grad(lambda *args: np.sum(f(*args) * seed), argnums=tuple(range(len(args))))(*args)
     for adjoint, g in zip(answer["adjoints"], tree.flatten(grads)[0], strict=False):
         found = np.zeros_like(g) if adjoint is None else as_array(adjoint)
         np.testing.assert_allclose(found, g, **close)
@@ -77,7 +80,9 @@ def test_refuses_with_a_reason(f, args, reason):
 )
 def test_another_path_is_noticed(f, at, same, other, in_page):
     program = recomputation(scene_of(f, at))["program"]
-    asked = [{"program": program, "inputs": [array_data(x) for x in xs]} for xs in (same, other)]
+    asked = [
+        {"program": program, "inputs": [array_data(x) for x in (*xs, 1.0)]} for xs in (same, other)
+    ]
     stays, leaves = in_page(asked)
     assert stays["leaves"] is None
     np.testing.assert_allclose(as_array(stays["values"][-1]), f(*same), rtol=1e-12)

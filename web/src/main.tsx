@@ -7,7 +7,7 @@ import { render, type ComponentType } from "preact";
 import { fromData } from "./run/array";
 import { PRIMITIVES } from "./run/primitives";
 import { run } from "./run/program";
-import { go, isEdited, isPlaying, numbers, scene, step, theme } from "./state";
+import { findings, go, isEdited, isPlaying, numbers, scene, step, theme } from "./state";
 import { GraphView } from "./views/graph";
 import { InputsView } from "./views/inputs";
 import { MatrixView } from "./views/matrix";
@@ -39,7 +39,7 @@ function Page() {
             {Object.keys(PANELS).map((name) => (
               <button type="button" key={name} role="tab" id={`tab-${name}`} aria-controls="panel" aria-selected={panel.value === name}
                 onClick={() => { panel.value = name; }}>
-                {name}{name === "Findings" && scene.findings.length ? ` ${scene.findings.length}` : ""}
+                {name}{name === "Findings" && findings.value.length ? ` ${findings.value.length}` : ""}
               </button>
             ))}
           </div>

@@ -66,7 +66,8 @@ export interface ArrayData {
 export type Equation = [name: string, inputs: Atom[], metadata: Record<string, unknown>, shape: number[], dtype: string];
 
 export interface Program {
-  inputs: ArrayData[];
+  inputs: ArrayData[]; // the parameters, then seeds
+  seeded: number[]; // the nodes that have these
   constants: ArrayData[];
   equations: Equation[];
   values: Atom[]; // one for each node of the scene

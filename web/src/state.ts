@@ -2,10 +2,11 @@
 
 import { batch, computed, effect, signal } from "@preact/signals";
 import { revealing, visible } from "./fold";
+import { badFindings } from "./health";
 import { layout } from "./layout";
 import { arrayOf, fromData, type NDArray } from "./run/array";
 import { run } from "./run/program";
-import type { Scene, Summary } from "./scene";
+import type { Finding, Scene, Summary } from "./scene";
 import { stubText, summarise } from "./summary";
 
 export const scene: Scene = JSON.parse(document.getElementById("scene")!.textContent!);
@@ -15,8 +16,9 @@ const program = "program" in scene.recompute ? scene.recompute.program : null;
 // ---- values
 
 export const isEditable = program !== null;
-const given = (): NDArray[] => program?.inputs.map(fromData) ?? [];
-export const inputs = signal<NDArray[]>(given());
+export const originals: readonly NDArray[] = program?.inputs.map(fromData) ?? [];
+export const seeded = program?.seeded ?? []; // nodes: the last inputs are their seeds
+export const inputs = signal(originals);
 export const isEdited = signal(false);
 
 export interface Numbers {
@@ -44,11 +46,23 @@ export const sent = computed<(Summary | null)[]>(() => {
   return scene.edges.map((_, k) => (again.sent.has(k) ? summarise(again.sent.get(k)!) : null));
 });
 
-export function edit(input: number, entry: number, x: number): void {
+const asRun = computed(() => (program ? run(program, originals) : null));
+// Of all nodes, with all entries; absent while the inputs lead another way.
+export const gradients = computed(() => (leavesPathAt.value === null ? (results.value ?? asRun.value)?.adjoints : undefined));
+
+export const findings = computed<Finding[]>(() => {
+  if (!results.value || leavesPathAt.value !== null) return scene.findings;
+  return badFindings(scene, results.value.values, results.value.adjoints);
+});
+
+export const troubles = computed(() => new Map(findings.value.map((f) => [f.node, f.text])));
+
+export function edit(input: number, changes: readonly [entry: number, x: number][]): void {
   const changed = inputs.value.slice();
   const before = changed[input]!;
-  changed[input] = arrayOf(before.shape, before.dtype, before.data);
-  changed[input]!.data[entry] = x;
+  const after = arrayOf(before.shape, before.dtype, before.data);
+  for (const [entry, x] of changes) after.data[entry] = x;
+  changed[input] = after;
   batch(() => {
     inputs.value = changed;
     isEdited.value = true;
@@ -57,7 +71,7 @@ export function edit(input: number, entry: number, x: number): void {
 
 export function restore(): void {
   batch(() => {
-    inputs.value = given();
+    inputs.value = originals;
     isEdited.value = false;
   });
 }

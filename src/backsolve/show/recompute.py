@@ -77,17 +77,20 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
     """A Program of the values of all rows, the adjoints that the scene has, and what was asked on the way."""
     wanted = [row for row in scene.nodes if row in scene.adjoints]
     numbers = [scene.values[p] for p in scene.system.parameters]
+    seeds = [s for _, s in _seeded(scene)]
     paths: list[Path] = []
 
-    def run(*leaves: Any) -> list[Any]:
-        path = Path(leaves, numbers)
+    def run(*given: Any) -> list[Any]:
+        path = Path(given, [*numbers, *seeds])
         paths.append(path)
+        leaves = given[: len(numbers)]
         with path.followed():
             system = scene.run_again(scene.arguments(leaves))
         if [_form(r) for r in system.rows] != [_form(r) for r in scene.system.rows]:
             path.is_same = False
             return []
-        pairs = [(r, s) for r, s in zip(system.outputs, scene.seeds, strict=True) if r is not None]
+        ends = [row for row in system.outputs if row is not None]
+        pairs = list(zip(ends, given[len(numbers) :], strict=True))
         adjoints = all_adjoints(system, pairs)
         again = dict(zip(scene.nodes, [*system.parameters, *system.rows], strict=True))
         values = [system.values[row] for row in system.rows]
@@ -99,7 +102,7 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
         found = [*values, *[adjoints[again[row]] for row in wanted], *wires]
         return [*[_tensor(v) for v in found], *path.asked]
 
-    program, _ = stage(run, [type_of(x) for x in numbers])
+    program, _ = stage(run, [type_of(x) for x in [*numbers, *seeds]])
     if not paths[0].is_same:
         return (
             "written down it has other rows than when it ran: a loop of the library's becomes one"
@@ -108,6 +111,12 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
     if _strange(program):
         program = drop_unused(merge_repeated(expand(program)))
     return program, paths[0]
+
+
+def _seeded(scene: Scene) -> list[tuple[Row, Any]]:
+    """The outputs that depend on parameters, and what goes back from them."""
+    pairs = zip(scene.system.outputs, scene.seeds, strict=True)
+    return [(row, seed) for row, seed in pairs if row is not None]
 
 
 def _strange(program: Program) -> set[str]:
@@ -130,8 +139,13 @@ def _tensor(v: Any) -> Any:
 def _data(program: Program, scene: Scene, path: Path) -> dict[str, Any]:
     data = program_data(program)
     atoms = iter(data.pop("outputs"))
-    data["inputs"] = [array_data(scene.values[row]) for row in scene.system.parameters]
-    data["values"] = [*range(len(program.inputs)), *[next(atoms) for _ in scene.system.rows]]
+    parameters = scene.system.parameters
+    seeds = _seeded(scene)
+    ids = {row: k for k, row in enumerate(scene.nodes)}
+    given = [*[scene.values[row] for row in parameters], *[seed for _, seed in seeds]]
+    data["inputs"] = [array_data(x) for x in given]
+    data["seeded"] = [ids[row] for row, _ in seeds]
+    data["values"] = [*range(len(parameters)), *[next(atoms) for _ in scene.system.rows]]
     data["adjoints"] = [next(atoms) if row in scene.adjoints else None for row in scene.nodes]
     data["sent"] = [[k, next(atoms)] for k in scene.sent]
     data["branches"] = [[next(atoms), truth, line] for truth, line in path.answers]

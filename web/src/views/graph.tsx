@@ -5,7 +5,7 @@ import { zoom, zoomIdentity, type ZoomBehavior } from "d3-zoom";
 import { useEffect, useRef } from "preact/hooks";
 import type { Box, Wire } from "../fold";
 import type { BoxPlace, Place, Point } from "../layout";
-import { moment, numbers, places, scene, seen, selected, toggle } from "../state";
+import { moment, numbers, places, scene, seen, selected, toggle, troubles } from "../state";
 import { stubText } from "../summary";
 import { isLit, wireLight } from "./light";
 
@@ -112,7 +112,7 @@ function BoxView({ box, place }: { box: Box; place: BoxPlace }) {
   const shown = isLit(box, moment.value);
   const isRound = node?.gate === "add" || node?.gate === "multiply";
   const kind = box.isGroup ? "group" : (node!.gate ?? "parameter");
-  const bad = troubles.get(box.id);
+  const bad = troubles.value.get(box.id);
   const readers = box.isGroup ? 0 : fanOut(box.id);
   const act = () => {
     if (box.isGroup) toggle(box.id - scene.nodes.length);
@@ -137,7 +137,6 @@ function BoxView({ box, place }: { box: Box; place: BoxPlace }) {
   );
 }
 
-const troubles = new Map(scene.findings.map((f) => [f.node, f.text]));
 const counts = new Map<number, number>();
 for (const e of scene.edges) counts.set(e.from, (counts.get(e.from) ?? 0) + 1);
 const fanOut = (node: number) => counts.get(node) ?? 0;

@@ -1,7 +1,7 @@
 // What the ways to a Jacobian cost, which paths carry the gradient, and what is wrong.
 
 import { toNumber } from "../scene";
-import { scene, select } from "../state";
+import { findings, isEdited, scene, select } from "../state";
 import { shortly } from "../summary";
 
 const many = (n: number | null) => (n === null ? "–" : n.toLocaleString("en"));
@@ -46,10 +46,13 @@ export function PathsView() {
 }
 
 export function FindingsView() {
-  if (!scene.findings.length) return <p>Nothing is wrong: all values and gradients are finite, none vanishes or explodes.</p>;
+  const rest = isEdited.value ? "For edited inputs NaN and infinities are looked for; for the rest run it again in Python." : "";
+  if (!findings.value.length) {
+    return <p>{isEdited.value ? `All values and gradients are finite. ${rest}` : "Nothing is wrong: all values and gradients are finite, none vanishes or explodes."}</p>;
+  }
   return (
     <ul class="findings">
-      {scene.findings.map((f, k) => {
+      {findings.value.map((f, k) => {
         const node = scene.nodes[f.node]!;
         return (
           <li key={k} class={f.kind}>
@@ -58,6 +61,7 @@ export function FindingsView() {
           </li>
         );
       })}
+      {rest && <li>{rest}</li>}
     </ul>
   );
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -209,6 +210,18 @@ EVERY = [
 @pytest.mark.parametrize("op", EVERY)
 def test_operator(op: Operator) -> None:
     check_operator(op)
+
+
+@pytest.mark.parametrize("op", EVERY)
+def test_operator_has_html_latex_and_text(op: Operator) -> None:
+    shown = ElementTree.fromstring(op._repr_html_() or "")
+    words = [w.strip() for w in shown.itertext()]
+    assert repr(op).split("\n")[0] in words[0]
+    assert "takes" in words
+    text = op._repr_latex_() or ""
+    assert text.startswith(r"$\displaystyle ")
+    assert text.count("{") == text.count("}")
+    assert text.count(r"\left") == text.count(r"\right")
 
 
 def test_every_exported_class_is_checked() -> None:

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from .api import linearize
+from .hooks import hooks
 from .solve.auto import choose, is_opaque, reason, sizes
 from .solve.eliminate import Graph, why_not
 from .solve.tariff import CHEAP, Price, colour_price, elimination_prices, plain_prices, scan_price
@@ -27,14 +28,18 @@ class Costs:
     chosen: str
     why: str
 
-    def __str__(self) -> str:
-        head = ("way", "multiplications", "bytes", "passes", "chosen")
-        lines = [head]
+    def cells(self) -> list[tuple[str, str, str, str, str]]:
+        """The table that is printed, its head first."""
+        lines = [("way", "multiplications", "bytes", "passes", "chosen")]
         for k, p in enumerate(self.prices):
             name = p.way if p.order is None else f"{p.way}, {p.order}"
             note = f"✓ {self.why}" if k == 0 else p.note
             counts = _text(p.multiplications), _text(p.bytes), _text(p.passes)
             lines.append((name, *counts, note))
+        return lines
+
+    def __str__(self) -> str:
+        lines = self.cells()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             f"{way:<{widths[0]}}  {m:>{widths[1]}}  {b:>{widths[2]}}  {p:>{widths[3]}}  {c}".rstrip()
@@ -42,6 +47,9 @@ class Costs:
         )
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str | None:
+        return hooks.notebook("html", self)
 
 
 def _text(n: int | None) -> str:

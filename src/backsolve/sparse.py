@@ -24,6 +24,7 @@ import numpy as np
 from . import tree
 from .api import grad
 from .errors import StructureError
+from .hooks import hooks
 from .planned import Coloured, Compiled, Layouts, csr, first_run, layout_of
 from .solve.colouring import KINDS, Colouring, Pattern, coloured
 from .solve.compressed import Whole
@@ -95,6 +96,9 @@ class Sparsity:
             for layout in line
         )
         return f"<Sparsity: {sizes} entries>"
+
+    def _repr_html_(self) -> str | None:
+        return hooks.notebook("html", self)
 
 
 def sparsity(

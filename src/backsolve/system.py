@@ -14,6 +14,7 @@ import numpy as np
 
 from . import tree
 from .errors import DTypeError, ShapeError, StructureError
+from .hooks import hooks
 from .ir import Type, Var, type_of
 from .operators import Broadcast, Cast, Operator, Zero
 from .primitive import row_values
@@ -206,7 +207,15 @@ class System:
         return describe(self)
 
     def __repr__(self) -> str:
-        return f"<System: {len(self.rows)} rows, {len(self.parameters)} parameters, {self.blocks} blocks>"
+        n, p = len(self.rows), len(self.parameters)
+        plural = "s" * (n != 1), "s" * (p != 1)
+        return f"<System: {n} row{plural[0]}, {p} parameter{plural[1]}, {self.blocks} blocks>"
+
+    def _repr_html_(self) -> str | None:
+        return hooks.notebook("html", self)
+
+    def _repr_latex_(self) -> str | None:
+        return hooks.notebook("latex", self)
 
 
 class _Entries:

@@ -13,18 +13,18 @@ from .row import Row
 from .system import WAYS, System
 from .tensor import Tensor
 
-_SMALL = 40
+MOST_TRACED = 40  # rows, up to which a System prints as a trace
 
 
 def describe(system: System) -> str:
     n, p, b = len(system.rows), len(system.parameters), system.blocks
     plural = "" if p == 1 else "s"
     head = f"(I − L) dx = D dp      {n} rows, {p} parameter{plural}, {b} blocks"
-    body = _trace(system) if n <= _SMALL else _pattern(system)
-    few = sum(p.size for p in system.parameters) <= _SMALL
+    body = _trace(system) if n <= MOST_TRACED else _pattern(system)
+    few = sum(p.size for p in system.parameters) <= MOST_TRACED
     known = not any(row.primitive.is_joint for row in system.rows)
     if (
-        n <= _SMALL and few and known
+        n <= MOST_TRACED and few and known
     ):  # a price for each order; for more entries ask system.cost(order)
         forward, reverse = system.cost("forward"), system.cost("reverse")
         body.append(f"  multiplications: {forward} forward, {reverse} backward")
@@ -75,12 +75,17 @@ def _number(x: Any) -> str:
     return text if any(c in text for c in ".enij") else text + ".0"
 
 
-def _trace(system: System) -> list[str]:
+def trace_columns(system: System) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """v_i = … with its value, from the first on; v̄_i = … with its value, from the last back."""
     left = [
         (f"{name_of(system, r)} = {expression(system, r)}", show_value(system.values.get(r)))
         for r in system.rows
     ]
-    right = _adjoint_lines(system)
+    return left, _adjoint_lines(system)
+
+
+def _trace(system: System) -> list[str]:
+    left, right = trace_columns(system)
     height = max(len(left), len(right))
     left += [("", "")] * (height - len(left))
     right += [("", "")] * (height - len(right))

@@ -363,15 +363,29 @@ class Tensor(ArrayMethods):
     def __repr__(self) -> str:
         if type(self._v) is Var:
             return f"Tensor(staged {self._v.type})"
-        body = np.array2string(np.asarray(self._v), separator=", ", prefix="Tensor(")
+        a = np.asarray(self._v)
+        body = np.array2string(a, separator=", ", prefix="Tensor(")
         made = "" if self.row is None else ", requires_grad=True"
         if self.row is not None and not self.row.is_leaf:
             made = f", made_by={self.row.primitive.name!r}"
+        if self.grad is not None:
+            made += f", grad={_brief(self.grad)}"
         kind = "" if self.dtype in (np.float64, np.int64, np.bool_) else f", dtype={self.dtype}"
+        # Numbers tell the shape, unless they are too many to be printed, or none.
+        is_cut = a.size > np.get_printoptions()["threshold"] or (not a.size and a.shape != (0,))
+        made = f", shape={a.shape}{made}" if is_cut else made
         return f"Tensor({body}{made}{kind})"
 
     def __format__(self, spec: str) -> str:
         return format(np.asarray(self._known("its value"))[()], spec) if spec else repr(self)
+
+
+def _brief(grad: Any) -> str:
+    """A gradient beside its value: its numbers if they are few, else what it is."""
+    a = np.asarray(getattr(grad, "_v", grad))
+    if a.size <= 4 and a.ndim <= 1:
+        return np.array2string(a, separator=", ")
+    return f"<{a.dtype} {', '.join(map(str, a.shape))}>"
 
 
 class Staged(Tensor):

@@ -254,6 +254,12 @@ class Lowered:
             f"# {name}\n{self.stages[name]}" for name in shown if name in self.stages
         )
 
+    def __repr__(self) -> str:
+        return f"<Lowered: {', '.join(self.stages)}>"
+
+    def _repr_html_(self) -> str | None:
+        return hooks.notebook("html", self)
+
 
 def jit(
     f: Callable[..., Any] | None = None,

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ShapeError
+from ..hooks import hooks
 from ..ir import Type
 from .structure import facts_of_product, facts_of_sum, facts_of_transpose
 
@@ -147,6 +148,12 @@ class Operator:
     def shape(self) -> tuple[int, int]:
         """(rows, columns) of the matrix that `dense` gives."""
         return _size(self.out_type), _size(self.in_type)
+
+    def _repr_html_(self) -> str | None:
+        return hooks.notebook("html", self)
+
+    def _repr_latex_(self) -> str | None:
+        return hooks.notebook("latex", self)
 
     def dense(self) -> npt.NDArray[Any]:
         """The matrix of the map, out.size × in.size, for looking at and for tests: may be huge."""

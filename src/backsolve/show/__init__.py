@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..hooks import hooks
+
 if TYPE_CHECKING:
     from ..vary import ArgNums
     from .drawing import Picture
@@ -124,3 +126,12 @@ class Show:
 
 
 show = Show()
+
+
+def _notebook(form: str, x: Any) -> str | None:
+    from .notebooks import shown
+
+    return shown(form, x)
+
+
+hooks.notebook = _notebook

@@ -56,7 +56,7 @@ class Text:
     words: str
     fill: str = "ink"
     size: float = 12.0
-    anchor: str = "middle"  # or "start"
+    anchor: str = "middle"  # or "start", "end"
     bold: bool = False
 
 

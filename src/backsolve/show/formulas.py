@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import BacksolveError
-from ..operators import Diagonal, Identity, Operator, Product, Scale, Zero
+from ..operators import Block, Diagonal, Identity, Operator, OperatorSum, Product, Scale, Zero
 from ..operators.contraction import swap
 from ..operators.nests import split_subscripts
 from ..operators.slice import show_spec
@@ -26,6 +27,7 @@ from ..symbolic.text import LATEX
 from ..system import System
 from ..system_text import name_of, show_value
 
+_MOST_BLOCKS = 12  # of a Block that is written out, in each direction
 _ROUTES = {"maximum": ">", "minimum": "<"}  # the winner takes all (a tie halves)
 _SEED, _VALUE = Symbol("SEED"), Symbol("VALUE")  # of a row, until its formula is written
 _MARK = re.compile(r"\\mathit\{(IN[A-Z]|SEED|VALUE)\}")
@@ -106,7 +108,13 @@ def _summed(text: str, row: Row, i: int) -> str:
 def operator_tex(block: Operator) -> str:
     """An operator by its name, with its numbers where they are few."""
     if isinstance(block, Product):
-        return r"\,".join(operator_tex(a) for a in block.factors)
+        return r"\,".join(_factor(a) for a in block.factors)
+    if isinstance(block, OperatorSum):
+        return " + ".join(operator_tex(a) for a in block.terms).replace("+ -", "- ")
+    if isinstance(block, Block) and max(block.height, block.width) <= _MOST_BLOCKS:
+        return matrix_tex(
+            [[_entry(block[i, j]) for j in range(block.width)] for i in range(block.height)]
+        )
     if isinstance(block, Identity):
         return "I"
     if isinstance(block, Zero):
@@ -117,6 +125,24 @@ def operator_tex(block: Operator) -> str:
         d = constant_tex(block.d)
         return d if np.ndim(block.d) == 0 else rf"\operatorname{{diag}}\left({d}\right)"
     return rf"\mathsf{{{_escaped(getattr(block, 'name', '') or type(block).__name__)}}}"
+
+
+def _factor(block: Operator) -> str:
+    text = operator_tex(block)
+    return rf"\left({text}\right)" if isinstance(block, OperatorSum) else text
+
+
+def _entry(block: Operator) -> str:
+    return "" if isinstance(block, Zero) else operator_tex(block)
+
+
+def matrix_tex(rows: Sequence[Sequence[str]]) -> str:
+    r"""
+    >>> print(matrix_tex([["I", ""], ["-2", "I"]]))
+    \begin{pmatrix} I &  \\ -2 & I \end{pmatrix}
+    """
+    lines = [" & ".join(row) for row in rows]
+    return r"\begin{pmatrix} " + r" \\ ".join(lines) + r" \end{pmatrix}"
 
 
 def constant_tex(value: Any) -> str:

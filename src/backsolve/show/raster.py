@@ -42,7 +42,7 @@ def draw(figure: Any, drawing: Drawing) -> None:
             wire.set(zorder=k)
             axes.add_patch(wire)
         else:
-            where = "center" if s.anchor == "middle" else "left"
+            where = {"middle": "center", "start": "left", "end": "right"}[s.anchor]
             weight = "bold" if s.bold else "normal"
             words = s.words.replace("$", r"\$")
             axes.text(

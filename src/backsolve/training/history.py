@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..hooks import hooks
+
 
 class History:
     """Rows, one an epoch, each a dict; `history["loss"]` is a column.
@@ -50,9 +52,14 @@ class History:
         better = max if is_higher_better(name) else min
         return dict(better((r for r in self.rows if name in r), key=lambda r: r[name]))
 
-    def __str__(self) -> str:
+    def cells(self) -> list[list[str]]:
+        """The table that is printed, its head first."""
         names = self.names
-        table = [names, *[[_text(row.get(name)) for name in names] for row in self.rows]]
+        return [names, *[[_text(row.get(name)) for name in names] for row in self.rows]]
+
+    def __str__(self) -> str:
+        table = self.cells()
+        names = table[0]
         widths = [max(len(line[k]) for line in table) for k in range(len(names))]
         lines = [
             "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
@@ -62,6 +69,9 @@ class History:
 
     def __repr__(self) -> str:
         return f"<History of {len(self)} epochs: {', '.join(self.names)}>"
+
+    def _repr_html_(self) -> str | None:
+        return hooks.notebook("html", self)
 
 
 def is_higher_better(name: str) -> bool:

@@ -175,6 +175,14 @@ def discounted(r, g):
     return total + np.sum(np.cumprod(r)) + np.convolve(r, r)[2]
 
 
+def interpolated(x):
+    return np.sum(np.interp(x, np.linspace(-3, 3, 7), np.arange(7.0) ** 2))
+
+
+def stacked(x, y):
+    return np.prod(np.stack([x, y * x]).sum(axis=1)) + np.vstack([x, y]).max()
+
+
 def rosenbrock(x):
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
@@ -217,6 +225,8 @@ RUNS = [
     (likelihood, (1.5, 2.5)),
     (writes, (np.array([0.3, 0.8]),)),
     (discounted, (draw(4), 0.9)),
+    (interpolated, (draw(3),)),
+    (stacked, (draw(3), draw(3))),
     (rosenbrock, (draw(4),)),
     (single, (draw(3).astype(np.float32), draw(3).astype(np.float32))),
     (number_and_single, (0.1, draw(3).astype(np.float32))),
@@ -231,6 +241,10 @@ def gaussian_process(length):
     K = np.exp(-((x[:, None] - x) ** 2) / length) + np.eye(4)
     L = np.linalg.cholesky(K)
     return np.sum(np.log(np.diag(L))) + x @ np.linalg.solve(K, x)
+
+
+def middle(x):
+    return np.nanmedian(x) * 2.0
 
 
 def leaves_the_world(x):
@@ -252,6 +266,7 @@ def on_sphere(x):
 REFUSED = [
     (on_sphere, (bs.on(bs.manifolds.Sphere(), np.array([0.6, 0.0, 0.8])),), "on a manifold"),
     (gaussian_process, (0.3,), "`cholesky`"),
+    (middle, (draw(4),), "in line"),
     (leaves_the_world, (1.0,), "Python asked for its value"),
     (spectrum, (draw(4),), "`fft`"),
     (half, (draw(3).astype(np.float16),), "float16"),

@@ -14,6 +14,7 @@ from backsolve.ir import Type
 from backsolve.show.numbers import array_data
 from backsolve.show.recompute import recomputation
 from backsolve.show.scene import scene_of
+from backsolve.testing import fuzz
 from backsolve.trace import stage
 
 from .conftest import as_array
@@ -66,6 +67,33 @@ def test_agrees_with_python(f, answers):
     for adjoint, g in zip(answer["adjoints"], tree.flatten(grads)[0], strict=False):
         found = np.zeros_like(g) if adjoint is None else as_array(adjoint)
         np.testing.assert_allclose(found, g, **close)
+
+
+def test_random_programs_agree(in_page):
+    scenes, asked = [], []
+    for seed in range(200):
+        sketch = fuzz.sketch(seed)
+        with np.errstate(all="ignore"):
+            scene = scene_of(sketch.function(), tuple(sketch.inputs))
+            found = recomputation(scene)
+        if "program" in found:
+            scenes.append((str(sketch), scene))
+            asked.append({"program": found["program"], "inputs": found["program"]["inputs"]})
+    assert len(asked) > 140  # others have complex numbers, or rows that the page does not know
+    for (text, scene), answer in zip(scenes, in_page(asked), strict=True):
+        assert "error" not in answer, (answer, text)
+        single = any(np.asarray(v).dtype == np.float32 for v in scene.values.values())
+        expected = [scene.values[r] for r in scene.nodes]
+        expected += [scene.adjoints.get(r) for r in scene.nodes]
+        for got, y in zip([*answer["values"], *answer["adjoints"]], expected, strict=True):
+            assert (got is None) == (y is None), text
+            if got is None:
+                continue
+            x = as_array(got)
+            assert (x.shape, x.dtype) == (np.shape(y), np.asarray(y).dtype), text
+            size = np.abs(x[np.isfinite(x)], dtype=float).max(initial=1)
+            rtol = 2e-4 if single else 1e-8
+            np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * size, err_msg=text)
 
 
 @pytest.mark.parametrize(("f", "args", "reason"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))

@@ -110,7 +110,8 @@ def stack(
         raise ShapeError(f"`stack` needs equal shapes, got {sorted(shapes)}")
     (shape,) = shapes
     axis = one_axis(axis, len(shape) + 1)
-    if axis < len(shape) and not any([isinstance(a, Staged) for a in parts]):
+    is_staged = any([isinstance(a, Staged) for a in parts]) and not hooks.runs_as_written
+    if axis < len(shape) and not is_staged:
         # One axis of all entries, cut into two: a row less for each part (compiled, shapes cost nothing).
         cut = (*shape[:axis], len(parts), *shape[axis:])
         return P.reshape(concatenate(parts, axis, dtype=dtype), shape=cut)

@@ -26,7 +26,9 @@ class Path:
         self.recorder: Any = leaves[0]._v.recorder if leaves else None
         self.asked: list[Any] = []  # staged values, in the order of the run
         self.answers: list[tuple[bool, int]] = []  # their truth, and the line that asked
-        self.is_same = True  # as far as rows tell, too
+        self.differs_at: int | None = (
+            None  # the line from which on the rows are others, 0 if unknown
+        )
         self._seen = 0
 
     @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib import resources
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..primitive import wrap
 from ..rewrite.clean import drop_unused, merge_repeated
 from ..rewrite.expand import expand
 from ..row import Row
+from ..system import System
 from ..trace import stage
 from .numbers import array_data, number
 from .path import Path
@@ -87,7 +89,7 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
         with path.followed():
             system = scene.run_again(scene.arguments(leaves))
         if [_form(r) for r in system.rows] != [_form(r) for r in scene.system.rows]:
-            path.is_same = False
+            path.differs_at = _first_other(scene, system)
             return []
         ends = [row for row in system.outputs if row is not None]
         pairs = list(zip(ends, given[len(numbers) :], strict=True))
@@ -96,21 +98,28 @@ def _staged(scene: Scene) -> tuple[Program, Path] | str:
         values = [system.values[row] for row in system.rows]
         sent = sent_back(edges_of(system), adjoints, system.outputs) if scene.sent else {}
         if not sent.keys() >= scene.sent.keys():
-            path.is_same = False
+            path.differs_at = 0
             return []
         wires = [sent[k] for k in scene.sent]
         found = [*values, *[adjoints[again[row]] for row in wanted], *wires]
         return [*[_tensor(v) for v in found], *path.asked]
 
     program, _ = stage(run, [type_of(x) for x in [*numbers, *seeds]])
-    if not paths[0].is_same:
-        return (
-            "written down it has other rows than when it ran: a loop of the library's becomes one"
-        )
+    line = paths[0].differs_at
+    if line is not None:
+        where = f"what stands in line {line}" if line else "it"
+        return f"written down, {where} is not the rows that ran"
     program = drop_unused(merge_repeated(program))
     if _strange(program):
         program = drop_unused(merge_repeated(expand(program)))
     return program, paths[0]
+
+
+def _first_other(scene: Scene, system: System) -> int:
+    """The line of the first row that is another one in `system`; 0 if none is known."""
+    pairs = zip_longest(scene.system.rows, [_form(r) for r in system.rows])
+    first = next((row for row, form in pairs if row is None or _form(row) != form), None)
+    return scene.line[first][1] if first in scene.line else 0
 
 
 def _seeded(scene: Scene) -> list[tuple[Row, Any]]:

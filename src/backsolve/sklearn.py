@@ -118,7 +118,7 @@ class _MLP(BaseEstimator):
         batches.epoch = self.n_iter_
         total = 0.0
         for batch in batches:
-            state, loss, _, whole = steps.step(state, batch, 1.0)
+            state, loss, _, whole, _ = steps.step(state, batch, 1.0)
             if not whole:
                 raise steps.explain(state, batch, "partial_fit")
             total += float(loss) * len(batch[0])

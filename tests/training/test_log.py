@@ -13,6 +13,7 @@ import backsolve as bs
 from backsolve import nn, training
 from backsolve.training import EventFile, Log, read_log
 from backsolve.training.events import crc32c, field, record, records
+from backsolve.training.histograms import histogram
 
 X = np.linspace(-1, 1, 40, dtype=np.float32)[:, None]
 
@@ -87,26 +88,27 @@ def test_protobuf_fields() -> None:
 
 def test_histograms(tmp_path: Path) -> None:
     file = EventFile(tmp_path)
-    v = np.array([0.0, 1.0, 1.0, 4.0, np.nan])
-    file.histogram("w", v, 7, bins=4)
-    file.histogram("none", np.full(3, np.nan), 7)
+    file.histogram("w", histogram([0.0, 1.0, 1.0, 4.0, np.nan], bins=4), 7)
+    file.histogram("none", histogram(np.full(3, np.nan)), 7)
     file.close()
     version, event = [dict(message(data)) for data in records(file.path.read_bytes())]
     assert version[3] == b"brain.Event:2"
     assert event[2] == 7
     value = dict(message(dict(message(event[5]))[1]))
-    histogram = dict(message(value[5]))
-    assert [histogram[k] for k in (1, 2, 3, 4, 5)] == [0.0, 4.0, 4.0, 6.0, 18.0]
-    np.testing.assert_array_equal(np.frombuffer(histogram[6]), [1, 2, 3, 4])
-    np.testing.assert_array_equal(np.frombuffer(histogram[7]), [1, 2, 0, 1])
+    found = dict(message(value[5]))
+    assert [found[k] for k in (1, 2, 3, 4, 5)] == [0.0, 4.0, 4.0, 6.0, 18.0]
+    np.testing.assert_array_equal(np.frombuffer(found[6]), [1, 2, 3, 4])
+    np.testing.assert_array_equal(np.frombuffer(found[7]), [1, 2, 0, 1])
 
 
 def test_a_run_is_logged_twice_over(tmp_path: Path) -> None:
     done = bs.fit(
         nn.Linear(1, 1), nn.functional.mse_loss, (X, X), batch_size=8, epochs=2, progress=False,
-        log=Log(tmp_path, every_steps=2, histograms=True), validation=(X, X),
+        log=Log(tmp_path, every_steps=2), validation=(X, X),
     )  # fmt: skip
-    rows = read_log(tmp_path)
+    first, *rows, last = read_log(tmp_path)
+    assert (first["kind"], first["step"], first["epochs"]) == ("start", 0, 2)
+    assert last == {"kind": "end", "step": 10, "epoch": 2, "stopped": None}
     assert [(r["kind"], r["step"]) for r in rows] == [
         *[("step", 2), ("step", 4), ("epoch", 5), ("step", 6), ("step", 8), ("step", 10)],
         ("epoch", 10),

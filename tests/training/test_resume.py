@@ -23,7 +23,9 @@ from backsolve.training.checkpoints import read
 
 
 def without_time(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    times = ("seconds", "step_seconds", "examples_per_second")
+    kept = [row for row in rows if row.get("kind") != "start"]
+    return [{k: v for k, v in row.items() if k not in times} for row in kept]
 
 
 def latest(folder: Path) -> int:

@@ -45,16 +45,16 @@ class EventFile:
         ]
         self._write(field(2, step) + field(5, b"".join(parts)))
 
-    def histogram(self, tag: str, values: Any, step: int, bins: int = 40) -> None:
-        v = np.asarray(values, np.float64).reshape(-1)
-        v = v[np.isfinite(v)]
-        if not v.size:
+    def histogram(self, tag: str, found: Mapping[str, Any], step: int) -> None:
+        """One that `histograms.histogram` made."""
+        counts = np.asarray(found.get("counts", ()), "<f8")
+        if not counts.size:
             return
-        counts, edges = np.histogram(v, bins)
-        numbers = [v.min(), v.max(), float(v.size), v.sum(), np.square(v).sum()]
+        low, high, mean, n = found["low"], found["high"], found["mean"], float(counts.sum())
+        numbers = [low, high, n, n * mean, n * (found["std"] ** 2 + mean**2)]
         histogram = b"".join(field(k, float(x)) for k, x in enumerate(numbers, 1))
-        histogram += field(6, edges[1:].astype("<f8").tobytes())
-        histogram += field(7, counts.astype("<f8").tobytes())
+        limits = np.linspace(low, high, counts.size + 1)[1:].astype("<f8")
+        histogram += field(6, limits.tobytes()) + field(7, counts.tobytes())
         value = field(1, tag.encode()) + field(5, histogram)
         self._write(field(2, step) + field(5, field(1, value)))
 

@@ -1,61 +1,161 @@
-"""Logs: a line of JSON for every few steps and every epoch, and the same for TensorBoard, in one folder."""
+"""Logs: lines of JSON, and the same numbers for TensorBoard, in one folder.
+
+Every line of log.jsonl has a `kind` and the `step` after which it was written:
+
+    start        time (of the day, in seconds), epochs: a process begins, or goes on
+    step         loss, metrics, learning_rate, seconds (of the run), step_seconds, examples_per_second
+    epoch        epoch, means of loss and metrics, those of the validation (val_…), seconds
+    gradients    norms: the norm of the gradient of each parameter, before clipping
+    weights      epoch, arrays: a histogram (histograms.py) of each parameter
+    activations  epoch, arrays: one of what each module returns, in evaluation mode
+    nan          epoch, text: the step after this one was not finite, and why
+    note         text
+    end          epoch, stopped: why, if before the last epoch
+
+`gradients`, `weights` and `activations` are there with histograms=True. Where an optimiser has groups, each has
+its rate, `learning_rate/pattern`.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from .. import tree
 from ..interop.safetensors import write_whole
+from .activations import activations
 from .events import EventFile
+from .histograms import histogram, short
 from .run import Run
+from .step import learning_rates
+
+FILE = "log.jsonl"
+_FLUSHED = 1.0  # seconds between writes to disk: who watches sees a run move
 
 
 @dataclass(frozen=True)
 class Log:
-    """Where to log, the loss of every how many steps, and whether to log histograms of parameters."""
+    """Where to log, and the loss of every how many steps.
+
+    With `histograms`, also norms of gradients at those steps and, after epochs, histograms of weights and of
+    what modules return; these take at most `share` of the run's time, but for the first and the last epoch.
+    """
 
     folder: Any
     every_steps: int = 10
     histograms: bool = False
     tensorboard: bool = True
+    share: float = 0.02
 
 
 class Logger:
     """An open log. What an earlier run logged beyond the step at which this one goes on is taken out."""
 
-    def __init__(self, settings: Log, step: int):
+    def __init__(self, settings: Log, run: Run):
         self.settings = settings
         folder = Path(settings.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "log.jsonl"
-        _cut(self.path, step)
+        self.path = folder / FILE
+        _cut(self.path, run.step)
         self._lines = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
-        self._events = EventFile(folder, step) if settings.tensorboard else None
-
-    def step(self, run: Run) -> None:
-        if run.step % self.settings.every_steps == 0:
-            self._write("step", run.step, {"loss": run.loss, **run.metrics})
-
-    def epoch(self, run: Run) -> None:
-        row = {k: v for k, v in run.history.last.items() if k != "step"}
-        self._write("epoch", run.step, row)
-        if self.settings.histograms and self._events:
-            for name, a in run.state["parameters"].items():
-                self._events.histogram(f"parameters/{name}", a, run.step)
+        self._events = EventFile(folder, run.step) if settings.tensorboard else None
+        self._pace = _Pace(run)
+        self._looking, self._latest_look = 0.0, 0.0
+        self._sees_modules = True
+        self._write("start", run.step, {"time": round(time.time(), 3), "epochs": run.epochs})
         self.flush()
 
-    def _write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        self._lines.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+    def step(self, run: Run) -> None:
+        self._pace.add(run)
+        if run.step % self.settings.every_steps:
+            return
+        rates = learning_rates(run.steps.rule, run.step, run.rate_factor)
+        named = {f"learning_rate/{k}" if k else "learning_rate": v for k, v in rates.items()}
+        values = {**named, **self._pace.taken(), "loss": run.loss, **run.metrics}
+        self._write("step", run.step, values, scalars=True)
+        if run.norms:
+            norms = {name: short(norm) for name, norm in run.norms.items()}
+            self._write("gradients", run.step, {"norms": norms})
+        if time.perf_counter() - self._flushed >= _FLUSHED:
+            self.flush()
+
+    def epoch(self, run: Run, batch: Any) -> None:
+        """`batch` is the latest one, which modules are shown."""
+        row = {k: v for k, v in run.history.last.items() if k != "step"}
+        self._write("epoch", run.step, row, scalars=True)
+        if self.settings.histograms and self._may_look(run):
+            began = time.perf_counter()
+            self._look(run, batch)
+            self._latest_look = time.perf_counter() - began
+            self._looking += self._latest_look
+        self.flush()
+        self.restart_clock()
+
+    def nan(self, run: Run, text: str) -> None:
+        self._write("nan", run.step, {"epoch": run.epoch + 1, "text": text})
+        self.flush()
+
+    def end(self, run: Run) -> None:
+        self._write("end", run.step, {"epoch": run.epoch, "stopped": run.stopped})
+        self.flush()
+
+    # ---- histograms
+
+    def _may_look(self, run: Run) -> bool:
+        if not self._looking or run.epoch == run.epochs:
+            return True
+        return self._looking + self._latest_look <= self.settings.share * run.seconds
+
+    def _look(self, run: Run, batch: Any) -> None:
+        parts = {name: tree.flatten(a)[0] for name, a in run.state["parameters"].items()}
+        self._spread("weights", run, {n: p[0] for n, p in parts.items() if len(p) == 1})
         if self._events:
+            norms = {f"gradients/{name}": float(norm) for name, norm in run.norms.items()}
+            self._events.scalars(norms, run.step)
+        if not self._sees_modules:
+            return
+        try:
+            found = activations(run.steps, run.state, batch)
+        except Exception as error:  # a model may be for `jit` alone; its training goes on
+            self._sees_modules = False
+            text = f"activations are not logged, the model cannot be run as written: {error}"
+            self._write("note", run.step, {"text": text})
+            return
+        joined = {n: np.concatenate([a.reshape(-1) for a in parts]) for n, parts in found.items()}
+        self._spread("activations", run, joined)
+
+    def _spread(self, kind: str, run: Run, arrays: dict[str, Any]) -> None:
+        if not arrays:
+            return
+        spread = {name: histogram(a) for name, a in arrays.items()}
+        self._write(kind, run.step, {"epoch": run.epoch, "arrays": spread})
+        if self._events:
+            head = "parameters" if kind == "weights" else kind
+            for name, found in spread.items():
+                self._events.histogram(f"{head}/{name}", found, run.step)
+
+    # ---- the file
+
+    def _write(self, kind: str, step: int, values: dict[str, Any], scalars: bool = False) -> None:
+        self._lines.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+        if scalars and self._events:
             named = {f"{kind}/{k}": float(v) for k, v in values.items() if k != "epoch"}
             self._events.scalars(named, step)
 
     def flush(self) -> None:
+        self._flushed = time.perf_counter()
         self._lines.flush()
         if self._events:
             self._events.flush()
+
+    def restart_clock(self) -> None:
+        """What was done since the latest step is no part of the next one's time."""
+        self._pace.restart()
 
     def close(self) -> None:
         self._lines.close()
@@ -63,16 +163,55 @@ class Logger:
             self._events.close()
 
 
+class _Pace:
+    """The time of steps, and of nothing between them; the first one, which compiles, does not count."""
+
+    def __init__(self, run: Run):
+        self._epoch, self._before = run.epoch, run.examples
+        self._at: float | None = None
+        self._began = time.perf_counter() - run.seconds
+        self._clear()
+
+    def _clear(self) -> None:
+        self._seconds, self._steps, self._examples = 0.0, 0, 0
+
+    def add(self, run: Run) -> None:
+        now = time.perf_counter()
+        if run.epoch != self._epoch:
+            self._epoch, self._before = run.epoch, 0
+        if self._at is not None:
+            self._seconds += now - self._at
+            self._steps += 1
+            self._examples += run.examples - self._before
+        self._at, self._before = now, run.examples
+
+    def restart(self) -> None:
+        if self._at is not None:
+            self._at = time.perf_counter()
+
+    def taken(self) -> dict[str, float]:
+        """Since it was last asked for."""
+        found = {"seconds": round(time.perf_counter() - self._began, 3)}
+        if self._steps and self._seconds > 0:
+            found["step_seconds"] = short(self._seconds / self._steps)
+            found["examples_per_second"] = short(self._examples / self._seconds)
+        self._clear()
+        return found
+
+
 def read_log(folder: Any) -> list[dict[str, Any]]:
     """The lines of a log; a last one that was cut off is left out."""
-    path = Path(folder) / "log.jsonl"
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
-    return rows
+    text = (Path(folder) / FILE).read_text(encoding="utf-8")
+    return [row for line in text.splitlines() if (row := parsed(line)) is not None]
+
+
+def parsed(line: str) -> dict[str, Any] | None:
+    """A line of a log; None if it is not whole."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and "kind" in row and "step" in row else None
 
 
 def _cut(path: Path, step: int) -> None:

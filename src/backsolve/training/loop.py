@@ -52,6 +52,7 @@ def fit(
     ema: float | None = None,
     progress: bool | str = True,
     compile: bool = True,
+    dashboard: bool = False,
 ) -> Fitted:
     """Train a model and return it with its history; the one that was given stays as it is.
 
@@ -64,7 +65,8 @@ def fit(
     (`Checkpoints` says how often, and how many to keep). `best="val_loss"` returns the model of its best epoch.
     `log` is a folder for log.jsonl and TensorBoard's events (or a `Log`). `accumulate` batches make one step,
     `clip` bounds the norm of gradients, `ema` is the decay of averaged parameters, which are then measured and
-    returned. With compile=False steps run as written, for a debugger to step through.
+    returned. With compile=False steps run as written, for a debugger to step through. With dashboard=True a
+    page follows the log while the run goes on; its address is told.
 
     >>> import numpy as np, backsolve as bs
     >>> x = np.linspace(-1, 1, 64)[:, None]
@@ -80,7 +82,11 @@ def fit(
     if isinstance(validation, float):
         data, validation = split(data, validation, seed)
     objective = Objective(loss, named_metrics(metrics))
-    steps = Steps(model, objective, optimizer or Adam(), accumulate, clip, ema, compile)
+    logs = _settings(log, Log)
+    norms = logs is not None and logs.histograms
+    if dashboard and logs is None:
+        raise ValueError("dashboard=True shows a log: give fit a log=folder as well")
+    steps = Steps(model, objective, optimizer or Adam(), accumulate, clip, ema, compile, norms)
     run = Run(steps, feed(data, batch_size, shuffle, seed), epochs, best)
     run.callbacks = list(callbacks)
     tested = None if validation is None else tests(validation, max(batch_size, 256))
@@ -90,12 +96,15 @@ def fit(
         _begin(run, checkpoints, resume, shows)
     if run.epoch >= epochs or run.stopped:
         return fitted(run)
-    logs = _settings(log, Log)
-    logger = None if logs is None else Logger(logs, run.step)
+    logger = None if logs is None else Logger(logs, run)
     with ExitStack() as stack:
         if logger is not None:
             stack.callback(logger.close)
         interrupt = stack.enter_context(_Interrupt())
+        if dashboard:
+            from .live import Live
+
+            shows.say(f"dashboard: {stack.enter_context(Live([logs.folder])).url}")
         shows.start(run)
         stack.callback(shows.end, run)
         _Loop(run, tested, checkpoints, logger, shows, interrupt).train()
@@ -136,6 +145,7 @@ class _Loop:
         self.run, self.tested, self.checkpoints = run, tested, checkpoints
         self.logger, self.shows, self.interrupt = logger, shows, interrupt
         self.looked = self.saved = time.perf_counter()
+        self.latest: Any = None  # batch
 
     def train(self) -> None:
         run = self.run
@@ -143,6 +153,8 @@ class _Loop:
         while run.epoch < run.epochs and not run.stopped:
             self.one_epoch()
         self.save()
+        if self.logger is not None:
+            self.logger.end(run)
         run.tell("on_end")
 
     def one_epoch(self) -> None:
@@ -171,7 +183,7 @@ class _Loop:
         improved = run.notice_best()
         run.tell("on_epoch")
         if self.logger is not None:
-            self.logger.epoch(run)
+            self.logger.epoch(run, self.latest)
         self.shows.epoch(run)
         self.save()
         if improved and self.checkpoints is not None and run.best_arrays is not None:
@@ -180,10 +192,16 @@ class _Loop:
 
     def one_step(self, batch: Any) -> None:
         run = self.run
-        run.state, loss, metrics, whole = run.steps.step(run.state, batch, run.rate_factor)
+        run.state, loss, metrics, whole, run.norms = run.steps.step(
+            run.state, batch, run.rate_factor
+        )
         if not whole:
             when = f"step {run.step + 1}, in epoch {run.epoch + 1}"
-            raise run.steps.explain(run.state, batch, when)
+            error = run.steps.explain(run.state, batch, when)
+            if self.logger is not None:
+                self.logger.nan(run, str(error))
+            raise error
+        self.latest = batch
         run.add(loss, metrics, length_of(batch))
         run.tell("on_step")
         if self.logger is not None:
@@ -210,6 +228,8 @@ class _Loop:
             self.logger.flush()
         self.checkpoints.save(self.run)
         self.saved = time.perf_counter()
+        if self.logger is not None:
+            self.logger.restart_clock()
 
     def look_at_the_clock(self) -> None:
         now = time.perf_counter()
@@ -223,6 +243,8 @@ class _Loop:
         where = f"epoch {self.run.epoch + 1}, step {self.run.step}"
         kept = f"; saved in {self.checkpoints.folder}" if self.checkpoints else ""
         self.run.stopped = "Ctrl-C"
+        if self.logger is not None:
+            self.logger.end(self.run)
         raise Interrupted(fitted(self.run), f"stopped by Ctrl-C in {where}{kept}")
 
 

@@ -58,6 +58,9 @@ class Objective:
                 )
         return loss, numbers
 
+    def only_loss(self, model: Any, batch: Any) -> Any:
+        return Objective(self.loss, {})(model, batch)[0]
+
 
 def takes_model(f: Callable[..., Any]) -> bool:
     """Whether a function wants (model, batch), by the names of its arguments."""

@@ -15,8 +15,8 @@ from .step import State, Steps, as_given
 class Run:
     """A training under way. Callbacks read all of it, may change `rate_factor` and `state`, and may `stop` it.
 
-    `epoch` and `step` count what is done; `loss` and `metrics` are those of the latest step, `history` holds
-    finished epochs.
+    `epoch` and `step` count what is done; `loss`, `metrics` and, if they are logged, `norms` of gradients are
+    those of the latest step, `history` holds finished epochs.
     """
 
     def __init__(self, steps: Steps, batches: Any, epochs: int, best: str | None = None):
@@ -26,6 +26,7 @@ class Run:
         self.batches_done = 0  # of the epoch under way
         self.loss = math.nan
         self.metrics: dict[str, float] = {}
+        self.norms: dict[str, Any] = {}
         self.history = History()
         self.sums: dict[
             str, float

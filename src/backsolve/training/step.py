@@ -1,10 +1,10 @@
 """One step of training, and one of evaluation: pure functions, compiled once for each size of batches.
 
-    state, loss, metrics, whole = step(state, batch, factor)
+    state, loss, metrics, whole, norms = step(state, batch, factor)
 
 `state` is all that changes: parameters and buffers by name, what the optimiser keeps, averages; it is donated,
 so a step works in place. If the loss or a gradient is no finite number (`whole` is false) the step changes
-nothing: whoever looks for the cause has what led to it.
+nothing: whoever looks for the cause has what led to it. `norms` are those of gradients, by name, if asked for.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ class Steps:
         clip: float | None = None,
         ema: float | None = None,
         compile: bool = True,
+        norms: bool = False,
     ):
         if accumulate < 1:
             raise ValueError(f"accumulate={accumulate} must be at least 1")
         self.template: Module = model if isinstance(model, Module) else Held(model)
         _refuse_unclear(model)
-        self.objective = objective
+        self.objective, self.norms = objective, norms
         rule = optimizer if clip is None else Clipped(optimizer, clip)
         self.rule = rule if accumulate == 1 else Accumulated(rule, accumulate)
         self.average = None if ema is None else Average(ema)
@@ -74,13 +75,13 @@ class Steps:
 
     # ---- one step
 
-    def step(self, state: State, batch: Any, factor: float) -> tuple[State, Any, Any, bool]:
+    def step(self, state: State, batch: Any, factor: float) -> tuple[State, Any, Any, bool, Any]:
         try:
-            state, loss, metrics, whole = self._step(state, batch, factor)
+            state, loss, metrics, whole, norms = self._step(state, batch, factor)
         except Exception as error:
             error.add_note(f"in a step of training on a batch of {described(batch)}")
             raise
-        return state, loss, metrics, bool(whole)
+        return state, loss, metrics, bool(whole), norms
 
     def _gradients(self, parameters: Any, buffers: Any, batch: Any) -> Any:
         batch = in_precision_of(parameters, batch)
@@ -105,7 +106,8 @@ class Steps:
         # A maximum is NaN where anything is, and infinite likewise.
         worst = [np.max(np.abs(g)) for g in tree.flatten(gradients)[0] if g.size]
         whole = np.isfinite(sum(worst, start=np.abs(loss)))
-        return tree.map(lambda a, b: np.where(whole, a, b), new, state), loss, metrics, whole
+        norms = _norms(gradients) if self.norms else {}
+        return tree.map(lambda a, b: np.where(whole, a, b), new, state), loss, metrics, whole, norms
 
     def _averaged(self, average: Any, parameters: Any, kept: Any) -> Any:
         assert self.average is not None
@@ -234,6 +236,26 @@ def scaled(rule: Any, factor: Any) -> Any:
         return rule
     rate: Callable[[Any], Any] = lambda t: (lr(t) if callable(lr) else lr) * factor
     return dataclasses.replace(rule, lr=rate)
+
+
+def _norms(gradients: dict[str, Any]) -> dict[str, Any]:
+    """By name; of tangents that are kept as factors there is none."""
+    plain = {name: np.abs(g) for name, g in gradients.items() if hasattr(g, "dtype")}
+    return {name: np.sqrt(np.sum(size * size)) for name, size in plain.items()}
+
+
+def learning_rates(rule: Any, step: int, factor: float) -> dict[str, float]:
+    """The rate of step number `step`, counted from 1, by the pattern of its group ("" where there are none)."""
+    if isinstance(rule, Groups):
+        parts = {k: learning_rates(v, step, factor).get("") for k, v in rule.rules.items()}
+        return {k: rate for k, rate in parts.items() if rate is not None}
+    if isinstance(rule, Accumulated):
+        return learning_rates(rule.rule_of, (step - 1) // rule.every + 1, factor)
+    if isinstance(rule, Clipped):
+        return learning_rates(rule.rule_of, step, factor)
+    if getattr(rule, "lr", None) is None:
+        return {}
+    return {"": float(rule.rate(np.int64(step))) * factor}
 
 
 def _copies(arrays: dict[str, Any]) -> dict[str, Any]:

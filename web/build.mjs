@@ -33,7 +33,7 @@ const shared = {
 };
 await build({
   ...shared,
-  entryPoints: { explorer: "src/main.tsx" },
+  entryPoints: { explorer: "src/main.tsx", dashboard: "src/dashboard.tsx" },
   outdir: out,
   format: "iife",
   plugins: [onlyNeededFonts],

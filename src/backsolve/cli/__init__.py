@@ -1,4 +1,4 @@
-"""The command line: `backsolve train`, `predict`, `show`; also as `python -m backsolve`."""
+"""The command line: `backsolve train`, `predict`, `show`, `dashboard`; also as `python -m backsolve`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import BacksolveError
-from . import predict, show, train
+from . import dashboard, predict, show, train
 
-_COMMANDS = {"train": train, "predict": predict, "show": show}
+_COMMANDS = {"train": train, "predict": predict, "show": show, "dashboard": dashboard}
 _ABOUT = """\
 Train networks on tables and images, predict with them, look at their curves.
 
   backsolve train --data digits --model cnn --epochs 20 --out runs/digits
   backsolve show runs/digits
+  backsolve dashboard runs/digits
   backsolve predict runs/digits --out predictions.csv
 
 Each command explains itself: backsolve train --help

@@ -11,7 +11,7 @@ import numpy as np
 from .. import nn
 from ..data import Batches, Part
 from ..data.sources import columns_of
-from ..training import EarlyStopping, fit
+from ..training import EarlyStopping, Log, dashboard, fit
 from . import pictures
 from .datasets import BUNDLED, MOST_BYTES, Dataset, Pairs, divided, load
 from .folder import describe, read_description, write_description
@@ -35,7 +35,8 @@ training (but for --patience). A target of words, or of at most 20 whole numbers
 
 Stopped by Ctrl-C or killed, the same command goes on where it stopped, to the same result bit for
 bit; with more --epochs it trains on. The folder has model.safetensors (the weights), run.json (what
-they mean), log.jsonl and TensorBoard's events, curves.png, and checkpoints.
+they mean), log.jsonl and TensorBoard's events, curves.png, explore.html (a page of curves, gradients
+and histograms, see `backsolve dashboard`), and checkpoints.
 """
 
 
@@ -135,7 +136,7 @@ def _fit(
         callbacks=[EarlyStopping(watched, options.patience)] if options.patience else [],
         checkpoint=options.out,
         resume=not options.fresh,
-        log=options.out,
+        log=Log(options.out, histograms=True),
         progress="lines",
     )  # fmt: skip
 
@@ -157,6 +158,8 @@ def _result(options: argparse.Namespace, data: Dataset, done: Any, test: Any) ->
         found = np.argmax(predicted(done.model, data.x, test), 1)
         shown = pictures.predictions(options.out, data, test, found)
         parts += [f"predictions: {shown}"] if shown is not None else []
+    page = dashboard(options.out, path=options.out / "explore.html")
+    parts.append(f"page: {page.path}")
     return "    ".join(parts)
 
 

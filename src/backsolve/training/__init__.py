@@ -1,5 +1,6 @@
 """Training: `fit`, and what it is made of. See docs/training.md."""
 
+from .board import dashboard as dashboard
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import ReduceOnPlateau as ReduceOnPlateau
 from .checkpoints import Checkpoints as Checkpoints

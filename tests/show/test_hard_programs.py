@@ -135,3 +135,124 @@ def test_containers_complex_numbers_empty_arrays_and_constants():
     assert data["nodes"][0]["adjoint"]["data"] == [[2.0, 4.0], [4.0, 0.0]]
     assert shown(lambda x: np.sin(x).sum(), np.ones(0))["nodes"][-1]["value"]["data"] == [0.0]
     assert [p["kind"] for p in shown(lambda x: 3.0, 1.0)["findings"]] == ["unused"]
+
+
+# ---- groups
+
+
+def paths_of_groups(f, *args):
+    """For each row, the groups around it from the outside in; lines count from that of `f`."""
+    data = page_data(scene_of(f, args))
+    first, found = data["source"]["first"], []
+    for node in data["nodes"]:
+        if node["kind"] == "row":
+            names, g = [], node["group"]
+            while g is not None:
+                group = data["groups"][g]
+                names.insert(
+                    0, group["name"].replace(str(group["line"]), f"+{group['line'] - first}")
+                )
+                g = group["parent"]
+            found.append("/".join(names))
+    return found
+
+
+def helper(x):
+    return np.sin(x) * x
+
+
+def test_calls_in_a_loop_name_its_rounds():
+    def f(x):
+        for _ in range(2):
+            x = helper(x)
+        return x + 1
+
+    one, two = [f"loop at line +1/round {k} · helper" for k in (1, 2)]
+    assert paths_of_groups(f, 1.0) == [one, one, two, two, ""]
+
+
+def test_a_comprehension_is_told_from_what_surrounds_it():
+    def f(x):
+        return sum([np.sin(x * k) for k in range(2)]) + helper(x)
+
+    one, two = [f"loop at line +1/round {k}" for k in (1, 2)]
+    assert paths_of_groups(f, 1.0) == [one, one, two, two, "", "", "helper", "helper", ""]
+
+
+def test_what_a_loop_runs_over_is_no_part_of_it():
+    def f(x):
+        total = 0.0
+        for y in np.sin(x):
+            total = total + y * y
+        else:
+            total = total * 2
+        return total
+
+    found = paths_of_groups(f, np.ones(2))
+    one, two = [f"loop at line +2/round {k}" for k in (1, 2)]
+    assert found == ["", one, one, one, two, two, two, ""]  # a round: an entry, its square, the sum
+
+
+def test_rounds_of_an_inner_loop_count_on_where_the_outer_one_computes_nothing():
+    def f(x):
+        for _ in range(2):
+            for _ in range(2):
+                x = np.sin(x) * x
+        return x
+
+    found = paths_of_groups(f, 1.0)
+    assert found[::2] == [f"loop at line +2/round {k}" for k in (1, 2, 3, 4)]
+
+
+def test_generators_belong_to_the_round_that_asks_them():
+    def steps(x):
+        for _ in range(2):
+            x = np.sin(x) * 2
+            yield x
+
+    def f(x):
+        total = 0.0
+        for y in steps(x):
+            total = total + y * y
+        return total
+
+    found = paths_of_groups(f, 1.0)
+    assert found[:4] == ["loop at line +2/round 1/steps"] * 2 + ["loop at line +2/round 1"] * 2
+    assert found[4:] == ["loop at line +2/round 2/steps"] * 2 + ["loop at line +2/round 2"] * 2
+
+
+def test_rounds_of_the_librarys_loops():
+    step = lambda c, t: (np.sin(c) * t, c)
+    found = paths_of_groups(lambda x: bs.scan(step, x, np.arange(1.0, 3.0))[0], 1.0)
+    assert found == [f"scan · lambda/round {k}" for k in (1, 1, 2, 2)]
+
+    def double(c):
+        return c * c + 1
+
+    found = paths_of_groups(lambda x: bs.while_loop(lambda c: c < 20.0, double, x), 2.0)
+    assert found == [f"while_loop · double/round {k}" for k in (1, 1, 2, 2)]
+    assert paths_of_groups(lambda x: bs.cond(True, double, np.sin, x) * 2, 2.0) == [
+        "double"
+    ] * 2 + [""]
+
+
+def test_loops_that_write_entries_have_rounds():
+    def f(x):
+        y = np.zeros(3)
+        for i in range(1, 3):
+            if x[i] > 0:
+                y[i] = y[i - 1] * 0.5 + x[i]
+        return y.sum()
+
+    found = paths_of_groups(f, np.ones(3))
+    assert set(found[:3]) == {"loop at line +2/round 1"}
+    assert set(found[4:-1]) == {"loop at line +2/round 2"}
+    assert found[-1] == ""
+
+
+def test_functions_without_text_are_flat():
+    space = {"np": np}
+    exec("def g(x):\n    for k in range(2):\n        x = np.sin(x) * k\n    return x", space)
+    data = page_data(scene_of(space["g"], (1.0,)))
+    assert data["groups"] == []
+    assert [n["line"] for n in data["nodes"][1:]] == [3] * 4

@@ -23,6 +23,7 @@ class _Node:
     def __init__(self, kind: str, name: str, line: int = 0):
         self.kind, self.name, self.line = kind, name, line
         self.parts: list[int | _Node] = []
+        self.is_hollow = False  # its parts may as well stand where it stands
 
 
 def folded(homes: Sequence[Group | None]) -> tuple[list[dict[str, Any]], list[int | None]]:
@@ -93,14 +94,23 @@ def _tree(homes: Sequence[Group | None]) -> _Node:
 
 
 def _thin(root: _Node) -> None:
-    """Dissolve groups that hold one part alone, from the innermost out."""
+    """Dissolve what says nothing, from the innermost out."""
     order = [root]
     for node in order:
         order += [p for p in node.parts if isinstance(p, _Node)]
     for node in reversed(order):
+        rounds = [p for p in node.parts if isinstance(p, _Node) and p.kind == "round"]
+        if len(rounds) == 1 and len(node.parts) == 1:  # a loop of one round, a function called once
+            node.parts = rounds[0].parts
+            node.is_hollow = node.kind == "loop"
+        for each in rounds:
+            only = each.parts[0] if len(each.parts) == 1 else None
+            if isinstance(only, _Node):
+                each.name, each.parts = f"{each.name} · {only.name}", only.parts
         parts: list[int | _Node] = []
         for part in node.parts:
-            parts += part.parts if isinstance(part, _Node) and len(part.parts) == 1 else [part]
+            is_needless = isinstance(part, _Node) and (len(part.parts) == 1 or part.is_hollow)
+            parts += part.parts if isinstance(part, _Node) and is_needless else [part]
         node.parts = parts
 
 

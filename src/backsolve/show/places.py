@@ -3,16 +3,13 @@
 A program of thousands of rows is read by folding it, and what one wants to fold is what one wrote: a
 layer, a function, a round of a loop. `Places` watches a run and keeps, for every row, the innermost
 Group around it. Rounds are told from the stack alone: an instruction that a frame comes back to, or a place
-before the last one, begins a new round of the innermost loop that holds both.
+before the last one, begins a new round of the innermost loop that holds both; so does a function of the user's
+that one call of the library's (`bs.scan`, a loop that was rewritten) calls once more.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -23,6 +20,14 @@ from ..hooks import Watcher
 from ..nn.module import Module
 from ..primitive import Primitive
 from ..row import Row
+from .loops import loops_at
+
+_REWRITTEN = "_bs_"  # how the frontend names the bodies of loops and branches
+_LOOPS = {"scan", "while_loop", "fori_loop", "map"}  # of the library's
+_READABLE = {
+    "<lambda>": "lambda", "<genexpr>": "generator", "<listcomp>": "list", "<dictcomp>": "dict",
+    "<setcomp>": "set",
+}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -36,11 +41,21 @@ class Group:
 
 
 @dataclass(eq=False)
-class _Loop:
-    lines: tuple[int, int]
-    loop: Group
+class _Rounds:
+    """A loop that is running."""
+
+    of: Any  # the Loop, or the code that the library calls again and again
+    whole: Group
     round: Group
     count: int = 1
+
+    def next(self, line: int) -> None:
+        self.count += 1
+        self.round = Group("round", f"round {self.count}", self.whole, line)
+
+
+def _first(of: Any, whole: Group, line: int) -> _Rounds:
+    return _Rounds(of, whole, Group("round", "round 1", whole, line))
 
 
 class _Level:
@@ -48,7 +63,8 @@ class _Level:
 
     def __init__(self, frame: FrameType, group: Group | None):
         self.frame, self.group = frame, group
-        self.loops: list[_Loop] = []
+        self.loops: list[_Rounds] = []
+        self.calls: dict[CodeType, _Rounds] = {}  # that one call of the library's has made so far
         self.place = -1
         self.callee: FrameType | None = None
 
@@ -59,24 +75,33 @@ class _Level:
     def move(self, callee: FrameType | None) -> None:
         """The frame has called something: begin rounds, enter and leave loops."""
         place, line = self.frame.f_lasti, self.frame.f_lineno
-        came_back = place < self.place or (place == self.place and callee is not self.callee)
+        is_another_call = callee is not self.callee
+        came_back = place < self.place or (place == self.place and is_another_call)
+        if is_another_call:
+            self.calls = {}
         is_own = is_users(self.frame.f_code.co_filename)
-        loops = _loops_of(self.frame.f_code) if is_own else ()
-        around = [(a, b) for a, b in loops if a <= line <= b]
+        around = loops_at(self.frame.f_code, place) if is_own else []
         kept = 0
-        for loop, lines in zip(self.loops, around, strict=False):
-            if loop.lines != lines:
+        for running, loop in zip(self.loops, around, strict=False):
+            if running.of != loop:
                 break
             kept += 1
         del self.loops[kept:]
         if came_back and self.loops:
-            last = self.loops[-1]
-            last.count += 1
-            last.round = Group("round", f"round {last.count}", last.loop, line)
-        for lines in around[kept:]:
-            whole = Group("loop", f"loop at line {lines[0]}", self.innermost, lines[0])
-            self.loops.append(_Loop(lines, whole, Group("round", "round 1", whole, line)))
+            self.loops[-1].next(line)
+        for loop in around[kept:]:
+            whole = Group("loop", f"loop at line {loop.line}", self.innermost, loop.line)
+            self.loops.append(_first(loop, whole, line))
         self.place, self.callee = place, callee
+
+    def repeated(self, frame: FrameType, whole: Group) -> Group:
+        """The round of a function that a call of the library's makes, perhaps again and again."""
+        running = self.calls.get(frame.f_code)
+        if running is None:
+            running = self.calls[frame.f_code] = _first(frame.f_code, whole, whole.line)
+        else:
+            running.next(whole.line)
+        return running.round
 
 
 class Places(Watcher):
@@ -102,9 +127,7 @@ class Places(Watcher):
         del self._levels[kept:]
         for k, (frame, callee) in enumerate(frames):
             if k >= len(self._levels):
-                outer = self._levels[-1].innermost if self._levels else None
-                # The function itself is the page; only what it calls is a group.
-                self._levels.append(_Level(frame, self._named(frame, outer) if k else None))
+                self._levels.append(_Level(frame, self._group(frame)))
             self._levels[k].move(callee)
         self.group_of[row] = self._levels[-1].innermost if self._levels else None
         users = [frame for frame, _ in frames if is_users(frame.f_code.co_filename)]
@@ -127,6 +150,21 @@ class Places(Watcher):
             callee, frame = frame, frame.f_back
         return found[::-1]
 
+    def _group(self, frame: FrameType) -> Group | None:
+        """Of a frame that is new. The function itself is the page; only what it calls is a group."""
+        if not self._levels:
+            return None
+        caller = self._levels[-1]
+        is_called_by_library = caller.callee is not frame
+        if frame.f_code.co_name.startswith(_REWRITTEN):
+            line = caller.frame.f_lineno
+            whole = Group("loop", f"loop at line {line}", caller.innermost, line)
+        else:
+            whole = self._named(frame, caller.innermost)
+            by = caller.callee.f_code.co_name if caller.callee is not None else ""
+            whole.name = f"{by} · {whole.name}" if by in _LOOPS else whole.name
+        return caller.repeated(frame, whole) if is_called_by_library else whole
+
     def _named(self, frame: FrameType, outer: Group | None) -> Group:
         module = _module_at(frame)
         if module is not None:
@@ -136,8 +174,9 @@ class Places(Watcher):
             kind = type(module).__name__
             return Group("module", f"{name} · {kind}" if name else kind, outer)
         name = frame.f_code.co_name
-        readable = {"<lambda>": "lambda", "<listcomp>": "list", "<genexpr>": "generator"}
-        return Group("function", readable.get(name, name), outer, frame.f_code.co_firstlineno)
+        if name == "__call__":
+            name = type(frame.f_locals.get("self")).__name__
+        return Group("function", _READABLE.get(name, name), outer, frame.f_code.co_firstlineno)
 
 
 def _module_at(frame: FrameType) -> Module | None:
@@ -146,21 +185,3 @@ def _module_at(frame: FrameType) -> Module | None:
         return None
     found = frame.f_locals.get("self")
     return found if isinstance(found, Module) else None
-
-
-@functools.lru_cache(1024)
-def _loops_of(code: CodeType) -> tuple[tuple[int, int], ...]:
-    """First and last lines of the loops in a function's text, outer ones first."""
-    try:
-        lines, first = inspect.getsourcelines(code)
-        root = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, SyntaxError, ValueError, TypeError):
-        return ()  # no text (typed at a prompt), or a lambda inside of an expression
-    kinds = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp)
-    shift = max(first, 1) - 1
-    found = [
-        (n.lineno + shift, (n.end_lineno or n.lineno) + shift)
-        for n in ast.walk(root)
-        if isinstance(n, kinds)
-    ]
-    return tuple(sorted(set(found), key=lambda r: (r[0], -r[1])))

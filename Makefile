@@ -20,7 +20,7 @@ help:
 	@echo "make fuzz       compiled against eager on N=$(N) random programs of each kind, from SEED=$(SEED)"
 	@echo "make lint       ruff, mypy, direction of imports"
 	@echo "make bench      beside the peers, in .venv-bench, into docs/benchmarks.md; PART=compiled: one"
-	@echo "make docs       API pages in site/"
+	@echo "make docs       the site, in site/: opens from disk"
 	@echo "make web        the explorer page, from web/ into the package (needs Node.js)"
 	@echo "make clean      remove caches and build outputs; distclean: environments too"
 
@@ -85,8 +85,8 @@ bench: .venv-bench/.ready
 	@.venv-bench/bin/python benchmarks/report.py $(PART)
 
 docs: .venv/.ready-docs
-	@echo "==> pdoc"
-	@.venv/bin/pdoc --output-directory site backsolve '!backsolve.numpy'
+	@echo "==> mkdocs"
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 web/node_modules/.ready: web/package-lock.json

@@ -1,0 +1,69 @@
+"""Code of the pages that doctest does not see: commands of a shell, and tables of equivalents."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [
+        text for kind, text in _FENCE.findall(page.read_text(encoding="utf-8")) if kind == language
+    ]
+
+
+def with_shell() -> list[Path]:
+    return [page for page in sorted(DOCS.rglob("*.md")) if blocks(page, "sh")]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+def test_every_block_is_run_by_someone() -> None:
+    """Python as a doctest, a shell's commands below; nothing else is code on these pages."""
+    for page in DOCS.rglob("*.md"):
+        for kind, text in _FENCE.findall(page.read_text(encoding="utf-8")):
+            if kind == "python":
+                assert text.startswith(">>> "), (page, text)
+            else:
+                assert kind in ("sh", ""), (page, kind)
+    assert with_shell()
+
+
+@pytest.mark.parametrize("page", with_shell(), ids=name)
+def test_commands_of_a_shell_run(page: Path, tmp_path: Path) -> None:
+    for line in "".join(blocks(page, "sh")).splitlines():
+        command, *arguments = shlex.split(line)
+        assert command == "backsolve", line
+        done = subprocess.run(
+            [sys.executable, "-m", "backsolve", *arguments],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "coming-from").glob("*.md")), ids=name)
+def test_our_column_of_a_table_runs(page: Path) -> None:
+    names: dict[str, Any] = {}
+    text = page.read_text(encoding="utf-8")
+    for example in doctest.DocTestParser().get_examples(text[: text.index("|---")]):
+        exec(example.source, names)
+    cells = [row.strip("|").split(" | ")[-1] for row in text.splitlines() if row.startswith("| ")]
+    code = [found for cell in cells[1:] for found in re.findall(r"`([^`]*)`", cell)]
+    assert len(code) > 15
+    for found in code:
+        try:
+            exec(found, names)
+        except Exception as error:
+            pytest.fail(f"{found}: {type(error).__name__}: {error}")

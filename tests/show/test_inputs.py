@@ -5,6 +5,9 @@ import pytest
 
 import backsolve as bs
 from backsolve.show import show
+from backsolve.show.data import page_data
+from backsolve.show.page import Page, write_page
+from backsolve.show.scene import scene_of
 
 
 def f(x):
@@ -119,6 +122,16 @@ def test_nan_and_infinities_are_found_again_for_edited_inputs(panel):
     cell(tab, "x[1]").fill("inf")
     tab.get_by_role("tab", name="Findings").click()
     assert "an infinity was given" in tab.get_by_role("tabpanel").text_content()
+
+
+def test_a_page_that_computes_otherwise_than_python_computes_nothing(open_page):
+    data = page_data(scene_of(f, (POINT,)))
+    data["nodes"][2]["value"]["data"] = [0.7]
+    tab = open_page(Page("f", write_page("f", "explorer", data), ""))
+    tab.get_by_role("tab", name="Inputs").click()
+    text = tab.get_by_role("tabpanel").text_content()
+    assert "this browser finds other numbers than Python did, first of v2" in text
+    assert tab.get_by_role("spinbutton").count() == 0
 
 
 def test_the_parameters_of_a_model_have_their_names(panel):

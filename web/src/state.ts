@@ -1,6 +1,7 @@
 // What the page knows and what changes. Views read these signals, and nothing else is shared between them.
 
 import { batch, computed, effect, signal } from "@preact/signals";
+import { firstOther } from "./agree";
 import { revealing, visible } from "./fold";
 import { badFindings } from "./health";
 import { layout } from "./layout";
@@ -26,6 +27,19 @@ export interface Numbers {
   adjoint: Summary | null;
 }
 
+// A large program has many arrays, and few are looked at.
+class Again implements Numbers {
+  #value: Summary | undefined;
+  #adjoint: Summary | null | undefined;
+  constructor(readonly v: NDArray, readonly g: NDArray | null) {}
+  get value(): Summary {
+    return (this.#value ??= summarise(this.v));
+  }
+  get adjoint(): Summary | null {
+    return (this.#adjoint ??= this.g && summarise(this.g));
+  }
+}
+
 const results = computed(() => (program && isEdited.value ? run(program, inputs.value) : null));
 // The line at which the edited inputs take another path; the page knows only the one that was run.
 export const leavesPathAt = computed(() => results.value?.leaves ?? null);
@@ -33,10 +47,7 @@ export const leavesPathAt = computed(() => results.value?.leaves ?? null);
 export const numbers = computed<Numbers[]>(() => {
   if (!results.value || leavesPathAt.value !== null) return scene.nodes;
   const { values, adjoints } = results.value;
-  return scene.nodes.map((_, k) => ({
-    value: summarise(values[k]!),
-    adjoint: adjoints[k] ? summarise(adjoints[k]!) : null,
-  }));
+  return scene.nodes.map((_, k) => new Again(values[k]!, adjoints[k]!));
 });
 
 // What goes back along an edge, where its source adds up several terms.
@@ -47,6 +58,8 @@ export const sent = computed<(Summary | null)[]>(() => {
 });
 
 const asRun = computed(() => (program ? run(program, originals) : null));
+// A node of which this browser finds other numbers than Python did.
+export const differsAt = computed(() => asRun.value && firstOther(scene, asRun.value.values, asRun.value.adjoints));
 // Of all nodes, with all entries; absent while the inputs lead another way.
 export const gradients = computed(() => (leavesPathAt.value === null ? (results.value ?? asRun.value)?.adjoints : undefined));
 

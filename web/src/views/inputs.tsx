@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { NDArray } from "../run/array";
-import { edit, gradients, inputs, isEditable, isEdited, leavesPathAt, numbers, originals, restore, scene, seeded } from "../state";
+import { differsAt, edit, gradients, inputs, isEditable, isEdited, leavesPathAt, numbers, originals, restore, scene, seeded } from "../state";
 import { shortly } from "../summary";
 import { inFull, readLines, readNumber, stepped } from "../typing";
 
@@ -12,8 +12,9 @@ const LINE = 8; // entries of a vector in one line
 const parameters = originals.length - seeded.length;
 
 export function InputsView() {
-  if (!isEditable) {
-    const why = "why" in scene.recompute ? scene.recompute.why : "";
+  if (!isEditable || differsAt.value !== null) {
+    const other = `this browser finds other numbers than Python did, first of ${scene.nodes[differsAt.value ?? 0]?.name}`;
+    const why = "why" in scene.recompute ? scene.recompute.why : other;
     return <p>The numbers of this page stay as they are: {why}.</p>;
   }
   return (

@@ -6,6 +6,7 @@ PYTHON ?= python3
 JOBS   ?= 2
 N      ?= 100000
 SEED   ?= 0
+BROWSER := chromium fonts-dejavu-core
 
 comma   := ,
 
@@ -71,9 +72,9 @@ browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "==> installing chromium"; \
-	    apt-get install --yes --quiet=2 --no-install-recommends chromium >/dev/null 2>&1 || \
+	    apt-get install --yes --quiet=2 --no-install-recommends $(BROWSER) >/dev/null 2>&1 || \
 	      { apt-get update --quiet=2 && \
-	        apt-get install --yes --quiet=2 --no-install-recommends chromium >/dev/null; }; \
+	        apt-get install --yes --quiet=2 --no-install-recommends $(BROWSER) >/dev/null; }; \
 	  else echo "==> no chromium: tests of pages are skipped"; fi
 
 fuzz: .venv/.ready-dev

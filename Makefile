@@ -69,7 +69,7 @@ test: lint browser
 
 # Tests of pages look at them in Chromium, which is Debian's to install; elsewhere they are skipped.
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null || \
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "==> installing chromium"; \
 	    apt-get install --yes --quiet=2 --no-install-recommends $(BROWSER) >/dev/null 2>&1 || \

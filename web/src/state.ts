@@ -4,7 +4,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 import { firstOther } from "./agree";
 import { revealing, visible } from "./fold";
 import { badFindings } from "./health";
-import { layout } from "./layout";
+import { layout, type Place } from "./layout";
 import { arrayOf, fromData, type NDArray } from "./run/array";
 import { run } from "./run/program";
 import type { Finding, Scene, Summary } from "./scene";
@@ -93,7 +93,8 @@ export function restore(): void {
 
 export const closed = signal<ReadonlySet<number>>(new Set(scene.closed));
 export const seen = computed(() => visible(scene, closed.value));
-export const places = computed(() => layout(scene, seen.value, lettersAt));
+export const order = computed(() => new Map(seen.value.boxes.map((b, k) => [b.id, k]))); // places in the run
+export const places = computed(() => layout(scene, seen.value, lettersAt, lettersOn));
 
 // As long as the numbers that the page came with: editing one does not move the boxes.
 function lettersAt(node: number): number {
@@ -101,20 +102,58 @@ function lettersAt(node: number): number {
   return Math.max(stubText(value).length, adjoint ? stubText(adjoint).length : 0);
 }
 
+function lettersOn(edges: readonly number[]): number {
+  const what = edges.length === 1 ? scene.edges[edges[0]!]!.sent : null;
+  return what ? stubText(what).length : 0;
+}
+
+// What stays where it is on the screen while boxes move: the group that was just opened or closed.
+export const anchor = signal<{ group: number; before: Place } | null>(null);
+
 export function toggle(group: number): void {
   const now = new Set(closed.value);
   if (!now.delete(group)) now.add(group);
+  const before = placeOf(group);
+  batch(() => {
+    anchor.value = before && { group, before };
+    fold(now);
+  });
+}
+
+// The stepper stays where it is in the program.
+function fold(now: ReadonlySet<number>): void {
+  const { phase, box } = moment.value;
+  const first = seen.value.boxes.find((b) => b.id === box)?.first;
   closed.value = now;
+  if (first === undefined) return;
+  const at = order.value.get(seen.value.boxOf[first]!)!;
+  step.value = phase === "ahead" ? at + 1 : steps.value - at;
+}
+
+// Of a group, open or closed.
+export function placeOf(group: number): Place | null {
+  return places.value.frames.get(group) ?? places.value.boxes.get(scene.nodes.length + group) ?? null;
 }
 
 // ---- selection and steps
 
 export const selected = signal<number | null>(null); // a box
+export const hovered = signal<string | null>(null); // a wire, which is a block of the matrix
+export const panel = signal(scene.findings.some((f) => f.kind === "nan" || f.kind === "inf") ? "Findings" : "Step");
 
 export function select(node: number): void {
   batch(() => {
-    closed.value = revealing(scene, closed.value, node);
+    const open = revealing(scene, closed.value, node);
+    if (open.size < closed.value.size) fold(open);
     selected.value = node;
+  });
+}
+
+// Selects, and says all about it.
+export function inspect(node: number): void {
+  batch(() => {
+    select(node);
+    panel.value = "Details";
   });
 }
 
@@ -123,6 +162,8 @@ export function select(node: number): void {
 export const step = signal(-1); // -1: everything is shown, nobody steps
 export const steps = computed(() => 2 * seen.value.boxes.length);
 export const isPlaying = signal(false);
+export const SPEEDS = [0.25, 0.5, 1, 2, 4];
+export const speed = signal(1);
 
 export interface Moment {
   phase: "all" | "ahead" | "back";
@@ -147,7 +188,8 @@ export function go(to: number): void {
 
 effect(() => {
   if (!isPlaying.value) return;
-  const timer = setInterval(() => go(step.value + 1), Math.max(120, Math.min(900, 30_000 / steps.value)));
+  const pace = Math.max(120, Math.min(900, 30_000 / steps.value)) / speed.value;
+  const timer = setInterval(() => go(step.value + 1), pace);
   return () => clearInterval(timer);
 });
 

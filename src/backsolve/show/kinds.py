@@ -20,6 +20,8 @@ _SHORT = {
     "Contraction": "Con",
     "Transpose": "Perm",
     "SumAxes": "Sum",
+    "OperatorSum": "A+B",
+    "Concatenate": "Cat",
 }
 
 
@@ -27,7 +29,11 @@ def kind_of(block: Operator) -> str:
     """One word for an operator; of a product, that of the factor which says most."""
     if isinstance(block, Product):
         kinds = [kind_of(a) for a in block.factors]
-        return next((k for k in kinds if k not in _PLAIN), kinds[0])
+        for dull in (_PLAIN, {"Identity", "Cast"}):
+            telling = [k for k in kinds if k not in dull]
+            if telling:
+                return telling[0]
+        return kinds[0]
     return getattr(block, "name", "") or type(block).__name__
 
 

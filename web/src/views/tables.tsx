@@ -1,17 +1,16 @@
-// What the ways to a Jacobian cost, which paths carry the gradient, and what is wrong.
+// What the ways to a Jacobian cost, which paths carry the gradient, what is wrong, and flat gradient code.
 
 import { toNumber } from "../scene";
-import { findings, isEdited, scene, select } from "../state";
+import { findings, isEdited, moment, scene, select, selected } from "../state";
 import { shortly } from "../summary";
-
-const many = (n: number | null) => (n === null ? "–" : n.toLocaleString("en"));
+import { many } from "./words";
 
 export function CostView() {
   if (!scene.costs) return <p>The ways to this Jacobian are not priced.</p>;
   return (
     <table class="costs">
       <caption>What the full Jacobian takes, way by way</caption>
-      <thead><tr><th>way</th><th>multiplications</th><th>bytes</th><th>passes</th><th /></tr></thead>
+      <thead><tr><th>way</th><th>multiplications</th><th>bytes</th><th>passes</th><th>note</th></tr></thead>
       <tbody>
         {scene.costs.rows.map((r) => (
           <tr key={r.way} class={r.chosen ? "chosen" : ""}>
@@ -68,16 +67,19 @@ export function FindingsView() {
 
 export function CodeView() {
   const code = scene.code;
+  const looked = moment.value.box ?? selected.value;
   if (!code) return <p>The gradient of this function has no flat code.</p>;
   return (
     <ol class="code" aria-label="Flat gradient code">
-      {code.lines.map((line, k) => (
-        <li key={k}>
-          <button type="button" disabled={!code.nodes[k]!.length} onClick={() => code.nodes[k]!.length && select(code.nodes[k]![0]!)}>
-            <code>{line || " "}</code>
-          </button>
-        </li>
-      ))}
+      {code.lines.map((line, k) => {
+        const [about] = code.nodes[k]!;
+        if (about === undefined) return <li key={k}><code>{line || " "}</code></li>;
+        return (
+          <li key={k} class={about === looked ? "now" : ""}>
+            <button type="button" aria-pressed={about === selected.value} onClick={() => select(about)}><code>{line}</code></button>
+          </li>
+        );
+      })}
     </ol>
   );
 }

@@ -1,13 +1,14 @@
 // The two-column trace: v_i ahead, v̄_i back.
 
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { moment, numbers, scene, seen, select, selected } from "../state";
+import { isLit } from "./light";
 import { Tex } from "./math";
+import { isOutput, readers } from "./words";
 
 const ROW = 26;
 const MARGIN = 30;
-
-import { useRef } from "preact/hooks";
-import { signal } from "@preact/signals";
 
 const top = signal(0);
 
@@ -17,9 +18,16 @@ export function TraceView() {
   const n = scene.nodes.length;
   const first = Math.max(0, Math.floor(top.value / ROW) - MARGIN);
   const last = Math.min(n, first + 2 * MARGIN + 40);
-  const back = backwards();
+  const { box } = moment.value;
+  const looked = box === null ? selected.value : (seen.value.boxes.find((b) => b.id === box)?.first ?? null);
+  useEffect(() => {
+    if (looked === null) return;
+    const { scrollTop, clientHeight } = frame.current!;
+    const at = (looked + 1) * ROW;
+    if (at < scrollTop + ROW || at + ROW > scrollTop + clientHeight) frame.current!.scrollTop = at - clientHeight / 2;
+  }, [looked]);
   return (
-    <div class="trace" ref={frame} tabIndex={0} aria-label="Trace" onScroll={() => { top.value = frame.current!.scrollTop; }}>
+    <div class="trace" ref={frame} tabIndex={0} role="group" aria-label="Trace" onScroll={() => { top.value = frame.current!.scrollTop; }}>
       <table style={{ height: `${(n + 1) * ROW}px` }}>
         <thead><tr><th>v</th><th>ahead</th><th>value</th><th>v̄</th><th>back</th><th>gradient</th></tr></thead>
         <tbody>
@@ -27,15 +35,15 @@ export function TraceView() {
           {scene.nodes.slice(first, last).map((node, k) => {
             const id = first + k;
             const now = numbers.value[id]!;
-            const isNow = moment.value.box === seen.value.boxOf[id];
+            const shown = isLit(seen.value.boxOf[id]!, moment.value);
             return (
-              <tr key={id} data-node={id} class={`${isNow ? "now" : ""} ${selected.value === id ? "selected" : ""}`} onClick={() => select(id)}>
-                <td>{node.name}</td>
+              <tr key={id} data-node={id} class={`${shown.state} ${selected.value === id ? "selected" : ""}`} onClick={() => select(id)}>
+                <td><button type="button" aria-pressed={selected.value === id} onClick={() => select(id)}>{node.name}</button></td>
                 <td>{node.text ?? "given"}</td>
-                <td class="value">{now.value.text}</td>
+                <td class="value">{shown.value ? now.value.text : ""}</td>
                 <td><Tex of={node.bar} /></td>
-                <td>{node.adjoint ? <Tex of={back(id)} /> : ""}</td>
-                <td class="adjoint">{now.adjoint?.text ?? ""}</td>
+                <td>{node.adjoint ? <Tex of={backwards(id)} /> : ""}</td>
+                <td class="adjoint">{shown.adjoint ? (now.adjoint?.text ?? "") : ""}</td>
               </tr>
             );
           })}
@@ -46,14 +54,10 @@ export function TraceView() {
   );
 }
 
-const readers = new Map<number, number[]>();
-scene.edges.forEach((e, k) => readers.set(e.from, [...(readers.get(e.from) ?? []), k]));
-
-function backwards(): (id: number) => string {
-  return (id) => {
-    const terms = (readers.get(id) ?? []).slice(-3).reverse().map((k) => scene.edges[k]!.step);
-    const more = (readers.get(id)?.length ?? 0) > 3 ? ["\\dots"] : [];
-    const seed = scene.outputs.includes(id) ? ["1"] : [];
-    return [...seed, ...terms, ...more].join(" + ") || "0";
-  };
+// The latest readers first: back substitution meets them in that order.
+function backwards(id: number): string {
+  const seed = isOutput.has(id) ? ["\\text{seed}"] : [];
+  const terms = readers[id]!.slice(-3).reverse().map((k) => scene.edges[k]!.step);
+  const more = readers[id]!.length > 3 ? ["\\dots"] : [];
+  return [...seed, ...terms, ...more].join(" + ") || "0";
 }

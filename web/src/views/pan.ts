@@ -1,0 +1,64 @@
+// Panning and zooming of the graph, by hand and by the page itself.
+
+import { select as pick } from "d3-selection";
+import { zoom, zoomIdentity, zoomTransform, type ZoomBehavior } from "d3-zoom";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { Layout, Place } from "../layout";
+
+const READABLE = 0.58; // smaller, letters are lost
+const MARGIN = 30;
+
+// What keys do: of the one graph on the page.
+export const tools = { by: (_: number) => {}, fit: (_whole?: boolean) => {} };
+
+export function usePan(size: () => Layout) {
+  const svg = useRef<SVGSVGElement>(null);
+  const inner = useRef<SVGGElement>(null);
+  const pan = useMemo(() => {
+    const behaviour: ZoomBehavior<SVGSVGElement, unknown> = zoom<SVGSVGElement, unknown>()
+      .scaleExtent([0.05, 4])
+      .on("zoom", (event) => inner.current!.setAttribute("transform", String(event.transform)));
+    const view = () => svg.current!.getBoundingClientRect();
+    const move = (x: number, y: number, k: number) =>
+      pick(svg.current!).call(behaviour.transform, zoomIdentity.translate(x, y).scale(k));
+    return {
+      behaviour,
+      by: (factor: number) => pick(svg.current!).call(behaviour.scaleBy, factor),
+      // All of it, or, if letters would become too small, its beginning; the whole on demand.
+      fit(whole = false) {
+        const { width, height } = size();
+        const seen = view();
+        if (!seen.width) return;
+        const scale = Math.min(1.4, seen.width / width, seen.height / height);
+        const k = whole || scale >= READABLE ? scale : Math.max(READABLE, Math.min(1, seen.height / height));
+        const x = width * k > seen.width ? 0 : (seen.width - width * k) / 2;
+        move(x, Math.max(0, (seen.height - height * k) / 2), k);
+      },
+      // The least way that shows a place.
+      show({ x, y, width, height }: Place) {
+        const t = zoomTransform(svg.current!);
+        const seen = view();
+        const shift = (middle: number, extent: number, offset: number, room: number) => {
+          const low = (middle - extent / 2) * t.k + offset - MARGIN;
+          const high = (middle + extent / 2) * t.k + offset + MARGIN;
+          if (high - low > room || low < 0) return -low;
+          return high > room ? room - high : 0;
+        };
+        const dx = shift(x, width, t.x, seen.width);
+        const dy = shift(y, height, t.y, seen.height);
+        if (dx || dy) move(t.x + dx, t.y + dy, t.k);
+      },
+      // What stood at `before` stands at `after` now, and stays where it was.
+      keep(before: Place, after: Place) {
+        const t = zoomTransform(svg.current!);
+        const left = before.x - before.width / 2 - (after.x - after.width / 2);
+        move(t.x + left * t.k, t.y + (before.y - after.y) * t.k, t.k);
+      },
+    };
+  }, []);
+  useEffect(() => {
+    pick(svg.current!).call(pan.behaviour).on("dblclick.zoom", null);
+    Object.assign(tools, { by: pan.by, fit: pan.fit });
+  }, []);
+  return { svg, inner, pan };
+}

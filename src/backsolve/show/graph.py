@@ -11,6 +11,7 @@ from ..system_text import expression, name_of, show_value
 from .drawing import Circle, Curve, Drawing, Picture, Rectangle, Text
 from .gates import gate_of
 from .layered import layered
+from .numbers import norm
 from .scene import Scene
 from .visible import Box, visible
 
@@ -37,8 +38,7 @@ def stub_text(a: Any) -> str:
     a = np.asarray(a)
     if a.ndim == 0 or (a.ndim == 1 and a.size <= 2):
         return show_value(a)
-    norm = float(np.sqrt(np.square(np.abs(a.astype(np.complex128))).sum()))
-    return f"{'×'.join(map(str, a.shape))} ‖{norm:.3g}‖"
+    return f"{'×'.join(map(str, a.shape))} ‖{norm(a):.3g}‖"
 
 
 def label_of(row: Row) -> str:

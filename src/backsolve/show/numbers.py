@@ -34,18 +34,33 @@ def number(x: Any) -> Any:
     return x if np.isfinite(x) else repr(x)  # "nan", "inf", "-inf"
 
 
+def norm(a: Any) -> float:
+    """√Σ|a|², also of numbers whose squares are too large or too small.
+
+    >>> norm([3e200]), norm([3e-200])
+    (3e+200, 3e-200)
+    """
+    flat = np.asarray(a).reshape(-1)
+    if flat.dtype.kind != "f" or flat.dtype.itemsize < 8:
+        flat = np.abs(flat).astype(np.float64)
+    with np.errstate(all="ignore"):
+        found = float(np.sqrt(flat @ flat))
+        if 1e-150 < found < 1e150 or not flat.size:
+            return found
+        most = float(np.abs(flat).max())
+        return most * norm(flat / most) if 0 < most < np.inf else most
+
+
 def summary(a: Any) -> dict[str, Any]:
     """What a page says of an array: its text, its numbers if they are few, else how they are spread."""
     if a is None:  # a row of another thread, or several results in one
         return {"text": show_value(None), "shape": [0], "dtype": "", "norm": 0.0, "data": []}
     a = np.asarray(a)
-    with np.errstate(all="ignore"):
-        norm = float(np.sqrt(np.square(np.abs(a.astype(np.complex128))).sum()))
     found: dict[str, Any] = {
         "text": show_value(a),
         "shape": list(a.shape),
         "dtype": a.dtype.name,
-        "norm": number(norm),
+        "norm": number(norm(a)),
     }
     if a.size <= _SHOWN:
         found["data"] = numbers(a)

@@ -52,3 +52,23 @@ def test_an_argument_on_a_manifold_has_a_row_with_its_value():
     assert [n["name"] for n in data["nodes"]] == ["x", "v1", "v2", "v3"]
     assert data["nodes"][1]["value"]["data"] == [0.6, 0.0, 0.8]
     np.testing.assert_allclose(data["nodes"][0]["adjoint"]["data"], [-0.96, 1.0, 0.72])
+
+
+def test_code_of_a_model_with_state_leads_to_its_nodes():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Dropout(0.5), nn.Linear(3, 2))
+
+    def loss(model, x, y, *, scale):
+        return scale * nn.functional.cross_entropy(model(x), y)
+
+    args = (model, np.ones((2, 2)), np.array([0, 1]))
+    data = page_data(scene_of(loss, args, kwargs={"scale": 2.0}))
+    rows = {k for k, node in enumerate(data["nodes"]) if node["kind"] == "row"}
+    code = data["code"]
+    assert {nodes[0] for nodes in code["nodes"] if nodes} >= rows
+    ahead = {
+        line.split()[0]: nodes
+        for line, nodes in zip(code["lines"], code["nodes"], strict=True)
+        if line
+    }
+    assert data["nodes"][ahead["loss"][0]]["text"] == "2.0 · v14"
+    assert data["nodes"][ahead["grad_model_0_weight"][0]]["name"] == "model.0.weight"

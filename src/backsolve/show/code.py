@@ -7,9 +7,10 @@ the keys of what it reads.
 
 from __future__ import annotations
 
-import functools
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ import numpy as np
 from .. import tree
 from ..api import value_and_grad
 from ..errors import BacksolveError
-from ..ir import Var
+from ..ir import Equation, Var
 from ..row import Row
 from ..source.function import Listing, listing
-from ..vary import numbers_of
+from ..vary import ArgNums, numbers_of
 from .scene import Scene
 
 _TARGET = re.compile(r"    (?:grad_)?(\w+) [-+]?= ")
@@ -32,11 +33,12 @@ def gradient_code(scene: Scene) -> dict[str, Any] | None:
     if len(scene.system.rows) > _LONG or scene.varied.points:
         return None
     try:
-        made = listing(value_and_grad(_of_positions(scene), scene.argnums), scene.args)
+        f, args, argnums = _as_written(scene)
+        made = listing(value_and_grad(f, argnums), args)
     except (BacksolveError, TypeError, ValueError):
         return None
     node_of = {key: k for k, key in enumerate(_keys_of_rows(scene))}
-    keys = _keys_of_variables(made, scene)
+    keys = _keys_of_variables(made, args, numbers_of(argnums)[1])
     about = {name: node_of[keys[v]] for name, v in made.variable.items() if keys.get(v) in node_of}
     lines = made.text.rstrip("\n").split("\n")
     found = [_TARGET.match(line) for line in lines]
@@ -46,10 +48,24 @@ def gradient_code(scene: Scene) -> dict[str, Any] | None:
     }
 
 
-def _of_positions(scene: Scene) -> Callable[..., Any]:
-    if not scene.kwargs:
-        return scene.f
-    return functools.wraps(scene.f)(lambda *args: scene.f(*args, **scene.kwargs))
+def _as_written(scene: Scene) -> tuple[Callable[..., Any], tuple[Any, ...], ArgNums]:
+    """A function by position, and what varies; of the parameters alone where something is a constant."""
+    is_fixed = any(
+        fixed and not tree.is_immutable(x)
+        for x, fixed in zip(scene.varied.originals, scene.varied.static, strict=True)
+    )
+    if not scene.kwargs and not is_fixed:
+        return scene.f, scene.args, scene.argnums
+
+    def f(*leaves: Any) -> Any:
+        return scene.f(*scene.arguments(leaves), **scene.kwargs)
+
+    names = [re.sub(r"\W+", "_", name).strip("_") for name in scene.system.names]
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    f.__name__ = scene.title
+    f.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]
+    leaves = tuple([scene.values[row] for row in scene.system.parameters])
+    return f, leaves, tuple(range(len(leaves)))
 
 
 def _keys_of_rows(scene: Scene) -> list[int]:
@@ -68,18 +84,33 @@ def _keys_of_rows(scene: Scene) -> list[int]:
     return [keys[row] for row in scene.nodes]
 
 
-def _keys_of_variables(made: Listing, scene: Scene) -> dict[Var, int]:
-    keys = {var: _constant(value) for var, value in made.constants.items()}
-    varied = numbers_of(scene.argnums)[1]
-    numbers = iter(range(len(scene.system.parameters)))
-    for n, (leaves, argument) in enumerate(zip(made.inputs, scene.args, strict=False)):
+def _keys_of_variables(made: Listing, args: Sequence[Any], varied: Sequence[int]) -> dict[Var, int]:
+    values = dict(made.constants)
+    keys = {var: _constant(value) for var, value in values.items()}
+    numbers = count()
+    for n, (leaves, argument) in enumerate(zip(made.inputs, args, strict=False)):
         for var, leaf in zip(leaves, tree.flatten(argument)[0], strict=True):
             if var is not None:
                 keys[var] = hash(("input", next(numbers))) if n in varied else _constant(leaf)
+                values[var] = leaf
     for e in made.equations:
+        y = e.outputs[0]
         read = [keys.get(a, 0) if type(a) is Var else _constant(a) for a in e.inputs]
-        keys[e.outputs[0]] = _key(e.primitive.name, read, e.params)
+        keys[y] = _key(e.primitive.name, read, e.params)
+        values[y] = _value(e, values)
+        if (
+            y.dtype.kind in "biu" and values[y] is not None
+        ):  # where a gate is open: in the scene, numbers
+            keys[y] = _constant(values[y])
     return keys
+
+
+def _value(e: Equation, values: dict[Var, Any]) -> Any:
+    given = [values.get(a) if type(a) is Var else a for a in e.inputs]
+    if e.primitive.holds_regions or any(x is None for x in given):
+        return None
+    with np.errstate(all="ignore"):
+        return e.primitive.run(*[getattr(x, "_v", x) for x in given], **e.params)
 
 
 def _key(name: str, read: list[int], params: dict[str, Any] | None) -> int:

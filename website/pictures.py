@@ -18,8 +18,6 @@ from mkdocs.structure.files import File
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _MAKES = re.compile(r"bs\.show\b|plt\.|Figure\(")
-
-
 _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 
 
@@ -51,9 +49,19 @@ class _Made:
     def __init__(self, ending: str, content: str, title: str):
         self.ending, self.content, self.title = ending, content, title
 
+    @property
+    def width(self) -> float:
+        """Of an SVG, in pixels."""
+        found = re.search(r'<svg[^>]*?\swidth="([\d.]+)(pt)?"', self.content)
+        assert found is not None
+        return float(found[1]) * (4 / 3 if found[2] else 1)
+
     def shown(self, place: str) -> str:
         if self.ending == "svg":
-            return f"![{self.title}]({place}){{ .picture }}\n"
+            # A wide picture is scrolled before it gets too small to be read.
+            least = f"min-width: {0.7 * self.width:.0f}px"
+            image = f'![{self.title}]({place}){{ style="{least}" }}'
+            return f'<div class="picture" tabindex="0" markdown>\n{image}\n</div>\n'
         return (
             f'<iframe class="explorer" title="{self.title}" src="{place}" loading="lazy"></iframe>\n\n'
             f"[The page alone]({place})\n"
@@ -96,10 +104,17 @@ class _Runner:
                         if example.exc_msg is None:
                             raise
                 for value in list(self.names.values()):
-                    catch(value)
+                    if not _is_figure(value):
+                        catch(value)
         finally:
             sys.displayhook = shown
+        for value in list(self.names.values()):  # a figure is finished at the end of a block
+            catch(value)
         return made
+
+
+def _is_figure(value: Any) -> bool:
+    return type(value).__module__ == "matplotlib.figure"
 
 
 def _made(value: Any) -> _Made | None:
@@ -110,7 +125,7 @@ def _made(value: Any) -> _Made | None:
         return _Made("svg", value.svg, value.drawing.title)
     if isinstance(value, Page):
         return _Made("html", value.html, value.title)
-    if type(value).__module__ == "matplotlib.figure":
+    if _is_figure(value):
         out = io.StringIO()
         value.savefig(out, format="svg", metadata={"Date": None})
         return _Made("svg", out.getvalue(), value.get_suptitle() or "Figure")

@@ -78,6 +78,14 @@ def check_alone(folder: Path) -> None:
         assert re.findall(r"(?:url\(|@import )[\"']?(?:https?:)?//", path.read_text()) == [], path
 
 
+def check_pictures(folder: Path) -> None:
+    """Each has something on it: gates and wires, blocks, or lines."""
+    drawn = list((folder / "pictures").rglob("*.svg"))
+    assert len(drawn) > 25
+    for path in drawn:
+        assert len(re.findall(r"<(?:path|rect|use|circle)\b", path.read_text())) > 5, path
+
+
 def look(browser: Any, folder: Path, name: str) -> Any:
     """A page in the browser, and all that it says and asks for."""
     tab = browser.new_page(viewport={"width": 1300, "height": 900})
@@ -94,14 +102,16 @@ def test_the_site_builds_and_stands_alone(tmp_path: Path, request: pytest.Fixtur
     build(tmp_path)
     check_links(tmp_path)
     check_alone(tmp_path)
+    check_pictures(tmp_path)
     browser = request.getfixturevalue("browser")
 
     tour = look(browser, tmp_path, "tour.html")
     tour.locator("iframe.explorer").first.scroll_into_view_if_needed()
     tour.frame_locator("iframe.explorer").first.locator("#page header").wait_for()
+    pictures = tour.locator(".picture img")
     shown = "all => all.every(i => i.complete && i.naturalWidth > 100)"
-    assert tour.locator("img.picture").evaluate_all(shown)
-    assert tour.locator("img.picture").count() >= 2
+    assert pictures.evaluate_all(shown)
+    assert pictures.count() >= 2
 
     reference = look(browser, tmp_path, "reference/derivatives.html")
     reference.locator("[data-md-component=search-query]").fill("per_sample_norms")

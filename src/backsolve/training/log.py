@@ -67,6 +67,7 @@ class Logger:
         self._pace = _Pace(run)
         self._looking, self._latest_look = 0.0, 0.0
         self._sees_modules = True
+        self._norms: dict[str, float] = {}
         self._write("start", run.step, {"time": round(time.time(), 3), "epochs": run.epochs})
         self.flush()
 
@@ -79,10 +80,14 @@ class Logger:
         values = {**named, **self._pace.taken(), "loss": run.loss, **run.metrics}
         self._write("step", run.step, values, scalars=True)
         if run.norms:
-            norms = {name: short(norm) for name, norm in run.norms.items()}
-            self._write("gradients", run.step, {"norms": norms})
+            self._norms = {name: short(norm) for name, norm in run.norms.items()}
+            self._write("gradients", run.step, {"norms": self._norms})
         if time.perf_counter() - self._flushed >= _FLUSHED:
             self.flush()
+
+    def wants_norms(self, run: Run) -> bool:
+        """Of gradients, in the step that comes."""
+        return self.settings.histograms and (run.step + 1) % self.settings.every_steps == 0
 
     def epoch(self, run: Run, batch: Any) -> None:
         """`batch` is the latest one, which modules are shown."""
@@ -115,7 +120,7 @@ class Logger:
         parts = {name: tree.flatten(a)[0] for name, a in run.state["parameters"].items()}
         self._spread("weights", run, {n: p[0] for n, p in parts.items() if len(p) == 1})
         if self._events:
-            norms = {f"gradients/{name}": float(norm) for name, norm in run.norms.items()}
+            norms = {f"gradients/{name}": norm for name, norm in self._norms.items()}
             self._events.scalars(norms, run.step)
         if not self._sees_modules:
             return

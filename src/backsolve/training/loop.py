@@ -192,8 +192,9 @@ class _Loop:
 
     def one_step(self, batch: Any) -> None:
         run = self.run
+        wanted = self.logger is not None and self.logger.wants_norms(run)
         run.state, loss, metrics, whole, run.norms = run.steps.step(
-            run.state, batch, run.rate_factor
+            run.state, batch, run.rate_factor, wanted
         )
         if not whole:
             when = f"step {run.step + 1}, in epoch {run.epoch + 1}"

@@ -15,8 +15,8 @@ from .step import State, Steps, as_given
 class Run:
     """A training under way. Callbacks read all of it, may change `rate_factor` and `state`, and may `stop` it.
 
-    `epoch` and `step` count what is done; `loss`, `metrics` and, if they are logged, `norms` of gradients are
-    those of the latest step, `history` holds finished epochs.
+    `epoch` and `step` count what is done; `loss`, `metrics` and, where they are logged, `norms` of gradients
+    are those of the latest step, `history` holds finished epochs.
     """
 
     def __init__(self, steps: Steps, batches: Any, epochs: int, best: str | None = None):

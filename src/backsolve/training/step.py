@@ -1,10 +1,10 @@
 """One step of training, and one of evaluation: pure functions, compiled once for each size of batches.
 
-    state, loss, metrics, whole, norms = step(state, batch, factor)
+    state, loss, metrics, whole, norms = step(state, batch, factor, wanted)
 
 `state` is all that changes: parameters and buffers by name, what the optimiser keeps, averages; it is donated,
 so a step works in place. If the loss or a gradient is no finite number (`whole` is false) the step changes
-nothing: whoever looks for the cause has what led to it. `norms` are those of gradients, by name, if asked for.
+nothing: whoever looks for the cause has what led to it. `norms` are those of gradients, by name, if `wanted`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from .. import tree
 from ..api import value_and_grad
 from ..compiled import jit
+from ..control import cond
 from ..debug import debug_nans
 from ..errors import NaNError, StructureError
 from ..nn.module import Module, places
@@ -75,13 +76,16 @@ class Steps:
 
     # ---- one step
 
-    def step(self, state: State, batch: Any, factor: float) -> tuple[State, Any, Any, bool, Any]:
+    def step(
+        self, state: State, batch: Any, factor: float, wanted: bool = False
+    ) -> tuple[State, Any, Any, bool, dict[str, Any]]:
+        wish = (np.bool_(wanted),) if self.norms else ()
         try:
-            state, loss, metrics, whole, norms = self._step(state, batch, factor)
+            state, loss, metrics, whole, norms = self._step(state, batch, factor, *wish)
         except Exception as error:
             error.add_note(f"in a step of training on a batch of {described(batch)}")
             raise
-        return state, loss, metrics, bool(whole), norms
+        return state, loss, metrics, bool(whole), norms if wanted else {}
 
     def _gradients(self, parameters: Any, buffers: Any, batch: Any) -> Any:
         batch = in_precision_of(parameters, batch)
@@ -93,7 +97,7 @@ class Steps:
 
         return value_and_grad(value, has_aux=True)(parameters)
 
-    def _plain_step(self, state: State, batch: Any, factor: Any) -> Any:
+    def _plain_step(self, state: State, batch: Any, factor: Any, wanted: Any = False) -> Any:
         parameters, buffers = state["parameters"], state["buffers"]
         (loss, (metrics, changed)), gradients = self._gradients(parameters, buffers, batch)
         if set(changed) != set(buffers):
@@ -106,7 +110,7 @@ class Steps:
         # A maximum is NaN where anything is, and infinite likewise.
         worst = [np.max(np.abs(g)) for g in tree.flatten(gradients)[0] if g.size]
         whole = np.isfinite(sum(worst, start=np.abs(loss)))
-        norms = _norms(gradients) if self.norms else {}
+        norms = _norms(gradients, wanted) if self.norms else {}
         return tree.map(lambda a, b: np.where(whole, a, b), new, state), loss, metrics, whole, norms
 
     def _averaged(self, average: Any, parameters: Any, kept: Any) -> Any:
@@ -238,10 +242,19 @@ def scaled(rule: Any, factor: Any) -> Any:
     return dataclasses.replace(rule, lr=rate)
 
 
-def _norms(gradients: dict[str, Any]) -> dict[str, Any]:
-    """By name; of tangents that are kept as factors there is none."""
-    plain = {name: np.abs(g) for name, g in gradients.items() if hasattr(g, "dtype")}
-    return {name: np.sqrt(np.sum(size * size)) for name, size in plain.items()}
+def _norms(gradients: dict[str, Any], wanted: Any) -> dict[str, Any]:
+    """By name, zeros where not wanted: a pass over large gradients takes time."""
+    plain = {
+        name: g for name, g in gradients.items() if hasattr(g, "dtype")
+    }  # no factors of tangents
+
+    def norms(*arrays: Any) -> list[Any]:
+        return [np.sqrt(np.abs(np.vdot(g.reshape(-1), g.reshape(-1)))) for g in arrays]
+
+    def zeros(*arrays: Any) -> list[Any]:
+        return [np.zeros((), np.finfo(g.dtype).dtype) for g in arrays]
+
+    return dict(zip(plain, cond(wanted, norms, zeros, *plain.values()), strict=True))
 
 
 def learning_rates(rule: Any, step: int, factor: float) -> dict[str, float]:

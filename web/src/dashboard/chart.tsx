@@ -30,8 +30,8 @@ export function Chart({ title, series, log, unit }: Properties) {
   const x = linear(least(xs), most(xs), EDGE.left, width - EDGE.right, width / 80);
   const y = axisOf(ys, isLogarithmic);
   const at = cursor.value;
-  const places = drawn.map((s) => (at === null ? s.points.length - 1 : nearest(s.points, at)));
-  const values = drawn.map((s, k) => s.points[places[k]!]!); // as logged, not smoothed
+  const places = drawn.map((s) => (at === null ? s.points.length - 1 : isWithin(s.points, at) ? nearest(s.points, at) : null));
+  const values = drawn.map((s, k) => (places[k] === null ? null : s.points[places[k]!]!)); // as logged, not smoothed
   const lost = drawn.flatMap((s) => s.points.filter((p) => !Number.isFinite(p.y)));
 
   const move = (to: number) => {
@@ -51,9 +51,10 @@ export function Chart({ title, series, log, unit }: Properties) {
   };
   const point = (e: PointerEvent & { currentTarget: SVGSVGElement }) => {
     const share = (e.clientX - e.currentTarget.getBoundingClientRect().left - EDGE.left) / (width - EDGE.left - EDGE.right);
-    cursor.value = least(xs) + Math.min(Math.max(share, 0), 1) * (most(xs) - least(xs));
+    const longest = drawn.reduce((a, b) => (a.points.length >= b.points.length ? a : b)).points;
+    cursor.value = longest[nearest(longest, least(xs) + share * (most(xs) - least(xs)))]!.x;
   };
-  const told = drawn.map((s, k) => `${s.label} ${shortly(values[k]!.y)}`).join(", ");
+  const told = drawn.flatMap((s, k) => (values[k] ? [`${s.label} ${shortly(values[k].y)}`] : [])).join(", ");
 
   return (
     <figure class="chart">
@@ -80,14 +81,14 @@ export function Chart({ title, series, log, unit }: Properties) {
           {lost.map((p) => <text key={`${p.x}`} class="lost" x={x(p.x)} y={EDGE.top + 10} text-anchor="middle">✕<title>{`${p.y} at step ${p.step}`}</title></text>)}
           {at !== null && <line class="cursor" x1={x(at)} x2={x(at)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />}
           {at !== null && drawn.map((s, k) => {
-            const p = s.line[places[k]!]!;
-            return isShown(p.y) && <circle key={s.label} cx={x(p.x)} cy={y(p.y)} r="3.5" fill={s.color} />;
+            const p = places[k] === null ? null : s.line[places[k]!]!;
+            return p && isShown(p.y) && <circle key={s.label} cx={x(p.x)} cy={y(p.y)} r="3.5" fill={s.color} />;
           })}
         </svg>
       </div>
       <ul class="legend" aria-live={isFocused ? "polite" : "off"}>
         {drawn.map((s, k) => (
-          <li key={s.label}><i style={{ background: s.color }} class={s.dashed ? "dashed" : ""} />{s.label} <b>{shortly(values[k]!.y)}</b></li>
+          <li key={s.label}><i style={{ backgroundColor: s.color }} class={s.dashed ? "dashed" : ""} />{s.label} <b>{values[k] ? shortly(values[k].y) : "–"}</b></li>
         ))}
         <li class="where">{at === null ? "latest" : `${axis.value} ${shortly(at)}`}</li>
       </ul>
@@ -140,6 +141,8 @@ function Rows({ series, title }: { series: Series[]; title: string }) {
     </table>
   );
 }
+
+const isWithin = (points: Point[], x: number): boolean => points[0]!.x <= x + 1e-9 && x - 1e-9 <= points.at(-1)!.x;
 
 // The width that there is, and the element to measure it by.
 export function useWidth(): [number, { current: HTMLDivElement | null }] {

@@ -6,6 +6,10 @@ import csv
 import importlib.util
 import json
 import re
+import signal
+import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +57,8 @@ def test_train_predict_show(
     assert said.startswith("things · mlp · 96 train · 24 test\n")
     assert "test accuracy" in said
     names = {p.name for p in out.iterdir()}
-    assert {"model.safetensors", "run.json", "log.jsonl"} <= names
+    assert {"model.safetensors", "run.json", "log.jsonl", "explore.html"} <= names
+    assert f"page: {out / 'explore.html'}" in said
     accuracy = [r for r in read_log(out) if r["kind"] == "epoch"][-1]["val_accuracy"]
     assert accuracy > 0.8
 
@@ -121,6 +126,31 @@ def test_digits_have_their_pictures(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert (out / name).is_file() == has_matplotlib
 
 
+def test_a_dashboard_of_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log.jsonl").write_text('{"kind": "step", "step": 1, "loss": 2.5}\n')
+    out = tmp_path / "both.html"
+    folders = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert main(["dashboard", *folders, "--out", str(out)]) == 0
+    assert words(capsys)[0] == f"page: {out}\n"
+    assert out.read_text().count('"loss":2.5') == 2
+
+
+def test_a_live_dashboard_ends_with_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "backsolve", "dashboard", str(tmp_path), "--live"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as live:
+        assert live.stdout is not None
+        url = live.stdout.readline().split()[0]
+        with urllib.request.urlopen(url) as answer:
+            assert b"<!doctype html>" in answer.read()
+        live.send_signal(signal.SIGINT)
+        _, errors = live.communicate(timeout=60)
+    assert (live.returncode, errors) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -133,6 +163,8 @@ def test_digits_have_their_pictures(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["train", "--data", "TABLE", "--out", "run", "--lr", "0"], "--lr must be above 0"),
         (["predict", "nothing"], "is no run"),
         (["show", "nothing"], "is no run"),
+        (["dashboard", "nothing"], "nothing has no log.jsonl"),
+        (["dashboard", "x", "--live", "--out", "y"], "leave out --out, or --live"),
     ],
 )
 def test_mistakes_are_explained(
@@ -151,7 +183,7 @@ def test_mistakes_are_explained(
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "backsolve train --data digits" in words(capsys)[0]
-    for command in ("train", "predict", "show"):
+    for command in ("train", "predict", "show", "dashboard"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert f"backsolve {command} " in words(capsys)[0]

@@ -1,4 +1,4 @@
-"""The command line: `backsolve train`, `predict`, `show`, `dashboard`; also as `python -m backsolve`."""
+"""The command line: `backsolve train`, `explore`, `check` and others; also as `python -m backsolve`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,39 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import BacksolveError
-from . import dashboard, predict, show, train
+from . import bench, check, completion, dashboard, explain, explore, predict, show, train
 
-_COMMANDS = {"train": train, "predict": predict, "show": show, "dashboard": dashboard}
+_COMMANDS = {
+    "explore": explore,
+    "explain": explain,
+    "check": check,
+    "bench": bench,
+    "train": train,
+    "predict": predict,
+    "show": show,
+    "dashboard": dashboard,
+    "completion": completion,
+}
 _ABOUT = """\
-Train networks on tables and images, predict with them, look at their curves.
+See, explain, check and time the gradient of a function of yours:
+
+  backsolve explore model.py:loss --args 'np.ones(3)' 2.0
+  backsolve check model.py:loss --args 'np.ones(3)' 2.0
+
+Train networks on tables and images, predict with them, look at their curves:
 
   backsolve train --data digits --model cnn --epochs 20 --out runs/digits
   backsolve show runs/digits
   backsolve dashboard runs/digits
   backsolve predict runs/digits --out predictions.csv
 
-Each command explains itself: backsolve train --help
+Each command explains itself: backsolve check --help
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 if all went well, 1 after a mistake that was explained, 130 after Ctrl-C."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
@@ -43,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("backsolve", description=_ABOUT, formatter_class=plain)
     parser.add_argument("--version", action="version", version=f"backsolve {__version__}")

@@ -80,7 +80,7 @@ def check_grads(
             raise ValueError(f'modes are "forward" and "reverse", got {mode!r}')
     leaves, structure = tree.flatten(tuple(args))
     leaves = [x.value[()] if isinstance(x, Tensor) else x for x in leaves]
-    places = [k for k, x in enumerate(leaves) if _varies(x)]
+    places = [k for k, x in enumerate(leaves) if varies(x)]
     if not places:
         raise ValueError("check_grads needs a floating-point or complex argument: nothing varies")
 
@@ -89,9 +89,9 @@ def check_grads(
         for k, x in zip(places, xs, strict=True):
             inner[k] = x
         outputs, _ = tree.flatten(hooks.users(f)(*structure.unflatten(inner)))
-        return [y for y in outputs if _varies(y)]
+        return [y for y in outputs if varies(y)]
 
-    paths = [path for path, *_ in _paths(structure, "")]
+    paths = list(leaf_paths(structure))
     xs, names = [leaves[k] for k in places], [paths[k] for k in places]
     rng = np.random.default_rng(seed)
     _check(flat, xs, names, [], order, tuple(modes), _Tolerance(rtol, atol, eps), rng)
@@ -245,7 +245,7 @@ def random_like(x: Any, rng: np.random.Generator) -> Any:
     return np.asarray(u).astype(dtype)[()]
 
 
-def _varies(x: Any) -> bool:
+def varies(x: Any) -> bool:
     if isinstance(x, float | complex):
         return True
     return isinstance(x, Tensor | np.ndarray | np.generic) and x.dtype.kind in "fc"
@@ -264,11 +264,11 @@ def _eps(x: Any) -> float:
     return float(np.finfo(np.asarray(x).dtype).eps)
 
 
-def _paths(structure: tree.Structure, prefix: str) -> Iterator[tuple[str]]:
+def leaf_paths(structure: tree.Structure, prefix: str = "") -> Iterator[str]:
     """The names of the leaves: 0['w'][1] is the second entry of 'w' in the first argument."""
     if structure.kind is tree.LEAF:
-        yield (prefix,)
+        yield prefix
         return
     keys = structure.meta if isinstance(structure.meta, tuple) else range(len(structure.children))
     for key, child in zip(keys, structure.children, strict=True):
-        yield from _paths(child, f"{prefix}[{key!r}]" if prefix else f"{key}")
+        yield from leaf_paths(child, f"{prefix}[{key!r}]" if prefix else f"{key}")

@@ -140,3 +140,16 @@ def test_the_parameters_of_a_model_have_their_names(panel):
     assert cell(tab, "model.0.weight[1, 0]").count() == 1
     cell(tab, "model.2.bias[0]").fill("4")
     assert "(was" in tab.locator(".results").text_content()
+
+
+def test_what_python_wrote_about_the_run_goes_with_its_numbers(panel):
+    tab = panel(f, POINT)
+    wire = tab.locator(".graph title", has_text="∂v2/∂v1").first
+    assert "Diagonal(0.5)" in wire.text_content()
+    cell(tab, "x[0]").fill("4")
+    assert "0.5" not in wire.text_content()
+    tab.get_by_role("tab", name="Paths").click()
+    assert "run it again in Python" in tab.get_by_role("tabpanel").text_content()
+    tab.get_by_role("tab", name="Inputs").click()
+    tab.get_by_role("button", name="as they were").click()
+    assert "Diagonal(0.5)" in wire.text_content()

@@ -44,6 +44,9 @@ const results = computed(() => (program && isEdited.value ? run(program, inputs.
 // The line at which the edited inputs take another path; the page knows only the one that was run.
 export const leavesPathAt = computed(() => results.value?.leaves ?? null);
 
+// Whether the numbers are still those of the run, as all that Python wrote about blocks and paths is.
+export const isAsRun = computed(() => results.value === null || leavesPathAt.value !== null);
+
 export const numbers = computed<Numbers[]>(() => {
   if (!results.value || leavesPathAt.value !== null) return scene.nodes;
   const { values, adjoints } = results.value;

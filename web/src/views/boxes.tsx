@@ -3,7 +3,7 @@
 import { useComputed } from "@preact/signals";
 import type { Box, Wire } from "../fold";
 import type { BoxPlace, Place, Point, WirePlace } from "../layout";
-import { hovered, moment, numbers, order, scene, seen, selected, sent, toggle, troubles } from "../state";
+import { hovered, isAsRun, moment, numbers, order, scene, seen, selected, sent, toggle, troubles } from "../state";
 import { stubText } from "../summary";
 import { isLit, wireLight } from "./light";
 import { Shape } from "./shapes";
@@ -51,7 +51,7 @@ export function wireText(wire: Wire): string {
   const [e] = edges;
   const back = sent.value[wire.edges[0]!] ?? (isOnlyTerm(wire.edges[0]!) ? numbers.value[e!.from]!.adjoint : null);
   const gradient = back ? `; sends back ${back.text}` : "";
-  return `∂${scene.nodes[e!.to]!.name}/∂${scene.nodes[e!.from]!.name}: ${e!.operator}, ${cost.toLocaleString("en")} multiplications${gradient}`;
+  return `∂${scene.nodes[e!.to]!.name}/∂${scene.nodes[e!.from]!.name}: ${isAsRun.value ? e!.operator : e!.kind}, ${cost.toLocaleString("en")} multiplications${gradient}`;
 }
 
 // Then what goes back along it is all that its source gets.

@@ -2,7 +2,7 @@
 
 import type { Summary } from "../scene";
 import { toNumber } from "../scene";
-import { inspect, numbers, panel, scene, selected, troubles } from "../state";
+import { inspect, isAsRun, numbers, panel, scene, selected, troubles } from "../state";
 import { shortly } from "../summary";
 import { Tex } from "./math";
 import { sentAlong } from "./stepper";
@@ -81,7 +81,7 @@ function Edges({ title, edges, end, isSent }: { title: string; edges: number[]; 
             return (
               <tr key={k}>
                 <td><button type="button" onClick={() => inspect(e[end])}>{scene.nodes[e[end]]!.name}</button></td>
-                <td title={e.operator}><i class={e.family} />{e.kind}</td>
+                <td title={isAsRun.value ? e.operator : undefined}><i class={e.family} />{e.kind}</td>
                 <td><Tex of={e.step} /></td>
                 <td>{many(e.multiplications)}</td>
                 {isSent && <td class="adjoint">{sentAlong(k)?.text ?? "–"}</td>}

@@ -1,7 +1,7 @@
 // Forward and back substitution, row by row, with the rule of each step.
 
 import type { Summary } from "../scene";
-import { go, isPlaying, moment, numbers, scene, seen, sent, speed, SPEEDS, step, steps } from "../state";
+import { go, isAsRun, isPlaying, moment, numbers, scene, seen, sent, speed, SPEEDS, step, steps } from "../state";
 import { isOnlyTerm } from "./boxes";
 import { Tex } from "./math";
 import { isOutput, plural, readers, reads } from "./words";
@@ -89,7 +89,7 @@ const LONG = 60; // letters of an operator's formula, beyond which its place sta
 
 function operatorTex(edge: number): string {
   const { tex, from, to } = scene.edges[edge]!;
-  return tex && tex.length <= LONG ? tex : `\\frac{\\partial ${scene.nodes[to]!.tex}}{\\partial ${scene.nodes[from]!.tex}}`;
+  return tex && tex.length <= LONG && (isAsRun.value || tex === "I") ? tex : `\\frac{\\partial ${scene.nodes[to]!.tex}}{\\partial ${scene.nodes[from]!.tex}}`;
 }
 
 function BackRule({ node: id }: { node: number }) {

@@ -1,7 +1,7 @@
 // What the ways to a Jacobian cost, which paths carry the gradient, what is wrong, and flat gradient code.
 
 import { toNumber } from "../scene";
-import { findings, isEdited, moment, scene, select, selected } from "../state";
+import { findings, isAsRun, isEdited, moment, scene, select, selected } from "../state";
 import { shortly } from "../summary";
 import { many } from "./words";
 
@@ -25,6 +25,7 @@ export function CostView() {
 
 export function PathsView() {
   const found = scene.paths;
+  if (found && !isAsRun.value) return <p>Paths are ranked for the inputs of the run, which were edited: run it again in Python.</p>;
   if (!found) return <p>Paths are ranked for functions with one number as their result.</p>;
   return (
     <div class="paths">

@@ -42,7 +42,8 @@ def test_pictures_are_saved_by_the_ending_of_the_name(tmp_path):
     assert picture.save(tmp_path / "a.svg").read_text().startswith("<svg")
     assert picture.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "v4  v1 · v3" in picture.save(tmp_path / "a.txt").read_text()
-    with pytest.raises(ValueError, match=r"\.svg, \.png or \.txt, got 'a\.gif'"):
+    assert picture.save(tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(ValueError, match=r"\.svg, \.png, \.pdf or \.txt, got 'a\.gif'"):
         picture.save(tmp_path / "a.gif")
 
 

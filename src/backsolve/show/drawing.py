@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import html
 import io
+import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# Those of the page (web/src/page.css), in the light.
 COLOURS = {
     "ink": "#1f1e1c", "soft": "#6b6862", "line": "#8d8a84", "sheet": "#ffffff",
-    "value": "#0a7a3b", "adjoint": "#b3261e", "bad": "#b3261e",
+    "value": "#076a31", "adjoint": "#a81f18", "bad": "#a81f18", "frame": "#f6f5f2",
     "add": "#dcecf9", "multiply": "#f7e3d3", "max": "#efe0f5", "move": "#ecece8",
     "function": "#e2f1e4", "other": "#f3e7ea", "parameter": "#fff6d6", "group": "#ffffff",
-    "one": "#ecece8", "identity": "#9bb8d3", "diagonal": "#62a870", "contraction": "#d08a4e",
-    "mask": "#9b6bb3", "sum": "#4f8f9e", "movement": "#8a8a84", "else": "#b5677a",
+    "one": "#ecece8", "identity": "#a3c0dc", "diagonal": "#79bd87", "contraction": "#e0a168",
+    "mask": "#bd98d1", "sum": "#78bccb", "movement": "#b3b2ab", "else": "#dc93a4",
 }  # fmt: skip
 
 
@@ -78,23 +81,20 @@ class Drawing:
             f'<rect width="100%" height="100%" fill="{COLOURS["sheet"]}"/>\n{body}\n</svg>\n'
         )
 
-    def png(self, scale: float = 2.0) -> bytes:
-        """Needs matplotlib."""
+    def printed(self, kind: str, scale: float = 2.0) -> bytes:
+        """As "png" or "pdf", by matplotlib."""
         try:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
-                "a PNG is drawn by matplotlib: pip install matplotlib, or save an SVG"
+                f"a {kind.upper()} is drawn by matplotlib: pip install matplotlib, or save an SVG"
             ) from None
         from .raster import draw
 
-        dpi = 72 * scale
-        figure = Figure((self.width / 72, self.height / 72), dpi=dpi)
-        canvas = FigureCanvasAgg(figure)
+        figure = Figure((self.width / 72, self.height / 72), dpi=72 * scale)
         draw(figure, self)
         out = io.BytesIO()
-        canvas.print_png(out)
+        figure.savefig(out, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
         return out.getvalue()
 
 
@@ -109,25 +109,30 @@ class Picture:
         return self.drawing.svg()
 
     def save(self, path: Any) -> Path:
-        """Write .svg, .png or .txt."""
+        """Write .svg, .png, .pdf or .txt."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         kind = target.suffix.lower()
         if kind == ".svg":
             target.write_text(self.svg, encoding="utf-8")
-        elif kind == ".png":
-            target.write_bytes(self.drawing.png())
+        elif kind in (".png", ".pdf"):
+            target.write_bytes(self.drawing.printed(kind[1:]))
         elif kind == ".txt":
             target.write_text(self.text + "\n", encoding="utf-8")
         else:
-            raise ValueError(f"a picture is saved as .svg, .png or .txt, got {target.name!r}")
+            raise ValueError(f"a picture is saved as .svg, .png, .pdf or .txt, got {target.name!r}")
         return target
 
     def _repr_svg_(self) -> str:
         return self.svg
 
     def __str__(self) -> str:
-        return self.text
+        """Lines that a terminal cannot hold are cut, not broken."""
+        if not sys.stdout.isatty():
+            return self.text
+        width = shutil.get_terminal_size().columns
+        lines = self.text.split("\n")
+        return "\n".join(x if len(x) <= width else f"{x[: width - 1]}…" for x in lines)
 
     __repr__ = __str__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .gates import gate_of
 from .layered import layered
 from .numbers import norm
 from .scene import Scene
-from .visible import Box, visible
+from .visible import Box, Visible, visible
 
 _SIGNS = {
     "add": "+",
@@ -24,7 +25,7 @@ _SIGNS = {
     "negative": "−",
     "sum": "Σ",
 }
-_MARGIN = 24.0
+_MARGIN = 32.0
 
 
 def graph_of(scene: Scene) -> Picture:
@@ -55,6 +56,7 @@ def _drawing(scene: Scene) -> Drawing:
         for (x, y), b in zip(layout.centres, boxes, strict=True)
     ]
     drawing = Drawing(layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN, scene.title)
+    drawing.shapes += _frames(seen, boxes, at)
     for (a, b), bends in zip(seen.wires, layout.bends, strict=True):
         (x0, y0), (x1, y1) = at[a], at[b]
         start = (x0 + boxes[a].width / 2 + boxes[a].stub, y0)
@@ -64,6 +66,29 @@ def _drawing(scene: Scene) -> Drawing:
     for k, (shape, (x, y)) in enumerate(zip(boxes, at, strict=True)):
         drawing.shapes += shape.drawn(x, y, k in read)
     return drawing
+
+
+def _frames(seen: Visible, boxes: Sequence[_Shape], at: Sequence[tuple[float, float]]) -> list[Any]:
+    """Around the boxes of each open group, where nothing else stands between them."""
+    reach = [
+        (x - b.width / 2, y - 32, x + b.width / 2 + b.stub, y + 21)
+        for (x, y), b in zip(at, boxes, strict=True)
+    ]
+    deepest = max([f.depth for f in seen.frames], default=0)
+    found: list[Any] = []
+    for f in seen.frames:
+        pad = 4.0 + 5 * (deepest - f.depth)
+        x0, y0 = (
+            min(reach[k][0] for k in f.boxes) - pad,
+            min(reach[k][1] for k in f.boxes) - pad - 13,
+        )
+        x1, y1 = max(reach[k][2] for k in f.boxes) + pad, max(reach[k][3] for k in f.boxes) + pad
+        others = [r for k, r in enumerate(reach) if k not in f.boxes]
+        if any(r[0] < x1 and r[2] > x0 and r[1] < y1 and r[3] > y0 for r in others):
+            continue
+        found.append(Rectangle(x0, y0, x1 - x0, y1 - y0, "frame", "line", 8, f.name))
+        found.append(Text(x0 + 6, y0 + 11, f.name, "soft", 9, "start"))
+    return found
 
 
 class _Shape:
@@ -86,7 +111,7 @@ class _Shape:
             self.value = stub_text(scene.values.get(self.row))
             self.adjoint = stub_text(scene.adjoints[self.row]) if self.row in scene.adjoints else ""
             self.name = "" if self.is_parameter else name
-        self.is_round = self.kind in ("add", "multiply")
+        self.is_round = self.kind in ("add", "multiply") and len(self.label) <= 2
         self.width = 38.0 if self.is_round else max(44.0, 18 + 7.4 * len(self.label))
         self.stub = 0.0 if box.name else 10 + 6.4 * max(len(self.value), len(self.adjoint))
 
@@ -109,7 +134,8 @@ class _Shape:
             found.append(Text(x, y + 13, f"{self.box.count} rows", "soft", 10))
             return found
         found.append(Text(x, y + 4, self.label, bold=True))
-        found.append(Text(x, y - 24, self.name, "soft", 10))
+        if self.name:
+            found.append(Text(x, y - 24, self.name, "soft", 10))
         found.append(Text(x + half + 5, y - 5, self.value, "value", 11, "start"))
         if self.adjoint:
             found.append(Text(x + half + 5, y + 14, self.adjoint, "adjoint", 11, "start"))

@@ -6,6 +6,7 @@ The page does the same, in web/src/fold.ts, whenever somebody opens a group.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .folds import closed_at_first, folded
 from .scene import Edge, Scene
@@ -19,8 +20,18 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """A group that is shown open: the places of its boxes in the list."""
+
+    name: str
+    depth: int
+    boxes: list[int]
+
+
+@dataclass(frozen=True)
 class Visible:
     boxes: list[Box]
+    frames: list[Frame]  # outer ones first
     wires: dict[tuple[int, int], list[Edge]]  # by the places of the boxes in the list
 
 
@@ -54,4 +65,29 @@ def visible(scene: Scene) -> Visible:
         a, b = places[number[e.read]], places[number[e.reader]]
         if a != b:
             wires.setdefault((a, b), []).append(e)
-    return Visible(boxes, wires)
+    return Visible(boxes, _frames(groups, closed, hidden, homes, places), wires)
+
+
+def _frames(
+    groups: list[dict[str, Any]],
+    closed: set[int],
+    hidden: list[int | None],
+    homes: list[int | None],
+    places: list[int],
+) -> list[Frame]:
+    members: dict[int, set[int]] = {}
+    for home, place in zip(homes, places, strict=True):
+        g = home
+        while g is not None:
+            if g not in closed and hidden[g] is None:
+                members.setdefault(g, set()).add(place)
+            g = groups[g]["parent"]
+
+    def depth(g: int) -> int:
+        parent = groups[g]["parent"]
+        return 0 if parent is None else 1 + depth(parent)
+
+    found = [
+        Frame(groups[g]["name"], depth(g), sorted(m)) for g, m in members.items() if len(m) > 1
+    ]
+    return sorted(found, key=lambda f: f.depth)

@@ -27,6 +27,7 @@ from ..optim import Accumulated, Average, Clipped, Groups, Optimizer
 from .objective import Objective, described
 
 State = dict[str, Any]
+_FEW = 50_000  # entries of gradients; a choice takes more time than their norms
 
 
 class Held(Module):
@@ -243,7 +244,7 @@ def scaled(rule: Any, factor: Any) -> Any:
 
 
 def _norms(gradients: dict[str, Any], wanted: Any) -> dict[str, Any]:
-    """By name, zeros where not wanted: a pass over large gradients takes time."""
+    """By name; of many entries, a pass over which takes time, zeros where not wanted."""
     plain = {
         name: g for name, g in gradients.items() if hasattr(g, "dtype")
     }  # no factors of tangents
@@ -254,7 +255,10 @@ def _norms(gradients: dict[str, Any], wanted: Any) -> dict[str, Any]:
     def zeros(*arrays: Any) -> list[Any]:
         return [np.zeros((), np.finfo(g.dtype).dtype) for g in arrays]
 
-    return dict(zip(plain, cond(wanted, norms, zeros, *plain.values()), strict=True))
+    arrays = list(plain.values())
+    are_few = sum(g.size for g in arrays) < _FEW
+    found = norms(*arrays) if are_few else cond(wanted, norms, zeros, *arrays)
+    return dict(zip(plain, found, strict=True))
 
 
 def learning_rates(rule: Any, step: int, factor: float) -> dict[str, float]:

@@ -138,6 +138,16 @@ def test_in_a_large_argument_the_culprit_is_found_by_halving() -> None:
     assert len(report.entries) < 30
 
 
+def test_a_long_sum_hides_no_small_error() -> None:
+    """A bound of its rounding would: it grows with the number of terms."""
+    wrong = by_hand(np.sin, lambda x: 1.0001 * np.cos(x))
+    x = np.linspace(0.1, 1.0, 100_000)
+    report = grad_report(lambda x: np.sum(wrong(x)), [x], most=3)
+    assert not report.is_right
+    assert len({e.input for e in report.wrong}) >= 3
+    assert grad_report(lambda x: np.sum(np.sin(x)), [x], most=3).is_right
+
+
 def test_every_entry_on_demand() -> None:
     x = np.linspace(0.1, 1.0, 100)
     assert len(grad_report(np.sum, [x], most=None, modes=["reverse"]).entries) == 100

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from .. import numeric
-from ..api import jvp, linearize, vjp
-from ..errors import BacksolveError
-from ..solve.rounding import rounding_errors
+from ..api import jvp, vjp
 from .coordinates import Coordinates
+from .noise import measured_noise
 from .smoothness import Roughness, roughness
 from .verdicts import Entry, Report
 
+_MUCH = 8  # deviations of rounding that may meet
 _OUTPUTS = 16  # results that are checked one by one; of more, a weighted sum
 _DOUBLE = float(np.finfo(np.float64).eps)
 Progress = Callable[[int, int], None]
@@ -109,16 +109,9 @@ class _Check:
 
     def _noise(self) -> Any:
         """How far rounding may move each result, in double precision."""
-        wide = self.at.double()
         least = self.at.value_eps * np.abs(self.y)
-        if any(map(np.iscomplexobj, (*wide.xs, *self.at.ys))):
-            return least
-        try:
-            system = linearize(wide.flat, tuple(range(len(wide.xs))))(*wide.xs)
-            bounds = rounding_errors(system, wide.xs)
-        except (BacksolveError, ValueError, ArithmeticError):
-            return least
-        return np.maximum(least, wide.output_coordinates(bounds))
+        found = _MUCH * measured_noise(self.at.values, self.at.start)
+        return np.where(np.isfinite(found), np.maximum(found, least), least)
 
     def function(self, z: Any) -> Any:
         return self.weights @ self.at.values(z)

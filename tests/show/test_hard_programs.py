@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import NotDifferentiableError
+from backsolve.errors import NotDifferentiableError, ShapeError, StructureError
 from backsolve.show.data import page_data
 from backsolve.show.scene import scene_of
 
@@ -126,6 +126,14 @@ def test_paths_are_those_of_the_run_that_is_shown():
     f = lambda x: x * rng.normal()
     data = shown(f, 1.0)
     assert data["paths"]["inputs"][0]["gradient"] == data["nodes"][0]["adjoint"]["data"][0]
+    assert "random" in data["recompute"]["why"]
+
+
+def test_seeds_that_do_not_fit_are_an_error():
+    with pytest.raises(StructureError, match="expected 1, got 2"):
+        bs.show.graph(lambda x: x * 2, 1.0, seed=(1.0, 2.0))
+    with pytest.raises(ShapeError, match=r"\(3,\), got \(2,\)"):
+        bs.show.graph(lambda x: x * 2, np.ones(3), seed=np.ones(2))
 
 
 def test_containers_complex_numbers_empty_arrays_and_constants():

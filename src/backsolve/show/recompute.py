@@ -21,7 +21,7 @@ from ..rewrite.clean import drop_unused, merge_repeated
 from ..rewrite.expand import expand
 from ..row import Row
 from ..system import System
-from ..trace import stage
+from ..trace import evaluate, stage
 from .numbers import array_data, number
 from .path import Path
 from .scene import Scene, all_adjoints, edges_of
@@ -29,6 +29,7 @@ from .wires import sent_back
 
 _MOST_EQUATIONS = 4_000
 _MOST_ENTRIES = 50_000
+_RTOL, _ATOL = 1e-3, 1e-9  # beyond what rounding does
 
 
 # What web/src/run/array.ts stores.
@@ -72,7 +73,22 @@ def recomputation(scene: Scene) -> dict[str, Any]:
     odd = {v.dtype.name for v in _variables(program)} - DTYPES
     if odd:
         return {"why": f"the page does not compute with {' and '.join(sorted(odd))}"}
+    if not _says_the_same(program, scene):
+        return {"why": "run once more it gives other numbers: does it draw random ones?"}
     return {"program": _data(program, scene, path)}
+
+
+def _says_the_same(program: Program, scene: Scene) -> bool:
+    """Whether the program, on what was given, gives the values that are shown."""
+    given = [*[scene.values[p] for p in scene.system.parameters], *[s for _, s in _seeded(scene)]]
+    with np.errstate(all="ignore"):
+        found = evaluate(program, given)
+        return all(
+            np.allclose(
+                np.asarray(getattr(y, "_v", y)), scene.values[row], _RTOL, _ATOL, equal_nan=True
+            )
+            for y, row in zip(found, scene.system.rows, strict=False)
+        )
 
 
 def _staged(scene: Scene) -> tuple[Program, Path] | str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..api.systems import system_of
-from ..errors import NotDifferentiableError
+from ..errors import NotDifferentiableError, ShapeError, StructureError
 from ..hooks import hooks
 from ..operators import Operator
 from ..row import Row
@@ -150,6 +150,13 @@ def _seeds(system: System, seed: Any) -> list[Any]:
     if seed is None:
         return [np.ones(t.shape, t.dtype)[()] for t in types]
     given = tree.flatten(seed)[0]
+    if len(given) != len(types):
+        raise StructureError(
+            f"a seed has a part for each result: expected {len(types)}, got {len(given)}"
+        )
+    for s, t in zip(given, types, strict=True):
+        if np.shape(s) not in ((), t.shape):
+            raise ShapeError(f"a seed has the shape of its result, {t.shape}, got {np.shape(s)}")
     return [
         np.broadcast_to(np.asarray(s, t.dtype), t.shape)[()]
         for s, t in zip(given, types, strict=True)

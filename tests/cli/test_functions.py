@@ -168,6 +168,12 @@ def test_arguments_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.startswith("calls(x: float64[2], n=2)")
 
 
+def test_what_begins_with_a_minus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "named(x=-2.0)" in said(capsys, "check", "more.py:named", "--args", "-2.0", "scale=1.0")
+    args = ["--args", "(-np.ones(2))", "1"]
+    assert "calls(x: float64[2], n=1)" in said(capsys, "check", "more.py:calls", *args)
+
+
 def test_only_some_arguments_vary(capsys: pytest.CaptureFixture[str]) -> None:
     assert "8 of 8 agree" in said(capsys, "check", "model.py:loss")
     assert "2 of 2 agree" in said(capsys, "check", "model.py:loss", "--wrt", "w")

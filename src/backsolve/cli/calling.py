@@ -27,6 +27,7 @@ with the arguments of --args, each a word:
   --args '[1.0, 2.0]' "{'w': np.eye(3)}"   lists, tuples and dicts
   --args 'np.ones((3, 4))' 'linspace(0, 1, 11)'
   --args 'np.random.default_rng(0).normal(size=(3, 4))'
+  --args '(-np.ones(3))'                   in brackets what begins with a minus and is no number
   --args x.npy table.csv                   arrays in files (of a table: its numbers)
   --args 2.0 n=3                           by name
 

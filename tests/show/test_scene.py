@@ -205,3 +205,9 @@ def test_terms_that_single_blocks_cannot_tell_are_absent():
         scene = scene_of(f, (np.array([0.0, 2.0]),))
     assert scene.sent == {}  # log alone would send NaN where `where` did not look
     np.testing.assert_allclose(scene.adjoints[scene.system.parameters[0]], [2.0, 1.5])
+
+
+def test_networks_of_millions_of_numbers_are_not_priced():
+    data = page_data(scene_of(lambda w: np.sum(w * w), (np.ones(600_000),)))
+    assert data["costs"] is None
+    assert data["nodes"][0]["value"]["bad"] == 0

@@ -53,13 +53,16 @@ def test_nothing_is_written_over_anything_else_nor_wires_over_numbers(open_page)
     tab = open_page(show(routes, 3.0, 4.0))
     overlaps, crossed = tab.evaluate(
         """() => {
-          const texts = [...document.querySelectorAll('.graph > svg text')].map(e => [e.textContent, e.getBoundingClientRect()]);
+          const written = [...document.querySelectorAll('.graph > svg text')];
+          const texts = written.map(e => [e.textContent, e.getBoundingClientRect()]);
           const overlaps = texts.flatMap(([s, a], i) => texts.slice(i + 1).filter(([, b]) =>
-            a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3).map(([t]) => [s, t]));
+            a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3
+          ).map(([t]) => [s, t]));
           const crossed = [...document.querySelectorAll('.wire')].flatMap(wire => {
             const [m, n] = [wire.getScreenCTM(), wire.getTotalLength()];
-            return Array.from({ length: 200 }, (_, k) => wire.getPointAtLength(k * n / 199).matrixTransform(m)).flatMap(p =>
-              texts.filter(([, r]) => p.x > r.left && p.x < r.right && p.y > r.top + 4 && p.y < r.bottom - 4).map(([t]) => t));
+            const points = Array.from({ length: 200 }, (_, k) => wire.getPointAtLength(k * n / 199));
+            return points.map(p => p.matrixTransform(m)).flatMap(p => texts.filter(([, r]) =>
+              p.x > r.left && p.x < r.right && p.y > r.top + 4 && p.y < r.bottom - 4).map(([t]) => t));
           });
           return [overlaps, crossed];
         }"""

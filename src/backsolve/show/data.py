@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import math
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from .numbers import number, summary
 from .recompute import recomputation
 from .scene import Scene
 
+_MOST_ENTRIES = (
+    1_000_000  # of all values, up to which ways are priced: that looks at patterns entry by entry
+)
 _MOST_PRICED = 2_000  # rows, up to which the ways to a Jacobian are priced and paths are searched
 
 
@@ -108,7 +112,8 @@ def _source(scene: Scene) -> dict[str, Any] | None:
 
 
 def _costs(scene: Scene) -> dict[str, Any] | None:
-    if len(scene.system.rows) > _MOST_PRICED:
+    entries = sum(math.prod(row.shape) for row in scene.nodes)
+    if len(scene.system.rows) > _MOST_PRICED or entries > _MOST_ENTRIES:
         return None
     try:
         with np.errstate(all="ignore"):

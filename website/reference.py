@@ -100,7 +100,21 @@ def public(module: ModuleType) -> dict[str, Any]:
 
 def _module(path: str) -> list[str]:
     module = importlib.import_module(path)
-    return [_entry(name, value, False) for name, value in public(module).items() if value.__doc__]
+    offered = {name: value for name, value in public(module).items() if value.__doc__}
+    if path == "backsolve.errors":
+        offered = {name: value for name, value in offered.items() if inspect.isclass(value)}
+    return [
+        _settings(name, value)
+        if value.__doc__.startswith(f"{name}(")
+        else _entry(name, value, False)
+        for name, value in offered.items()
+    ]
+
+
+def _settings(name: str, value: Any) -> str:
+    """A dataclass without words of its own: Python wrote its signature for a docstring."""
+    plain = [p.replace(annotation=p.empty) for p in inspect.signature(value).parameters.values()]
+    return f"## {name}\n\n```python\n{name}{inspect.Signature(plain)}\n```\n"
 
 
 def _entry(heading: str, value: Any, members: bool) -> str:

@@ -390,19 +390,19 @@ def leaf_names(form: Structure, name: str) -> list[str]:
     >>> leaf_names(flatten({"w": [1.0, 2.0], "b": None})[1], "params")
     ["params['w'][0]", "params['w'][1]"]
     """
-    found: list[str] = []
+    return list(_leaf_names(form, name, False))
 
-    def walk(s: Structure, name: str, in_module: bool) -> None:
-        if s.kind is LEAF:
-            found.append(name)
-        in_module = in_module or s.kind in _SHARED
-        for part, child in zip(_names(s), s.children, strict=True):
-            is_field = isinstance(part, str) and not issubclass(s.kind, dict)
-            dotted = in_module or is_field
-            walk(child, f"{name}.{part}" if dotted else f"{name}[{part!r}]", in_module)
 
-    walk(form, name, False)
-    return found
+def _leaf_names(form: Structure, name: str, in_module: bool) -> Iterator[str]:
+    if form.kind is LEAF:
+        yield name
+    in_module = in_module or form.kind in _SHARED
+    for part, child in zip(_names(form), form.children, strict=True):
+        is_field = isinstance(part, str) and not issubclass(form.kind, dict)
+        dotted = in_module or is_field
+        yield from _leaf_names(
+            child, f"{name}.{part}" if dotted else f"{name}[{part!r}]", in_module
+        )
 
 
 def _names(form: Structure) -> Iterable[Any]:

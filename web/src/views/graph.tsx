@@ -1,7 +1,7 @@
 // The graph, left to right: values in green above a wire, gradients in red below it.
 
 import { useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { anchor, inspect, moment, placeOf, places, scene, seen, selected, toggle } from "../state";
 import type { Gate } from "../scene";
 import { BoxView, Frame, WireView } from "./boxes";
@@ -18,7 +18,8 @@ export function GraphView() {
   const { svg, inner, pan } = usePan(() => places.value);
   const isFresh = useRef(true);
 
-  useEffect(() => {
+  // Before anything is painted: boxes that move are not seen to jump.
+  useLayoutEffect(() => {
     const kept = anchor.peek();
     const after = kept && placeOf(kept.group);
     if (after) pan.keep(kept.before, after);

@@ -2,7 +2,7 @@
 
 import { select as pick } from "d3-selection";
 import { zoom, zoomIdentity, zoomTransform, type ZoomBehavior } from "d3-zoom";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Layout, Place } from "../layout";
 
 const READABLE = 0.58; // smaller, letters are lost
@@ -26,13 +26,15 @@ export function usePan(size: () => Layout) {
       by: (factor: number) => pick(svg.current!).call(behaviour.scaleBy, factor),
       // All of it, or, if letters would become too small, its beginning; the whole on demand.
       fit(whole = false) {
-        const { width, height } = size();
+        const { width, height, boxes } = size();
         const seen = view();
         if (!seen.width) return;
         const scale = Math.min(1.4, seen.width / width, seen.height / height);
         const k = whole || scale >= READABLE ? scale : Math.max(READABLE, Math.min(1, seen.height / height));
         const x = width * k > seen.width ? 0 : (seen.width - width * k) / 2;
-        move(x, Math.max(0, (seen.height - height * k) / 2), k);
+        const start = [...boxes.values()].reduce((a, b) => (b.x < a.x ? b : a));
+        const low = seen.height - height * k; // negative: too tall, and its beginning is in the middle
+        move(x, low >= 0 ? low / 2 : Math.max(low, Math.min(0, seen.height / 2 - start.y * k)), k);
       },
       // The least way that shows a place.
       show({ x, y, width, height }: Place) {
@@ -56,7 +58,7 @@ export function usePan(size: () => Layout) {
       },
     };
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     pick(svg.current!).call(pan.behaviour).on("dblclick.zoom", null);
     Object.assign(tools, { by: pan.by, fit: pan.fit });
   }, []);

@@ -138,16 +138,22 @@ def test_a_dashboard_of_two_runs(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_live_dashboard_ends_with_ctrl_c(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "backsolve", "dashboard", str(tmp_path), "--live"]
+    # Whoever runs the tests in the background has children ignore Ctrl-C.
+    listen = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = f"{listen}; from backsolve.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", start, "dashboard", str(tmp_path), "--live"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as live:
-        assert live.stdout is not None
-        url = live.stdout.readline().split()[0]
-        with urllib.request.urlopen(url) as answer:
-            assert b"<!doctype html>" in answer.read()
-        live.send_signal(signal.SIGINT)
-        _, errors = live.communicate(timeout=60)
+        try:
+            assert live.stdout is not None
+            url = live.stdout.readline().split()[0]
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                assert b"<!doctype html>" in answer.read()
+            live.send_signal(signal.SIGINT)
+            _, errors = live.communicate(timeout=60)
+        finally:
+            live.kill()
     assert (live.returncode, errors) == (0, "")
 
 

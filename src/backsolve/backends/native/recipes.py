@@ -135,6 +135,9 @@ def _function(run: Any) -> str | None:
         owners = [np, sys.modules.get("scipy.special")]
         known = any(getattr(owner, run.__name__, None) is run for owner in owners)
         return run.__name__ if known else None
+    if isinstance(getattr(run, "__self__", None), np.ufunc):  # np.add.reduce
+        whole = _function(run.__self__)
+        return f"{whole}.{run.__name__}" if whole else None
     owner, name = getattr(run, "__module__", None) or "", getattr(run, "__qualname__", None)
     known = owner.split(".")[0] in ("backsolve", "numpy", "_operator", "builtins")
     return f"{owner}.{name}" if known and name else None

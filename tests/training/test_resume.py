@@ -98,6 +98,29 @@ def linear_run(folder: Any, epochs: int = 3, **more: Any) -> Any:
     )
 
 
+def test_an_epoch_that_was_logged_but_not_saved_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(name: str) -> list[dict[str, Any]]:
+        folder = tmp_path / name
+        linear_run(Checkpoints(folder, every_steps=1), log=folder)
+        return without_time(read_log(folder))
+
+    whole = run("whole")
+    save = Checkpoints.save
+
+    def killed(self: Checkpoints, state: Any) -> Any:
+        if state.epoch == 2:
+            raise RuntimeError("killed")
+        return save(self, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            run("killed")
+    assert run("killed") == whole
+
+
 def test_more_epochs_go_on_from_where_fewer_ended(tmp_path: Path) -> None:
     linear_run(tmp_path, 2)
     again = linear_run(tmp_path, 5)

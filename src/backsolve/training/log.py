@@ -61,7 +61,7 @@ class Logger:
         folder = Path(settings.folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE
-        _cut(self.path, run.step)
+        _cut(self.path, run.step, run.epoch)
         self._lines = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
         self._events = EventFile(folder, run.step) if settings.tensorboard else None
         self._pace = _Pace(run)
@@ -219,8 +219,10 @@ def parsed(line: str) -> dict[str, Any] | None:
     return row if isinstance(row, dict) and "kind" in row and "step" in row else None
 
 
-def _cut(path: Path, step: int) -> None:
+def _cut(path: Path, step: int, epoch: int) -> None:
+    """Leave what was logged up to a step and an epoch: the next epoch may end at that very step."""
     if not path.exists():
         return
-    kept = [row for row in read_log(path.parent) if row["step"] <= step and step]
+    rows = [row for row in read_log(path.parent) if row["step"] <= step and step]
+    kept = [row for row in rows if row.get("epoch", 0) <= epoch]
     write_whole(path, "".join(json.dumps(row) + "\n" for row in kept).encode())

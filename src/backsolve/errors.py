@@ -36,6 +36,7 @@ def location(depth: int = 1) -> str:
 
 
 def users_frame(depth: int) -> FrameType | None:
+    """The frame nearest to us that is not of this package: the user's line."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back

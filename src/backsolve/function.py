@@ -51,14 +51,17 @@ class Function:
 
     @staticmethod
     def forward(ctx: Context, *args: Any) -> Any:
+        """The value; what `backward` needs goes into `ctx`."""
         raise TypeError("a bs.Function needs a static method forward(ctx, *inputs)")
 
     @staticmethod
     def backward(ctx: Context, *grads: Any) -> Any:
+        """The gradient of each input, from those of the outputs."""
         raise TypeError("a bs.Function needs a static method backward(ctx, *grads)")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
+        """Call it: this is the function to use and to differentiate."""
         for a in args:
             if not isinstance(a, Tensor) and any(_varies(x) for x in tree.flatten(a)[0]):
                 raise StructureError(

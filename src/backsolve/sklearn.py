@@ -167,6 +167,7 @@ class MLPClassifier(ClassifierMixin, _MLP):
     __doc__ = f"""A network that tells classes apart, by cross entropy.\n\n{_MLP.__doc__}"""
 
     def fit(self, X: Any, y: Any) -> MLPClassifier:
+        """Learn from examples X (n, features) and their classes y."""
         x, y = self._checked(X, y, reset=True)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
@@ -188,12 +189,15 @@ class MLPClassifier(ClassifierMixin, _MLP):
         return self._partial_fit(x, numbers, len(self.classes_), [])
 
     def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of the probability of each class: (n, classes)."""
         return np.asarray(nn.functional.log_softmax(self._output(X), 1))
 
     def predict_proba(self, X: Any) -> Any:
+        """The probability of each class: (n, classes)."""
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: Any) -> Any:
+        """The most probable class of each example."""
         scores = self._output(X)
         return self.classes_[np.argmax(scores, 1)]
 
@@ -206,6 +210,7 @@ class MLPRegressor(RegressorMixin, _MLP):
     )
 
     def fit(self, X: Any, y: Any) -> MLPRegressor:
+        """Learn from examples X (n, features) and numbers y, (n,) or (n, outputs)."""
         x, y = self._both(X, y, reset=True)
         return self._fit(x, y, 1 if y.ndim == 1 else y.shape[1], [Rescale(y)])
 
@@ -215,6 +220,7 @@ class MLPRegressor(RegressorMixin, _MLP):
         return self._partial_fit(x, y, 1 if y.ndim == 1 else y.shape[1], [Rescale(y)])
 
     def predict(self, X: Any) -> Any:
+        """The numbers of each example."""
         return self._output(X)
 
     def _both(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:

@@ -70,10 +70,12 @@ class System:
 
     @property
     def L(self) -> _Entries:
+        """Blocks by numbers of rows: L[i, j] is ∂v_i/∂v_j, an operator."""
         return _Entries(self, self.number)
 
     @property
     def D(self) -> _Entries:
+        """Blocks by numbers of row and parameter: D[i, k] is ∂v_i/∂p_k, an operator."""
         return _Entries(self, {row: k for k, row in enumerate(self.parameters, 1)})
 
     def edges(self, row: Row) -> list[tuple[Row, Operator]]:
@@ -93,6 +95,7 @@ class System:
 
     @property
     def blocks(self) -> int:
+        """How many blocks L and D have."""
         return sum(len(self.edges(row)) for row in self.rows)
 
     # ---- solving
@@ -149,6 +152,7 @@ class System:
 
     @property
     def out_types(self) -> list[Type]:
+        """Shape and dtype of each output."""
         values = [y.type if isinstance(y, Var) else type_of(y) for y in self._raw_outputs]
         return [Type(t.shape, t.dtype) for t in values]
 

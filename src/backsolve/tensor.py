@@ -114,6 +114,7 @@ class Tensor(ArrayMethods):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether what is computed from it is recorded for derivatives; can be set on leaves."""
         return self.row is not None
 
     @requires_grad.setter
@@ -135,6 +136,7 @@ class Tensor(ArrayMethods):
 
     @property
     def shape(self) -> Shape:
+        """The length of each axis; () of a number."""
         try:
             return self._v.shape
         except AttributeError:  # a bare Python number: weak in promotion, as NumPy has it
@@ -142,6 +144,7 @@ class Tensor(ArrayMethods):
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Its NumPy dtype."""
         try:
             return self._v.dtype
         except AttributeError:
@@ -149,18 +152,22 @@ class Tensor(ArrayMethods):
 
     @property
     def ndim(self) -> int:
+        """How many axes it has."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """How many entries it has."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all entries."""
         return self.size * self.dtype.itemsize
 
     @property
     def itemsize(self) -> int:
+        """The bytes of an entry."""
         return self.dtype.itemsize
 
     # ---- messages (McAllester's notes): forward fills value, backward fills grad
@@ -174,6 +181,7 @@ class Tensor(ArrayMethods):
         return FUNCTIONS["forward"](self)
 
     def detach(self) -> Tensor:
+        """Its value, as a Tensor that no derivative goes through."""
         if type(self._v) is Var:
             self._v.recorder.has_own_derivative = True
             if is_for_later(self):
@@ -232,9 +240,11 @@ class Tensor(ArrayMethods):
         return bool(self._known("its truth value"))
 
     def item(self, *args: Any) -> Any:
+        """One entry as a Python number."""
         return np.asarray(self._plain("x.item()")).item(*args)
 
     def tolist(self) -> Any:
+        """Its entries as nested lists of Python numbers."""
         return np.asarray(self._plain("x.tolist()")).tolist()
 
     def __reduce__(self) -> Any:
@@ -280,9 +290,11 @@ class Tensor(ArrayMethods):
 
     @property
     def device(self) -> str:
+        """Always "cpu"."""
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """Itself: there is the CPU alone."""
         FUNCTIONS["on_cpu"](device, stream)
         return self
 
@@ -358,6 +370,7 @@ class Tensor(ArrayMethods):
         self._become(_sort(self, axis, **kwargs), "x.sort()")
 
     def fill(self, value: Any) -> None:
+        """Set every entry, in place."""
         self[...] = value
 
     def __repr__(self) -> str:

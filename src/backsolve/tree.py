@@ -53,9 +53,11 @@ class Structure:
 
     @property
     def size(self) -> int:
+        """How many leaves there are."""
         return 1 if self.kind is LEAF else sum(child.size for child in self.children)
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """Containers of this form around other leaves."""
         return self._build(iter(leaves))
 
     def _build(self, leaves: Iterator[Any]) -> Any:
@@ -202,6 +204,14 @@ def _handlers(kind: type) -> Any:
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of nested containers from left to right, and the form they had.
+
+    >>> leaves, form = flatten({"w": [1.0, 2.0], "b": 3.0})
+    >>> leaves
+    [1.0, 2.0, 3.0]
+    >>> form.unflatten(x * 10 for x in leaves)
+    {'w': [10.0, 20.0], 'b': 30.0}
+    """
     kind = type(tree)
     if kind in LEAF_KINDS:
         return [tree], _LEAF_STRUCTURE

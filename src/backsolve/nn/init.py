@@ -38,12 +38,14 @@ def next_key(key: Any = None) -> Any:
 def uniform(
     shape: Shape, a: float = 0.0, b: float = 1.0, *, key: Any, dtype: Any = np.float32
 ) -> Any:
+    """Uniform between a and b."""
     return np.asarray(random.uniform(key, shape, a, b), dtype)
 
 
 def normal(
     shape: Shape, mean: float = 0.0, std: float = 1.0, *, key: Any, dtype: Any = np.float32
 ) -> Any:
+    """Normal, with mean and standard deviation."""
     return np.asarray(random.normal(key, shape, mean, std), dtype)
 
 
@@ -63,18 +65,22 @@ def trunc_normal(
 
 
 def constant(shape: Shape, val: float, *, key: Any = None, dtype: Any = np.float32) -> Any:
+    """`val` everywhere."""
     return np.full(shape, val, dtype)
 
 
 def zeros(shape: Shape, *, key: Any = None, dtype: Any = np.float32) -> Any:
+    """0 everywhere."""
     return np.zeros(shape, dtype)
 
 
 def ones(shape: Shape, *, key: Any = None, dtype: Any = np.float32) -> Any:
+    """1 everywhere."""
     return np.ones(shape, dtype)
 
 
 def eye(shape: Shape, *, key: Any = None, dtype: Any = np.float32) -> Any:
+    """1 on the diagonal of a matrix, 0 elsewhere."""
     return np.eye(*shape, dtype=dtype)
 
 
@@ -92,11 +98,13 @@ def dirac(shape: Shape, groups: int = 1, *, key: Any = None, dtype: Any = np.flo
 
 
 def xavier_uniform(shape: Shape, gain: float = 1.0, *, key: Any, dtype: Any = np.float32) -> Any:
+    """Uniform between ±gain √(6 / (fan_in + fan_out)), after Glorot and Bengio."""
     bound = gain * math.sqrt(6 / sum(fans(shape)))
     return uniform(shape, -bound, bound, key=key, dtype=dtype)
 
 
 def xavier_normal(shape: Shape, gain: float = 1.0, *, key: Any, dtype: Any = np.float32) -> Any:
+    """Normal with deviation gain √(2 / (fan_in + fan_out)), after Glorot and Bengio."""
     return normal(shape, 0.0, gain * math.sqrt(2 / sum(fans(shape))), key=key, dtype=dtype)
 
 
@@ -109,6 +117,7 @@ def kaiming_uniform(
     key: Any,
     dtype: Any = np.float32,
 ) -> Any:
+    """Uniform between ±gain √(3 / fan), after He et al.; `a` is the slope of a leaky ReLU."""
     bound = math.sqrt(3) * _kaiming(shape, a, mode, nonlinearity)
     return uniform(shape, -bound, bound, key=key, dtype=dtype)
 
@@ -122,6 +131,7 @@ def kaiming_normal(
     key: Any,
     dtype: Any = np.float32,
 ) -> Any:
+    """Normal with deviation gain / √fan, after He et al.; `a` is the slope of a leaky ReLU."""
     return normal(shape, 0.0, _kaiming(shape, a, mode, nonlinearity), key=key, dtype=dtype)
 
 

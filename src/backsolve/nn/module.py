@@ -185,6 +185,7 @@ class Module:
         return self
 
     def eval(self) -> Module:
+        """train(False): dropout passes everything, batch norm uses its running figures."""
         return self.train(False)
 
     def freeze(self, frozen: bool = True) -> Module:

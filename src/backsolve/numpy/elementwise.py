@@ -276,6 +276,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @function
 def polygamma(n: int, x: Any) -> Any:
+    """The n-th derivative of digamma."""
     return P.polygamma(array(x), n=int(n))
 
 

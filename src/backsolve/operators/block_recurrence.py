@@ -18,6 +18,8 @@ from .solve import adjoint
 
 
 class BlockRecurrence(Operator):
+    """t ↦ s with s_0 = t_0, s_j = t_j + A_j s_{j−1}, for matrices A_j; backwards with `reverse`."""
+
     __slots__ = ("A", "_type", "reverse")
 
     def __init__(self, A: Any, reverse: bool = False, type: Type | None = None):

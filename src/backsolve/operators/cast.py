@@ -23,6 +23,8 @@ def convert(t: Any, dtype: np.dtype[Any]) -> Any:
 
 
 class Cast(Operator):
+    """t ↦ t in another dtype."""
+
     __slots__ = ("_in", "_out")
     facts = facts("identity")  # up to rounding
 
@@ -58,6 +60,8 @@ class Cast(Operator):
 
 
 class Conjugate(Operator):
+    """t ↦ t̄, linear over the reals."""
+
     __slots__ = ("_type",)
 
     def __init__(self, type: Type):

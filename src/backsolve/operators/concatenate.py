@@ -12,6 +12,8 @@ from .structure import facts
 
 
 class Concatenate(Operator):
+    """(t_1, t_2, …) ↦ one array, one behind the other along an axis."""
+
     __slots__ = ("_parts", "axis")
     facts = facts("permutation")
 
@@ -42,6 +44,8 @@ class Concatenate(Operator):
 
 
 class Split(Operator):
+    """One array ↦ its parts along an axis: the adjoint of Concatenate."""
+
     __slots__ = ("_parts", "axis")
     facts = facts("permutation")
 

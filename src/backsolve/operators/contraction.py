@@ -61,6 +61,8 @@ def swap(subscripts: str, hole: int) -> tuple[str, tuple[tuple[str, int], ...]]:
 
 
 class Contraction(From):
+    """A product of arrays over named indices, as a linear map of one; the adjoint swaps it and the result."""
+
     __slots__ = ("hole", "name", "operands", "sizes", "subscripts")
 
     def __init__(

@@ -28,6 +28,8 @@ def convolved(n: int, m: int, mode: str) -> int:
 
 
 class Convolution(Operator):
+    """t ↦ np.convolve(t, other, mode), or of (other, t) with `hole=1`."""
+
     __slots__ = ("_in", "hole", "mode", "other")
 
     def __init__(self, in_type: Any, other: Any, mode: str, hole: int = 0):

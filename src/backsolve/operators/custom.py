@@ -9,6 +9,14 @@ from .base import Operator
 
 
 class Custom(Operator):
+    """An operator from two functions: t ↦ apply(t), and its adjoint.
+
+    >>> import numpy as np
+    >>> double = Custom(lambda t: 2 * t, lambda u: 2 * u)
+    >>> double.apply(np.ones(2)), double.T.apply(np.ones(2))
+    (array([2., 2.]), array([2., 2.]))
+    """
+
     __slots__ = ("_adjoint", "_apply", "_in", "_out", "name")
 
     def __init__(

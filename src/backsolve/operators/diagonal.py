@@ -69,6 +69,13 @@ class Entrywise(Operator):
 
 
 class Diagonal(Entrywise):
+    """t ↦ d ⊙ t: the block of every element-wise function.
+
+    >>> import numpy as np
+    >>> Diagonal(np.array([2.0, 3.0])).apply(np.ones(2))
+    array([2., 3.])
+    """
+
     __slots__ = ()
 
     def apply(self, t: Any) -> Any:

@@ -26,6 +26,8 @@ def _steps(t: Type, n: int) -> Cost:
 
 
 class Fourier(Operator):
+    """t ↦ Σ_j t_j e^{−2πi jk/n} along some axes; with `inverse` e^{+2πi jk/n}; no scaling."""
+
     __slots__ = ("_type", "axes", "inverse")
 
     def __init__(self, type: Any, axes: tuple[int, ...], inverse: bool = False):
@@ -91,6 +93,8 @@ class _OneAxis(Operator):
 
 
 class RealFourier(_OneAxis):
+    """Fourier of a real array along one axis, its first half: what np.fft.rfft gives."""
+
     __slots__ = ("halved",)
 
     def __init__(self, real: Any, axis: int, halved: bool = True):
@@ -115,6 +119,8 @@ class RealFourier(_OneAxis):
 
 
 class HalfFourier(_OneAxis):
+    """The adjoint of RealFourier: half a spectrum ↦ a real array, without scaling."""
+
     __slots__ = ("halved",)
 
     def __init__(self, real: Any, axis: int, halved: bool = False):

@@ -16,6 +16,8 @@ from .solve import adjoint
 
 
 class Frechet(Operator):
+    """E ↦ the derivative of the matrix exponential at A in the direction E."""
+
     __slots__ = ("A", "_type")
 
     def __init__(self, A: Any, type: Type | None = None):

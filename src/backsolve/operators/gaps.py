@@ -16,6 +16,8 @@ from .diagonal import Entrywise
 
 
 class OverGaps(Entrywise):
+    """t ↦ t / g with the gaps g between eigenvalues; where one is closed t must be 0, and stays it."""
+
     __slots__ = ()
 
     def apply(self, t: Any) -> Any:

@@ -20,6 +20,8 @@ from .structure import facts
 
 
 class Gather(From):
+    """t ↦ t[indices]: reads entries, some perhaps several times."""
+
     __slots__ = ("indices",)
     moves_entries = True
     facts = facts("selection")
@@ -52,6 +54,8 @@ class Gather(From):
 
 
 class ScatterAdd(Into):
+    """t ↦ zeros to which t is added at the indices: the adjoint of Gather."""
+
     __slots__ = ("indices",)
     moves_entries = True
     facts = facts("sparse")

@@ -10,6 +10,8 @@ from .structure import facts
 
 
 class Identity(Operator):
+    """t ↦ t. Without a type it is the `I` of any space, as in `I - L`."""
+
     __slots__ = ("_type",)
     moves_entries = True
     facts = facts("identity")

@@ -20,6 +20,8 @@ from .zero import Zero
 
 
 class Inverse(Operator):
+    """b ↦ A⁻¹ b, found by the structure of the operator A; never formed."""
+
     __slots__ = ("A",)
 
     def __init__(self, A: Operator):

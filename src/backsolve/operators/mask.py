@@ -17,6 +17,8 @@ from .structure import facts
 
 
 class Mask(Operator):
+    """Keeps the entries where the mask is true; the others are zero, whatever infinity they meet."""
+
     __slots__ = ("_type", "mask")
     moves_entries = True
     facts = facts("diagonal", "symmetric")

@@ -11,6 +11,13 @@ from .base import Cost, Operator, show
 
 
 class Matrix(Operator):
+    """x ↦ A x for vectors, or column by column for matrices.
+
+    >>> import numpy as np
+    >>> Matrix(np.array([[1.0, 2.0]])).T.apply(np.array([3.0]))
+    array([3., 6.])
+    """
+
     __slots__ = ("A",)
 
     def __init__(self, A: Any):

@@ -25,6 +25,8 @@ from .structure import facts
 
 
 class Recurrence(Operator):
+    """t ↦ s with s_0 = t_0, s_j = t_j + a_j s_{j−1} along an axis; backwards with `reverse`."""
+
     __slots__ = ("_type", "a", "axis", "reverse")
 
     def __init__(self, a: Any, axis: int, reverse: bool = False, type: Type | None = None):
@@ -84,6 +86,8 @@ RUNNING: dict[str, Callable[[Any], Any]] = {"ahead": sum_ahead, "reverse": sum_b
 
 
 class Cumsum(Operator):
+    """t ↦ its running sums along an axis; from the end with `reverse`."""
+
     __slots__ = ("_type", "axis", "reverse")
     facts = facts()
 

@@ -12,6 +12,8 @@ from .structure import facts
 
 
 class Reshape(From):
+    """t ↦ the same entries in another shape."""
+
     __slots__ = ("target",)
     moves_entries = True
     facts = facts("permutation")

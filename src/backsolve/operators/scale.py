@@ -13,6 +13,8 @@ from .structure import facts
 
 
 class Scale(Operator):
+    """t ↦ c t, with one number c."""
+
     __slots__ = ("_type", "factor")
 
     def __init__(self, factor: Any, type: Any = None):

@@ -27,6 +27,8 @@ def key_of(spec: Spec) -> tuple[Any, ...]:
 
 
 class Slice(From):
+    """t ↦ a rectangular part of it, as t[1:3, ::2]."""
+
     __slots__ = ("spec",)
     moves_entries = True
     facts = facts("selection")

@@ -53,6 +53,8 @@ class _Solve(Operator):
 
 
 class Solve(_Solve):
+    """B ↦ A⁻¹ B for a stack of square matrices A."""
+
     __slots__ = ()
 
     def apply(self, t: Any) -> Any:
@@ -76,6 +78,8 @@ class Solve(_Solve):
 
 
 class TriangularSolve(_Solve):
+    """B ↦ A⁻¹ B with one triangle of A; with `unit` its diagonal counts as ones."""
+
     __slots__ = ("lower", "unit")
 
     def __init__(self, A: Any, lower: bool, unit: bool = False, type: Any = None):
@@ -107,6 +111,8 @@ class TriangularSolve(_Solve):
 
 
 class BandedSolve(_Solve):
+    """B ↦ A⁻¹ B with A given by its bands, as scipy.linalg.solve_banded wants them."""
+
     __slots__ = ("lower", "upper")
 
     def __init__(self, bands: Any, lower: int, upper: int, type: Any):

@@ -17,6 +17,8 @@ from .zero import Zero
 
 
 class OperatorSum(Operator):
+    """t ↦ A t + B t + …"""
+
     __slots__ = ("terms",)
 
     def __init__(self, terms: Sequence[Operator]):

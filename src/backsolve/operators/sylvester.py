@@ -13,6 +13,8 @@ from .solve import adjoint
 
 
 class Sylvester(Operator):
+    """C ↦ X with A X + X B = C, for stacks of matrices."""
+
     __slots__ = ("A", "B", "_type")
 
     def __init__(self, A: Any, B: Any, type: Any):

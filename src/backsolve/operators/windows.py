@@ -65,6 +65,8 @@ class Cut(NamedTuple):
 
 
 class Windows(From):
+    """t ↦ its windows along some axes, each moved by a step from the one before."""
+
     __slots__ = ("cut",)
     facts = facts("selection")
     adjoint_masks = True

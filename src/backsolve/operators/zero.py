@@ -12,6 +12,8 @@ from .structure import facts
 
 
 class Zero(Operator):
+    """t ↦ 0, by structure: 0 · ∞ is 0 here."""
+
     __slots__ = ("_in", "_out")
     facts = facts("zero")
     masks = adjoint_masks = True

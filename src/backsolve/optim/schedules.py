@@ -18,6 +18,7 @@ from .base import Schedule
 
 
 def constant(lr: float) -> Schedule:
+    """lr at every step."""
     return lambda t: lr + 0.0 * t
 
 
@@ -33,6 +34,7 @@ def multistep(lr: float, milestones: Sequence[int], gamma: float = 0.1) -> Sched
 
 
 def exponential(lr: float, gamma: float) -> Schedule:
+    """lr · gammaᵗ."""
     return lambda t: lr * gamma ** (t + 0.0)
 
 
@@ -42,6 +44,7 @@ def linear(lr: float, steps: int, end: float = 0.0) -> Schedule:
 
 
 def polynomial(lr: float, steps: int, power: float = 1.0) -> Schedule:
+    """lr · (1 − t / steps)^power, 0 from `steps` on."""
     return lambda t: lr * (1 - np.minimum(t / steps, 1.0)) ** power
 
 

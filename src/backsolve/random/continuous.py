@@ -44,6 +44,7 @@ def normal(
 
 
 def exponential(state: State, shape: Any = None, scale: Any = 1.0, dtype: Any = _Float) -> Any:
+    """Exponential with mean `scale`."""
     check("exponential", "scale", scale, _not_negative, "≥ 0")
     kind = precision(dtype)
     (scale,) = in_precision(kind, scale)
@@ -53,6 +54,7 @@ def exponential(state: State, shape: Any = None, scale: Any = 1.0, dtype: Any = 
 def laplace(
     state: State, shape: Any = None, loc: Any = 0.0, scale: Any = 1.0, dtype: Any = _Float
 ) -> Any:
+    """Laplace's e^(−|x − loc| / scale) / (2 scale)."""
     check("laplace", "scale", scale, _not_negative, "≥ 0")
     kind = precision(dtype)
     loc, scale = in_precision(kind, loc, scale)
@@ -63,6 +65,7 @@ def laplace(
 def gumbel(
     state: State, shape: Any = None, loc: Any = 0.0, scale: Any = 1.0, dtype: Any = _Float
 ) -> Any:
+    """Gumbel: what the largest of many draws tends to, P(X < x) = e^(−e^(−(x − loc) / scale))."""
     check("gumbel", "scale", scale, _not_negative, "≥ 0")
     kind = precision(dtype)
     loc, scale = in_precision(kind, loc, scale)

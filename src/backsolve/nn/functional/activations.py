@@ -216,6 +216,7 @@ def sigmoid(input: Any) -> Any:
 
 
 def tanh(input: Any) -> Any:
+    """The hyperbolic tangent, entry by entry."""
     return np.tanh(array(input))
 
 

@@ -41,6 +41,8 @@ class Sequential(Module):
 
 
 class Identity(Module):
+    """x itself: stands where a layer is left out."""
+
     def __call__(self, x: Any) -> Any:
         return x
 
@@ -97,18 +99,26 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
+    """Whole channels of (N, C, L) are 0 with probability p while training, the others scaled by 1 / (1 − p)."""
+
     function = F.dropout1d
 
 
 class Dropout2d(Dropout):
+    """Whole channels of (N, C, H, W) are 0 with probability p while training; see Dropout1d."""
+
     function = F.dropout2d
 
 
 class Dropout3d(Dropout):
+    """Whole channels of (N, C, D, H, W) are 0 with probability p while training; see Dropout1d."""
+
     function = F.dropout3d
 
 
 class AlphaDropout(Dropout):
+    """Dropout beside SELU: entries left out get SELU's limit, then all is scaled to mean 0 and variance 1."""
+
     def __call__(self, x: Any) -> Any:
         if not self.training or not self.p:
             return x

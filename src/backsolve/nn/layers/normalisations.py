@@ -143,6 +143,8 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
+    """x / (k + alpha · mean of x² over `size` neighbouring channels)^beta, for (N, C, …)."""
+
     size: int
     alpha: float = 1e-4
     beta: float = 0.75

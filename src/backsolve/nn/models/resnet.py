@@ -71,7 +71,8 @@ class ResNet(Module):
 
 
 def resnet18(num_classes: int = 1000, small_images: bool = False, **options: Any) -> ResNet:
-    """
+    """ResNet-18 of He et al.: 2 + 2 + 2 + 2 blocks; `small_images` begins without halving the size twice.
+
     >>> import numpy as np
     >>> model = resnet18(10, small_images=True, width=4).eval()
     >>> model(np.zeros((1, 3, 32, 32), np.float32)).shape

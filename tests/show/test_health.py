@@ -66,6 +66,17 @@ def test_gradients_that_explode_from_layer_to_layer():
     assert ("exploding", "layers[0]") in [(kind, name) for kind, name, _ in items]
 
 
+def test_a_gradient_that_fades_below_all_numbers_is_said_once():
+    def f(x):
+        for _ in range(400):
+            x = np.sin(x) * 0.1 + x * 0.0001
+        return x
+
+    items = found(f, 0.3)
+    assert kinds(items) == {"vanishing"}
+    assert len(items) < 10
+
+
 def test_rounds_of_a_recurrence_that_forgets():
     def loss(w, u, xs):
         h = np.zeros(4)

@@ -92,6 +92,27 @@ def test_long_flat_programs_are_cut_into_stretches():
     assert closed
 
 
+def test_groups_that_are_alike_open_together_or_not_at_all():
+    def squash(x):
+        return 1 / (1 + np.exp(-x))
+
+    def f(x, w, rounds):
+        for _ in range(rounds):
+            x = squash(x * w) * x
+        return x
+
+    for rounds in range(3, 12):
+        _, groups, own = _folds(f, 0.5, 2.0, rounds)
+        closed = set(closed_at_first(groups, own))
+        by_kind = {}
+        for k, g in enumerate(groups):
+            by_kind.setdefault(g["kind"], set()).add(k in closed)
+        assert all(len(found) == 1 for found in by_kind.values())
+        assert by_kind["function"] == {
+            rounds > 6
+        }  # 6 rows each, and a box more where they are folded
+
+
 def test_compiled_functions_are_shown_as_they_are_written():
     @bs.jit
     def f(x):

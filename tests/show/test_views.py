@@ -95,8 +95,10 @@ def test_parameters_have_columns_of_d_and_rows_can_be_chosen(open_page):
     tab = open_page(show(routes, 3.0, 4.0))
     assert tab.locator(".matrix .one").count() == 6
     assert tab.locator(".matrix .above").all_text_contents()[:2] == ["a", "b"]
-    assert "10 blocks, 4 multiplications" in tab.locator(".matrix .total").text_content()
-    labels = tab.locator(".matrix .block text").all_text_contents()
+    assert "10 blocks, 4 multiplications" in tab.locator(".matrix .strip").text_content()
+    labels = tab.locator(".matrix .block text:not(.cost)").all_text_contents()
+    costs = tab.locator(".matrix .block .cost").all_text_contents()
+    assert costs == ["1"] * 4
     assert sorted(labels) == ["Diag"] * 3 + ["Mask"] * 2 + ["−Diag"] + ["−I"] * 4
     tab.locator('.matrix [data-row="2"] .head').click(force=True)
     assert tab.locator(".box.selected").get_attribute("data-node") == "2"
@@ -109,10 +111,11 @@ def test_what_the_pointer_is_on_is_lit_in_both_views(open_page):
     assert tab.locator(".wire.lit").count() == tab.locator(".block.lit").count() == 1
     name = block.get_attribute("data-wire")
     assert tab.locator(".link:has(.lit)").get_attribute("data-wire") == name
-    assert "multiplications" in block.locator("title").text_content()
+    assert "multiplication" in block.locator("title").text_content()
 
 
 def test_everything_is_reached_by_keys_alone(open_page):
+    expect = pytest.importorskip("playwright.sync_api").expect
     tab = open_page(show(routes, 3.0, 4.0))
     tab.keyboard.press("?")
     keys = tab.get_by_role("dialog", name="Keys")
@@ -121,43 +124,111 @@ def test_everything_is_reached_by_keys_alone(open_page):
     keys.wait_for(state="hidden")
     steps_to(tab, 3)
     aloud = tab.locator("[aria-live]")
-    assert aloud.text_content() == "Step 3 of 16, ahead: v1 = maximum(a, b) = 4.0"
+    expect(aloud).to_have_text("Step 3 of 16, ahead: v1 = maximum(a, b) = 4.0")
     tab.keyboard.press("End")
     tab.keyboard.press("ArrowLeft")
     tab.keyboard.press("ArrowLeft")
-    assert aloud.text_content() == "Step 14 of 16, back: gradient of v1 = 9.0, goes to a and b"
+    expect(aloud).to_have_text("Step 14 of 16, back: gradient of v1 = 9.0, goes to a and b")
     assert "= 9.0" in tab.locator(".rule .term").nth(1).text_content()
     tab.keyboard.press("Escape")
-    assert aloud.text_content() == ""
+    expect(aloud).to_have_text("")
     tab.keyboard.press(" ")
     tab.get_by_role("button", name="pause").wait_for()
     tab.keyboard.press(" ")
     tab.get_by_role("button", name="play").wait_for()
     tab.get_by_role("combobox", name="speed").select_option("4")
     # Tab stops: the graph is one, the matrix one, the tabs one.
-    tab.get_by_role("button", name="zoom out").focus()
+    tab.get_by_role("button", name="graph: zoom out").focus()
     tab.keyboard.press("Tab")
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("Enter")
     assert tab.locator(".box.selected").get_attribute("data-node") == "2"
-    tab.keyboard.press("Tab")
-    assert tab.evaluate("document.activeElement.className") == "scroll"
+    for _ in range(4):  # past the buttons that zoom the matrix
+        tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.dataset.cell") == "head 2"
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "tab-Details"
     tab.keyboard.press("ArrowRight")
     assert tab.get_by_role("tab", selected=True).text_content() == "Trace"
 
 
+def focused(tab):
+    return tab.evaluate("document.activeElement.dataset.cell")
+
+
+def test_blocks_of_the_matrix_are_reached_by_arrows_and_lit_in_the_graph(open_page):
+    tab = open_page(show(routes, 3.0, 4.0))
+    assert tab.locator('.matrix [tabindex="0"]').count() == 1
+    tab.locator('.matrix [tabindex="0"]').focus()
+    assert focused(tab) == "head 2"  # of v1 = maximum(a, b)
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    assert focused(tab) == "0-2"
+    name = tab.locator('[data-cell="0-2"]').get_attribute("aria-label")
+    assert name.startswith("∂v1/∂a: Mask")
+    assert tab.locator(".wire.lit").count() == 1
+    assert tab.get_by_role("gridcell", name="∂v1/∂a").count() == 1
+    tab.keyboard.press("ArrowRight")
+    assert focused(tab) == "1-2"
+    tab.keyboard.press("ArrowDown")  # v2 reads v1 alone
+    assert focused(tab) == "one 3"
+    tab.keyboard.press("End")
+    tab.keyboard.press("ArrowLeft")
+    assert focused(tab) == "2-3"
+    tab.keyboard.press("Enter")
+    assert tab.locator(".box.selected").get_attribute("data-node") == "3"
+    assert tab.get_by_role("tab", selected=True).text_content() == "Details"
+    assert (
+        tab.locator(".stepper output").text_content() == "16 steps"
+    )  # no arrow was one of the stepper's
+
+
+@pytest.mark.parametrize("view", ["graph", "matrix"])
+def test_opening_a_group_by_keys_keeps_the_focus_there(open_page, view):
+    tab = open_page(show(long, 0.3))
+    group = tab.locator(f"#{view} [aria-label^='round 1 … 10,']")
+    group.focus()
+    tab.keyboard.press("Enter")
+    tab.locator(f"#{view} [aria-label^='round 2,']").wait_for()
+    name = "document.activeElement.getAttribute('aria-label')"
+    assert tab.evaluate(name).startswith("fold round 1 … 10" if view == "graph" else "round 1,")
+    tab.keyboard.press("ArrowDown")
+    assert tab.evaluate(name).startswith("round 1," if view == "graph" else "round 2,")
+
+
+def test_every_block_is_labelled_and_names_stay_in_sight(open_page):
+    tab = open_page(show(long, 0.3))
+    assert tab.locator(".matrix .block").count() == tab.locator(".matrix .block text").count()
+    tab.locator(".matrix .scroll").evaluate("e => { e.scrollTop = 500; e.scrollLeft = 700; }")
+    tab.wait_for_function(
+        """() => {
+          const at = s => document.querySelector(s).getBoundingClientRect();
+          const [frame, row, column] = ['.matrix .scroll', '.matrix .names', '.matrix .heads'].map(at);
+          return Math.abs(row.left - frame.left) < 12 && Math.abs(column.top - frame.top) < 12;
+        }"""
+    )
+    tab.get_by_role("button", name="fit: the whole matrix").click()
+    tab.wait_for_function(
+        """() => {
+          const e = document.querySelector('.matrix .scroll');
+          return e.scrollHeight <= e.clientHeight && e.scrollWidth <= e.clientWidth;
+        }"""
+    )
+
+
 def test_the_stepper_keeps_its_box_and_its_row_in_sight(open_page):
     tab = open_page(show(long, 0.3))
     steps_to(tab, 30)
+    tab.wait_for_function(
+        "document.querySelector('.stepper output').textContent.startsWith('30 /')"
+    )
     inside = """([inner, outer]) => {
       const [a, b] = [inner, outer].map(s => document.querySelector(s).getBoundingClientRect());
       return a.left >= b.left - 1 && a.right <= b.right + 1 && a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
     }"""
-    assert tab.evaluate(inside, [".box.now .shape", ".graph > svg"])
-    assert tab.evaluate(inside, [".line.now .one", ".matrix .scroll"])
+    tab.wait_for_function(inside, arg=[".box.now .shape", ".graph > svg"])
+    tab.wait_for_function(inside, arg=[".line.now .one", ".matrix .scroll"])
     # Opening the group in question leaves the stepper where it is in the program.
     first = tab.locator(".box.now").get_attribute("data-order")
     tab.locator(".box.now").focus()

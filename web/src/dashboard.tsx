@@ -1,5 +1,6 @@
 // The training dashboard: what stands where, and the keys.
 
+import "./theme.css";
 import "./dashboard/dashboard.css";
 import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";

@@ -68,6 +68,11 @@ function outermostClosed(scene: Scene, closed: ReadonlySet<number>): number[] {
   return found;
 }
 
+export function isWithin(scene: Scene, inner: number | null, outer: number): boolean {
+  while (inner !== null && inner > outer) inner = scene.groups[inner]!.parent;
+  return inner === outer;
+}
+
 // Opens every group around a node, so that it is seen.
 export function revealing(scene: Scene, closed: ReadonlySet<number>, node: number): Set<number> {
   const open = new Set(closed);

@@ -35,6 +35,7 @@ export interface Layout {
 
 const FEW = 60; // boxes, up to which dagre keeps those of a group together, and takes its time over ranks
 const HEAD = 18; // above and below a box, for its name
+const TITLE = 18; // the height of a frame's name
 const LETTER = 6.6;
 const ENTRY = 9; // between wires that enter a box
 
@@ -44,8 +45,9 @@ export const isRound = (gate: string | undefined) => gate === "add" || gate === 
 export function layout(scene: Scene, seen: Visible, written: (box: number) => number, sent: (edges: number[]) => number): Layout {
   const isSmall = seen.boxes.length <= FEW;
   const framed = isSmall && seen.open.length > 0;
+  const home = homes(scene, seen);
   const graph = new dagre.graphlib.Graph({ compound: framed, multigraph: false });
-  graph.setGraph({ rankdir: "LR", nodesep: 10, edgesep: 14, ranksep: 24, marginx: 24, marginy: 24, ranker: isSmall ? "network-simplex" : "tight-tree" });
+  graph.setGraph({ rankdir: "LR", nodesep: 10, edgesep: 14, ranksep: 24, marginx: 24, marginy: 24 + (framed ? TITLE * depth(scene, seen.open) : 0), ranker: isSmall ? "network-simplex" : "tight-tree" });
   const sizes = new Map<number, { width: number; height: number; stub: number }>();
   for (const box of seen.boxes) {
     const node = box.isGroup ? null : scene.nodes[box.id]!;
@@ -62,9 +64,7 @@ export function layout(scene: Scene, seen: Visible, written: (box: number) => nu
       const parent = scene.groups[g]!.parent;
       if (parent !== null) graph.setParent(`frame ${g}`, `frame ${parent}`);
     }
-    for (const box of seen.boxes) {
-      if (box.group !== null) graph.setParent(String(box.id), `frame ${box.group}`);
-    }
+    for (const [id, group] of home) if (group !== null) graph.setParent(String(id), `frame ${group}`);
   }
   for (const wire of seen.wires) {
     const letters = sent(wire.edges);
@@ -106,19 +106,71 @@ export function layout(scene: Scene, seen: Visible, written: (box: number) => nu
     width: size.width ?? 100,
     height: size.height ?? 100,
     boxes,
-    frames: framed ? new Map(seen.open.map((g) => [g, place(`frame ${g}`)])) : around(scene, seen, boxes),
+    frames: framed ? titled(scene, new Map(seen.open.map((g) => [g, place(`frame ${g}`)]))) : around(scene, seen, home, boxes),
     wires,
   };
 }
 
+// The names of frames in frames stand one below the other.
+function titled(scene: Scene, frames: Map<number, Place>): Map<number, Place> {
+  for (const [g, inner] of [...frames].sort(([a], [b]) => b - a)) {
+    const outer = frames.get(scene.groups[g]!.parent ?? -1);
+    if (!outer) continue;
+    const more = TITLE - (top(inner) - top(outer));
+    if (more <= 0) continue;
+    outer.y -= more / 2;
+    outer.height += more;
+  }
+  return frames;
+}
+
+// How many frames stand around another at most.
+function depth(scene: Scene, open: readonly number[]): number {
+  const around = new Map<number | null, number>();
+  for (const g of open) around.set(g, (around.get(scene.groups[g]!.parent) ?? -1) + 1);
+  return Math.max(0, ...around.values());
+}
+
+const top = ({ y, height }: Place) => y - height / 2;
+
+type Homes = Map<number, number | null>; // the open group in which each box stands
+
+// Weights stand with what alone reads them. Arguments of the function itself stay outside, as do those that many rounds read.
+function homes(scene: Scene, seen: Visible): Homes {
+  const home: Homes = new Map(seen.boxes.map((b) => [b.id, b.group]));
+  const shared = new Map<number, number | null>();
+  for (const { from, to } of seen.wires) {
+    const node = scene.nodes[from];
+    if (node?.kind !== "parameter" || /^\w+$/.test(node.name)) continue;
+    const group = home.get(to)!;
+    shared.set(from, shared.has(from) ? common(scene, shared.get(from)!, group) : group);
+  }
+  for (const [id, group] of shared) {
+    let g = group;
+    while (g !== null && (scene.groups[g]!.kind === "loop" || scene.groups[g]!.kind === "stretch")) g = scene.groups[g]!.parent;
+    home.set(id, g);
+  }
+  return home;
+}
+
+// The innermost group that holds both: groups come before their parts.
+function common(scene: Scene, a: number | null, b: number | null): number | null {
+  while (a !== b) {
+    if (a === null || b === null) return null;
+    if (a > b) a = scene.groups[a]!.parent;
+    else b = scene.groups[b]!.parent;
+  }
+  return a;
+}
+
 // Frames around what stands in open groups, wherever it stands. Where boxes of others stand between, a frame would
 // tell a lie: what is left of it is its name, above its first box.
-function around(scene: Scene, seen: Visible, boxes: Map<number, BoxPlace>): Map<number, Place> {
+function around(scene: Scene, seen: Visible, home: Homes, boxes: Map<number, BoxPlace>): Map<number, Place> {
   const frames = new Map<number, Edges>();
   const isIn = new Map<number, Set<number>>(seen.open.map((g) => [g, new Set()]));
   for (const box of seen.boxes) {
     const inner = edgesOf(boxes.get(box.id)!);
-    for (let g = box.group, depth = 0; g !== null; g = scene.groups[g]!.parent, depth++) {
+    for (let g = home.get(box.id) ?? null, depth = 0; g !== null; g = scene.groups[g]!.parent, depth++) {
       const grown = grow(inner, 5 + 5 * depth, 8 + 20 * depth);
       const old = frames.get(g);
       frames.set(g, old ? joined(old, grown) : grown);

@@ -1,6 +1,7 @@
 // The page: what stands where, and the keys.
 
 import "katex/dist/katex.min.css";
+import "./theme.css";
 import "./page.css";
 import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
@@ -35,8 +36,10 @@ function Page() {
         <h1>{scene.title}</h1>
         <p>{plural(rows, "row")} · {plural(scene.nodes.length - rows, "parameter")} · {plural(scene.edges.length, "block")}{isEdited.value ? " · edited" : ""}</p>
         <StepperBar />
-        <button type="button" aria-label="dark or light" onClick={() => { theme.value = theme.value === "dark" ? "light" : "dark"; }}>◐</button>
-        <button type="button" aria-label="help: keys" aria-haspopup="dialog" onClick={() => { isHelping.value = true; }}>?</button>
+        <div class="corner">
+          <button type="button" aria-label="dark or light" onClick={() => { theme.value = theme.value === "dark" ? "light" : "dark"; }}>◐</button>
+          <button type="button" aria-label="help: keys" aria-haspopup="dialog" onClick={() => { isHelping.value = true; }}>?</button>
+        </div>
       </header>
       <main data-view={view.value}>
         <div class="views" role="group" aria-label="Graph or matrix">

@@ -111,10 +111,13 @@ export interface Paths {
 }
 
 export interface Finding {
-  kind: "nan" | "inf" | "vanishing" | "exploding" | "zero" | "unused";
+  kind: "nan" | "inf" | "vanishing" | "exploding" | "saturated" | "dead" | "zero" | "unused";
   node: number;
   text: string;
 }
+
+// What spoils a result or a training; the rest is only worth a look.
+export const gravity = ({ kind }: Finding): "bad" | "notice" => (["nan", "inf", "vanishing", "exploding"].includes(kind) ? "bad" : "notice");
 
 export function toNumber(x: Num): number {
   return x === "nan" ? NaN : x === "inf" ? Infinity : x === "-inf" ? -Infinity : x;

@@ -2,7 +2,7 @@
 
 import { batch, computed, effect, signal } from "@preact/signals";
 import { firstOther } from "./agree";
-import { revealing, visible } from "./fold";
+import { isWithin, revealing, visible } from "./fold";
 import { badFindings } from "./health";
 import { layout, type Place } from "./layout";
 import { arrayOf, fromData, type NDArray } from "./run/array";
@@ -71,7 +71,7 @@ export const findings = computed<Finding[]>(() => {
   return badFindings(scene, results.value.values, results.value.adjoints);
 });
 
-export const troubles = computed(() => new Map(findings.value.map((f) => [f.node, f.text])));
+export const troubles = computed(() => new Map([...findings.value].reverse().map((f) => [f.node, f]))); // the worst of each node
 
 export function edit(input: number, changes: readonly [entry: number, x: number][]): void {
   const changed = inputs.value.slice();
@@ -110,16 +110,25 @@ function lettersOn(edges: readonly number[]): number {
   return what ? stubText(what).length : 0;
 }
 
-// What stays where it is on the screen while boxes move: the group that was just opened or closed.
-export const anchor = signal<{ group: number; before: Place } | null>(null);
+interface Anchor {
+  group: number;
+  first: number; // of its nodes
+  before: Place | null;
+  focus: string | undefined; // the view that had it
+}
+
+// The group that was just opened or closed: it stays where it is on the screen while boxes move, and keeps the focus.
+export const anchor = signal<Anchor | null>(null);
 
 export function toggle(group: number): void {
   const now = new Set(closed.value);
   if (!now.delete(group)) now.add(group);
   const before = placeOf(group);
+  const focus = document.activeElement?.closest("#graph, #matrix")?.id;
+  const first = scene.nodes.findIndex((n) => isWithin(scene, n.group, group));
   batch(() => {
-    anchor.value = before && { group, before };
     fold(now);
+    anchor.value = { group, first, before, focus };
   });
 }
 
@@ -127,6 +136,7 @@ export function toggle(group: number): void {
 function fold(now: ReadonlySet<number>): void {
   const { phase, box } = moment.value;
   const first = seen.value.boxes.find((b) => b.id === box)?.first;
+  anchor.value = null;
   closed.value = now;
   if (first === undefined) return;
   const at = order.value.get(seen.value.boxOf[first]!)!;

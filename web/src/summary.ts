@@ -28,7 +28,8 @@ export function stubText(a: Summary): string {
 }
 
 function shortest(x: number): string {
-  return Number.isFinite(x) && x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1) : String(Number(x.toPrecision(3)));
+  if (!Number.isFinite(x)) return shortly(x);
+  return x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1) : String(Number(x.toPrecision(3)));
 }
 
 function tidy(digits: string): string {

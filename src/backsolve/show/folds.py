@@ -14,7 +14,10 @@ from typing import Any
 from .places import Group
 
 _MOST = 60  # parts that are looked at side by side
-_BOXES = 80  # that are shown when a picture is opened
+_FEW = 40  # boxes that are shown when a picture is opened
+_BOXES = 80  # the same, where less would be
+_HARDLY_ANY = 8
+_NUMBERED = ("round", "stretch")
 
 
 class _Node:
@@ -48,27 +51,35 @@ def folded(homes: Sequence[Group | None]) -> tuple[list[dict[str, Any]], list[in
 
 
 def closed_at_first(groups: Sequence[dict[str, Any]], homes: Sequence[int | None]) -> list[int]:
-    """Which groups to show folded: opened from the outside in, small ones first, while there are few boxes."""
-    parts = [0] * len(groups)
-    inner: dict[int | None, list[int]] = {}
+    """Which groups to show folded.
+
+    They are opened from the outside in, small ones first, all that are alike or none, while boxes are few.
+    """
+    growth = [-1] * len(groups)  # in boxes, by opening one
+    kin: dict[Any, list[int]] = {}
+    inner: dict[Any, list[Any]] = {}  # by what groups are alike: their names from the outermost in
+    likeness: list[Any] = []
     for k, group in enumerate(groups):
-        inner.setdefault(group["parent"], []).append(k)
-        if group["parent"] is not None:
-            parts[group["parent"]] += 1
-    for home in homes:
+        parent = group["parent"]
+        above = None if parent is None else likeness[parent]
+        likeness.append((above, group["kind"] if group["kind"] in _NUMBERED else group["name"]))
+        if likeness[k] not in kin:
+            inner.setdefault(above, []).append(likeness[k])
+        kin.setdefault(likeness[k], []).append(k)
+    for home in [g["parent"] for g in groups] + list(homes):
         if home is not None:
-            parts[home] += 1
-    waiting = inner.get(None, [])
-    count = len(waiting) + sum(home is None for home in homes)
+            growth[home] += 1
+    count = sum(g["parent"] is None for g in groups) + sum(home is None for home in homes)
     closed = set(range(len(groups)))
+    waiting = inner.get(None, [])
     while waiting:
-        g = min(waiting, key=parts.__getitem__)
-        waiting.remove(g)
-        if count + parts[g] - 1 > _BOXES:
+        more, which = min((sum(growth[g] for g in kin[k]), n) for n, k in enumerate(waiting))
+        if count + more > (_BOXES if count < _HARDLY_ANY else _FEW):
             break
-        count += parts[g] - 1
-        closed.discard(g)
-        waiting += inner.get(g, [])
+        count += more
+        opened = waiting.pop(which)
+        closed.difference_update(kin[opened])
+        waiting += inner.get(opened, [])
     return sorted(closed)
 
 

@@ -204,7 +204,7 @@ def _sizes(scene: Scene) -> list[Finding]:
             found.append(Finding("vanishing", row, f"its gradient has the norm {size:.1e}"))
         elif size > _LARGE >= before:
             found.append(Finding("exploding", row, f"its gradient has the norm {size:.1e}"))
-        elif size == 0 and before > 0 and above:
+        elif size == 0 and before >= _SMALL and above:
             text = "its gradient is zero everywhere: nothing passes back"
             found.append(Finding("zero", row, text))
     return found

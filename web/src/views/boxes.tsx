@@ -1,29 +1,25 @@
 // The parts of the graph: boxes with their numbers, wires, frames of open groups.
 
 import { useComputed } from "@preact/signals";
-import type { Box, Wire } from "../fold";
+import { isWithin, type Box, type Wire } from "../fold";
 import type { BoxPlace, Place, Point, WirePlace } from "../layout";
-import { hovered, isAsRun, moment, numbers, order, scene, seen, selected, sent, toggle, troubles } from "../state";
+import { gravity, type Finding } from "../scene";
+import { findings, hovered, isAsRun, moment, numbers, order, scene, seen, selected, sent, toggle, troubles } from "../state";
 import { stubText } from "../summary";
 import { isLit, wireLight } from "./light";
 import { Shape } from "./shapes";
-import { isOutput, labelOf, readers, spoken } from "./words";
+import { isOutput, labelOf, plural, readers, spoken } from "./words";
 
-export function Frame({ group, place }: { group: number; place: Place }) {
+export function Frame({ group, place, onFocus }: { group: number; place: Place; onFocus: () => void }) {
   const { name, kind } = scene.groups[group]!;
-  const first = scene.nodes.findIndex((n) => isWithin(n.group, group));
+  const first = scene.nodes.findIndex((n) => isWithin(scene, n.group, group));
   return (
     <g class={`frame ${kind}`} transform={`translate(${place.x - place.width / 2} ${place.y - place.height / 2})`}>
       <rect width={place.width} height={place.height} rx="10" />
-      <text x="8" y="14" role="button" tabindex={-1} data-order={first - 0.5} aria-label={`fold ${name}`} onClick={() => toggle(group)}
+      <text x="8" y="14" role="button" tabindex={-1} data-order={first - 0.5 + group / scene.groups.length / 2} data-frame={group} onFocus={onFocus} aria-label={`fold ${name}`} onClick={() => toggle(group)}
         onKeyDown={(e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), toggle(group))}>▾ {name}</text>
     </g>
   );
-}
-
-function isWithin(inner: number | null, outer: number): boolean {
-  while (inner !== null && inner > outer) inner = scene.groups[inner]!.parent;
-  return inner === outer;
 }
 
 export function WireView({ wire, place }: { wire: Wire; place: WirePlace }) {
@@ -47,12 +43,15 @@ export function WireView({ wire, place }: { wire: Wire; place: WirePlace }) {
 export function wireText(wire: Wire): string {
   const edges = wire.edges.map((k) => scene.edges[k]!);
   const cost = edges.reduce((s, e) => s + (e.multiplications ?? 0), 0);
-  if (edges.length > 1) return `${edges.length} blocks, ${cost.toLocaleString("en")} multiplications`;
+  const price = plural(cost, "multiplication");
+  if (edges.length > 1) return `${edges.length} blocks from ${boxName(wire.from)} to ${boxName(wire.to)}, ${price}`;
   const [e] = edges;
   const back = sent.value[wire.edges[0]!] ?? (isOnlyTerm(wire.edges[0]!) ? numbers.value[e!.from]!.adjoint : null);
   const gradient = back ? `; sends back ${back.text}` : "";
-  return `∂${scene.nodes[e!.to]!.name}/∂${scene.nodes[e!.from]!.name}: ${isAsRun.value ? e!.operator : e!.kind}, ${cost.toLocaleString("en")} multiplications${gradient}`;
+  return `∂${scene.nodes[e!.to]!.name}/∂${scene.nodes[e!.from]!.name}: ${isAsRun.value ? e!.operator : e!.kind}, ${price}${gradient}`;
 }
+
+const boxName = (id: number) => scene.nodes[id]?.name ?? scene.groups[id - scene.nodes.length]!.name;
 
 // Then what goes back along it is all that its source gets.
 export function isOnlyTerm(edge: number): boolean {
@@ -91,7 +90,7 @@ export function BoxView({ box, place, act, onFocus }: BoxProps) {
   const bad = troubles.value.get(box.id) ?? (box.isGroup ? troubleWithin(box.id) : undefined);
   const fanOut = box.isGroup ? 0 : readers[box.id]!.length;
   return (
-    <g class={`box ${kind} ${state} ${isSelected ? "selected" : ""} ${bad ? "bad" : ""}`}
+    <g class={`box ${kind} ${state} ${isSelected ? "selected" : ""} ${bad ? gravity(bad) : ""}`}
       data-node={box.id} data-order={box.first} transform={`translate(${place.x} ${place.y})`} role="button" tabindex={isStop ? 0 : -1}
       aria-label={spoken(box)} aria-pressed={isSelected} onClick={act} onFocus={onFocus}
       onKeyDown={(e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), act())}>
@@ -105,14 +104,14 @@ export function BoxView({ box, place, act, onFocus }: BoxProps) {
       {now && isKnown && <text class="value" x={w / 2 + 5} y="-5">{stubText(now.value)}</text>}
       {now?.adjoint && isPassed && <text class="adjoint" x={w / 2 + 5} y="14">{stubText(now.adjoint)}</text>}
       {fanOut > 1 && <circle class="copy" cx={place.port - place.x} r="3.5"><title>copy adds: {fanOut} rows read it, and what comes back is added</title></circle>}
-      <title>{bad ? `${spoken(box)}. ${bad}` : spoken(box)}</title>
+      <title>{bad ? `${spoken(box)}. ${box.isGroup ? `${scene.nodes[bad.node]!.name}: ` : ""}${bad.text}` : spoken(box)}</title>
     </g>
   );
 }
 
 const shorten = (label: string) => (label.length > 26 ? `${label.slice(0, 25)}…` : label);
 
-function troubleWithin(box: number): string | undefined {
-  for (const [node, text] of troubles.value) if (seen.value.boxOf[node] === box) return `${scene.nodes[node]!.name}: ${text}`;
-  return undefined;
+function troubleWithin(box: number): Finding | undefined {
+  const within = findings.value.filter((f) => seen.value.boxOf[f.node] === box);
+  return within.find((f) => gravity(f) === "bad") ?? within[0];
 }

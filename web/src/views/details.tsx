@@ -1,7 +1,7 @@
 // All about one box: its numbers, its rule, the blocks it reads along and those who read it, its line.
 
 import type { Summary } from "../scene";
-import { toNumber } from "../scene";
+import { gravity, toNumber } from "../scene";
 import { inspect, isAsRun, numbers, panel, scene, selected, troubles } from "../state";
 import { shortly } from "../summary";
 import { Tex } from "./math";
@@ -20,7 +20,7 @@ export function DetailsView() {
     <div class="details">
       <section>
         <h2 aria-label={node.text ? `${node.name} = ${node.text}` : `parameter ${node.name}`}>{node.formula ? <Tex of={`${node.tex} = ${node.formula}`} /> : <>Parameter <Tex of={node.tex} /></>}</h2>
-        {trouble && <p class="trouble">{trouble}</p>}
+        {trouble && <p class={`trouble ${gravity(trouble)}`}>{trouble.text}</p>}
         {node.gate && <p>{scene.gates[node.gate]}</p>}
         {node.code && (
           <p class="code"><button type="button" onClick={() => { panel.value = "Source"; }}>line {node.line}</button> <code>{node.code}</code></p>

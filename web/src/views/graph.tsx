@@ -2,16 +2,19 @@
 
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { anchor, inspect, moment, placeOf, places, scene, seen, selected, toggle } from "../state";
+import { gravity } from "../scene";
+import { anchor, findings, inspect, moment, placeOf, places, scene, seen, selected, toggle } from "../state";
 import type { Gate } from "../scene";
 import { BoxView, Frame, WireView } from "./boxes";
 import { usePan } from "./pan";
 import { GateLegend } from "./shapes";
+import { Tools } from "./tools";
 import { readers } from "./words";
 
 const gates = [...new Set(scene.nodes.flatMap((n) => (n.gate ? [n.gate] : [])))] as Gate[];
 const order = Object.keys(scene.gates);
 gates.sort((a, b) => order.indexOf(a) - order.indexOf(b));
+const hasArrays = scene.nodes.some((n) => n.value.shape.length > 0);
 const hasCopies = readers.some((found) => found.length > 1);
 
 export function GraphView() {
@@ -22,10 +25,11 @@ export function GraphView() {
   useLayoutEffect(() => {
     const kept = anchor.peek();
     const after = kept && placeOf(kept.group);
-    if (after) pan.keep(kept.before, after);
+    if (kept?.before && after) pan.keep(kept.before, after);
     else if (isFresh.current) pan.fit();
     isFresh.current = false;
-    anchor.value = null;
+    if (kept?.focus !== "graph") return;
+    svg.current!.querySelector<SVGElement>(`[data-frame="${kept.group}"], [data-node="${scene.nodes.length + kept.group}"]`)?.focus();
   }, [places.value]);
   useEffect(() => {
     const resized = new ResizeObserver(() => selected.peek() === null && moment.peek().box === null && pan.fit());
@@ -51,10 +55,9 @@ export function GraphView() {
   const { boxes, wires } = seen.value;
   return (
     <section class="graph" id="graph" aria-label="Graph">
-      <div class="tools">
-        <button type="button" aria-label="fit: the whole graph" onClick={() => pan.fit(true)}>fit</button>
-        <button type="button" aria-label="zoom in" onClick={() => pan.by(1.3)}>+</button>
-        <button type="button" aria-label="zoom out" onClick={() => pan.by(1 / 1.3)}>−</button>
+      <div class="strip">
+        <p><b class="value">values</b> above a wire, <b class="adjoint">gradients</b> below{hasArrays && <>; of arrays the shape and the ‖norm‖</>}</p>
+        <Tools of="graph" fit={() => pan.fit(true)} by={pan.by} />
       </div>
       <svg ref={svg} role="group" aria-label={`Graph of ${scene.title}: ${scene.nodes.length} nodes`} onKeyDown={onKeyDown}>
         <defs>
@@ -64,16 +67,16 @@ export function GraphView() {
           ))}
         </defs>
         <g ref={inner}>
-          {[...places.value.frames].map(([g, place]) => <Frame key={`f${g}`} group={g} place={place} />)}
+          {[...places.value.frames].map(([g, place]) => <Frame key={`f${g}`} group={g} place={place} onFocus={() => pan.show({ ...place, width: 0, height: 0, x: place.x - place.width / 2, y: place.y - place.height / 2 })} />)}
           {wires.map((wire) => <WireView key={wire.id} wire={wire} place={places.value.wires.get(wire.id)!} />)}
           {boxes.map((box) => (
-            <BoxView key={box.id} box={box} place={places.value.boxes.get(box.id)!} 
+            <BoxView key={box.id} box={box} place={places.value.boxes.get(box.id)!}
               onFocus={() => pan.show(places.value.boxes.get(box.id)!)}
               act={() => (box.isGroup ? toggle(box.id - scene.nodes.length) : inspect(box.id))} />
           ))}
         </g>
       </svg>
-      <GateLegend kinds={gates} says={scene.gates} hasCopies={hasCopies} />
+      <GateLegend kinds={gates} says={scene.gates} hasCopies={hasCopies} marks={[...new Set(findings.value.map(gravity))]} />
     </section>
   );
 }

@@ -13,8 +13,9 @@ const KEYS: [keys: string[], what: string][] = [
   [["End"], "to the end of both substitutions"],
   [["Escape"], "show everything"],
   [["↓", "↑"], "in the graph: the next box, the one before"],
-  [["Enter"], "on a box: all about it; on a group: open or fold it"],
-  [["+", "−", "0"], "zoom in, out, fit"],
+  [["↓", "↑", "→", "←"], "in the matrix: the next block, in a row or a column"],
+  [["Enter"], "on a box or block: all about it; on a group: open or fold it"],
+  [["+", "−", "0"], "zoom the graph in, out, fit"],
   [["?"], "these keys"],
 ];
 

@@ -25,7 +25,7 @@ export function Shape({ kind, width: w, height: h }: { kind: Kind; width: number
   return <rect class="shape" x={-x} y={-y} width={w} height={h} rx={round} />;
 }
 
-export function GateLegend({ kinds, says, hasCopies }: { kinds: Gate[]; says: Record<Gate, string>; hasCopies: boolean }) {
+export function GateLegend({ kinds, says, hasCopies, marks }: { kinds: Gate[]; says: Record<Gate, string>; hasCopies: boolean; marks: string[] }) {
   return (
     <ul class="legend" aria-label="Gates">
       {kinds.map((kind) => (
@@ -35,6 +35,9 @@ export function GateLegend({ kinds, says, hasCopies }: { kinds: Gate[]; says: Re
         </li>
       ))}
       {hasCopies && <li title="what comes back from the rows that read it is added"><svg viewBox="-14 -10 28 20" aria-hidden="true"><circle class="copy" r="4" /></svg>copy adds</li>}
+      {marks.map((mark) => (
+        <li key={mark}><svg viewBox="-14 -10 28 20" aria-hidden="true"><rect class={mark} x="-11" y="-7" width="22" height="14" rx="5" /></svg>{mark === "bad" ? "something is wrong" : "worth a look"}: see Findings</li>
+      ))}
     </ul>
   );
 }

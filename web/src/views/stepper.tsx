@@ -15,12 +15,14 @@ export function StepperBar() {
       <button type="button" class="play" aria-label={isPlaying.value ? "pause" : "play"} onClick={play}>{isPlaying.value ? "❚❚" : "▶"}</button>
       <button type="button" aria-label="step" onClick={() => go(at + 1)}>▶|</button>
       <button type="button" aria-label="show everything" onClick={stop}>all</button>
-      <input type="range" aria-label="step" min="-1" max={steps.value} value={at} onInput={(e) => go(Number(e.currentTarget.value))} />
-      <select aria-label="speed" value={speed.value} onChange={(e) => { speed.value = Number(e.currentTarget.value); }}>
-        {SPEEDS.map((s) => <option key={s} value={s}>{s}×</option>)}
-      </select>
-      <output>{at < 0 ? plural(steps.value, "step") : `${at} / ${steps.value}`}</output>
-      <p class="aloud" aria-live="polite">{aloud()}</p>
+      <div class="along">
+        <input type="range" aria-label="step" min="-1" max={steps.value} value={at} onInput={(e) => go(Number(e.currentTarget.value))} />
+        <select aria-label="speed" value={speed.value} onChange={(e) => { speed.value = Number(e.currentTarget.value); }}>
+          {SPEEDS.map((s) => <option key={s} value={s}>{s}×</option>)}
+        </select>
+        <output>{at < 0 ? plural(steps.value, "step") : `${at} / ${steps.value}`}</output>
+      </div>
+      <p class="unseen" aria-live="polite">{aloud()}</p>
     </div>
   );
 }

@@ -1,6 +1,6 @@
 // What the ways to a Jacobian cost, which paths carry the gradient, what is wrong, and flat gradient code.
 
-import { toNumber } from "../scene";
+import { gravity, toNumber } from "../scene";
 import { findings, isAsRun, isEdited, moment, scene, select, selected } from "../state";
 import { shortly } from "../summary";
 import { many } from "./words";
@@ -45,6 +45,8 @@ export function PathsView() {
   );
 }
 
+const KINDS: Record<string, string> = { nan: "NaN", inf: "infinity", zero: "no gradient" };
+
 export function FindingsView() {
   const rest = isEdited.value ? "For edited inputs NaN and infinities are looked for; for the rest run it again in Python." : "";
   if (!findings.value.length) {
@@ -55,8 +57,8 @@ export function FindingsView() {
       {findings.value.map((f, k) => {
         const node = scene.nodes[f.node]!;
         return (
-          <li key={k} class={f.kind}>
-            <button type="button" onClick={() => select(f.node)}>{node.name}</button> <b>{f.kind}</b>: {f.text}
+          <li key={k} class={gravity(f)}>
+            <button type="button" onClick={() => select(f.node)}>{node.name}</button> <b>{KINDS[f.kind] ?? f.kind}</b>: {f.text}
             {node.code && <code>line {node.line}: {node.code}</code>}
           </li>
         );

@@ -24,6 +24,9 @@ export function spoken(box: Box): string {
   return `${what}, value ${now.value.text}, gradient ${now.adjoint?.text ?? "none"}`;
 }
 
+// 64, 4.1k, 2.5M
+export const compactly = (n: number) => new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(n).toLowerCase().replace("m", "M");
+
 export const many = (n: number | null) => (n === null ? "–" : n.toLocaleString("en"));
 export const plural = (n: number, what: string) => `${many(n)} ${what}${n === 1 ? "" : "s"}`;
 

@@ -11,9 +11,13 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-from ..ir import Var, type_of
-from ..operators import Diagonal, Operator, Scale
+import numpy as np
+
+from ..ir import Type, Var, type_of
+from ..operators import Contraction, Diagonal, Operator, Product, Scale
 from ..operators.entries import Entries, Pair, entries_of, is_complex, pair_of
+from ..operators.entries.written import is_regular, matrix_entries
+from ..operators.sum import OperatorSum
 from ..primitive import wrap
 from ..tensor import Tensor
 from ..trace import Recorder
@@ -73,7 +77,7 @@ class Priced:
         if isinstance(block, SIMPLE):
             return block
         if not is_complex(block):
-            return self._unknown_entries(entries_of(block))
+            return self._unknown_entries(entries_of(_on_types(block, Recorder())))
         pair = pair_of(block)
         q = None if pair.q is None else self._unknown_entries(pair.q)
         return Pair(self._unknown_entries(pair.p), q)
@@ -88,8 +92,7 @@ class Priced:
         return Entries(a.in_type, a.out_type, terms)
 
     def _unknown(self, value: Any) -> Tensor:
-        t = type_of(value._v if isinstance(value, Tensor) else value)
-        return wrap(Var(t, self._recorder), None)
+        return _unknown(value, self._recorder)
 
     def work(self) -> Work:
         """Of all that was multiplied and added until now."""
@@ -109,6 +112,33 @@ class Priced:
             for p in self.graph.parameters
             if (block := self.graph.reads.get(k, {}).get(p)) is not None
         ]
+
+
+def _on_types(a: Operator, recorder: Recorder) -> Operator:
+    """The same map with values of which the types alone are known, so that its entries take no numbers."""
+    if isinstance(a, Product):
+        return Product([_on_types(f, recorder) for f in a.factors])
+    if isinstance(a, OperatorSum):
+        return OperatorSum([_on_types(t, recorder) for t in a.terms])
+    if isinstance(a, Diagonal) and np.ndim(a.d):
+        return Diagonal(_unknown(a.d, recorder), a.in_type)
+    if isinstance(a, Contraction):
+        operands = [None if x is None else _unknown(x, recorder) for x in a.operands]
+        return Contraction(a.subscripts, a.hole, tuple(operands), a.in_type, a.sizes, a.name)
+    types = a.in_type, a.out_type
+    if (
+        is_regular(a)
+        or isinstance(a, Entries)
+        or not all(isinstance(t, Type) and t.size for t in types)
+    ):
+        return a
+    n, m = a.in_type.size, a.out_type.size
+    return matrix_entries(a, wrap(Var(Type((n, m), a.out_type.dtype), recorder), None))
+
+
+def _unknown(value: Any, recorder: Recorder) -> Tensor:
+    t = type_of(value._v if isinstance(value, Tensor) else value)
+    return wrap(Var(t, recorder), None)
 
 
 def cost(graph: Graph, order: list[int]) -> int:

@@ -17,6 +17,7 @@ from ..errors import UnsupportedError
 from ..ir import Var
 from ..operators import Operator
 from ..operators.entries import Entries
+from ..operators.entries.limit import Limits, within
 from ..operators.entries.terms import Listed
 from ..row import Row
 from .colouring import coloured
@@ -251,15 +252,28 @@ def _entries(rows: Iterable[Row]) -> int:
 def elimination_prices(
     graph: Graph, orders: Sequence[str] = CHEAP, rates: Rates = EAGER
 ) -> list[Price]:
-    """One for each order that is not the same as another; where products would be too many, with the reason."""
+    """One for each order that is not the same as another; where products would be too many, with the reason.
+
+    Where neither of the first two orders can be priced, the others are not planned.
+    """
     found: dict[Any, Price] = {}
-    for name in orders:
+    for k, name in enumerate(orders):
+        if k == 2 and all(p.seconds == inf for p in found.values()):
+            break
         try:
-            plan = tuple(ORDERS[name](graph))
-            found[plan] = found.get(plan) or _elimination(graph, name, plan, rates)
+            with within(LIMITS):
+                plan = tuple(ORDERS[name](graph))
+                found[plan] = found.get(plan) or _elimination(graph, name, plan, rates)
         except UnsupportedError as e:
-            found[name] = Price("eliminate", name, note=str(e).splitlines()[0])
+            found[name] = Price("eliminate", name, note=_not_priced(e))
     return list(found.values())
+
+
+LIMITS = Limits(entries=1 << 21, products=4_000)
+
+
+def _not_priced(why: UnsupportedError) -> str:
+    return f"not priced: {str(why).splitlines()[0]}"
 
 
 def _elimination(graph: Graph, name: str, plan: Sequence[int], rates: Rates) -> Price:
@@ -298,17 +312,24 @@ def colour_price(
     graph: Graph, plain: tuple[Price, Price], rates: Rates = EAGER, found: float = 0.0
 ) -> Price:
     """One solve for each colour; `plain` are back and forward substitution, `found` what the pattern takes."""
-    priced = Priced(graph)
     try:
-        for row in priced.rows:
-            priced.eliminate(row)
+        with within(LIMITS):
+            return _colours(graph, plain, rates, found)
     except UnsupportedError as e:
-        return Price("colour", note=str(e).splitlines()[0])
+        return Price("colour", note=_not_priced(e))
+
+
+def _colours(graph: Graph, plain: tuple[Price, Price], rates: Rates, found: float) -> Price:
+    if _blocks(graph) > 1:
+        return Price("colour", note="several blocks")
+    priced = Priced(graph)
+    for row in priced.rows:
+        priced.eliminate(row)
     left = priced.left()
     places, nnz = sum(e.in_type.size * e.out_type.size for e in left), sum(e.nnz for e in left)
     if nnz > _SPARSE * places or len(left) != 1:
         why = f"{min(nnz / max(places, 1), 1):.0%} of the entries can differ from zero"
-        return Price("colour", note="several blocks" if len(left) > 1 else why)
+        return Price("colour", note=why)
     colours = coloured(Whole.of([[laid_out(left[0])[0]]]).pattern, "auto")
     shares = [
         (p, count / max(p.passes or 1, 1))
@@ -324,3 +345,14 @@ def colour_price(
         colours.count,
         seconds + sum(p.seconds * share for p, share in shares),
     )
+
+
+def _blocks(graph: Graph) -> int:
+    """How many pairs of an output and a parameter depend on each other."""
+    reached = {p: 1 << k for k, p in enumerate(graph.parameters)}
+    for v in (*graph.rows, *dict.fromkeys(k for k in graph.outputs if k is not None)):
+        bits = reached.get(v, 0)
+        for j in graph.reads.get(v, ()):
+            bits |= reached.get(j, 0)
+        reached[v] = bits
+    return sum(reached[k].bit_count() for k in dict.fromkeys(graph.outputs) if k is not None)

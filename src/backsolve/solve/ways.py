@@ -188,6 +188,7 @@ def cost(system: System, order: Any, rule: str | None = None) -> int:
 
 
 _SOLVES = ("forward", "reverse")
+Edges = tuple[Row, list[tuple[Row, Operator]]]  # of one row
 
 
 def _of_solves(system: System, order: str) -> int:
@@ -199,10 +200,11 @@ def _of_solves(system: System, order: str) -> int:
         raise UnsupportedError(
             "the cost of a checkpointed, compiled or hand-written call inside a system is not known"
         )
+    edges = [(row, system.edges(row)) for row in system.rows]
     if order == "reverse":
-        return sum(y.size * _reverse_pass(system, y) for y in system.outputs if y is not None)
+        return sum(y.size * _reverse_pass(edges, y) for y in system.outputs if y is not None)
     if order == "forward":
-        return sum(_forward_pass(system, p, k) for p in system.parameters for k in range(p.size))
+        return sum(_forward_pass(edges, p, k) for p in system.parameters for k in range(p.size))
     raise ValueError(f'by solves, order must be "forward" or "reverse", got {order!r}')
 
 
@@ -210,24 +212,24 @@ def _price(block: Operator, source: Row, seeded: Row) -> int:
     return 0 if source is seeded and source.size == 1 else block.cost.multiplications
 
 
-def _reverse_pass(system: System, output: Row) -> int:
+def _reverse_pass(edges: Sequence[Edges], output: Row) -> int:
     present = {output}
     total = 0
-    for row in reversed(system.rows):
+    for row, blocks in reversed(edges):
         if row in present:
-            for parent, block in system.edges(row):
+            for parent, block in blocks:
                 total += _price(block, row, output)
                 present.add(parent)
     return total
 
 
-def _forward_pass(system: System, parameter: Row, k: int) -> int:
+def _forward_pass(edges: Sequence[Edges], parameter: Row, k: int) -> int:
     seed = np.zeros(parameter.size)
     seed[k] = 1
     present = {parameter}
     total = 0
-    for row in system.rows:
-        for parent, block in system.edges(row):
+    for row, blocks in edges:
+        for parent, block in blocks:
             if parent not in present:
                 continue
             # Reading entries of the seed: the one that is 1, or nothing.

@@ -11,6 +11,7 @@ from ...ir import Type
 from ...primitive import P
 from ..base import Cost, Operator
 from ..structure import facts
+from .limit import about_to_list, about_to_multiply
 from .meet import meet
 from .terms import Index, Listed, Part, Steps, Term, is_known, scaled, spread, take
 
@@ -49,6 +50,7 @@ class Entries(Operator):
 
     def times(self, other: Entries) -> Entries:
         """self @ other, by the entries that meet."""
+        about_to_multiply(len(self.terms) * len(other.terms))
         pairs = [meet(a, b, self._in.shape) for a in self.terms for b in other.terms]
         most = _FEW + _OFTEN * self._out.size * other._in.size
         found = [
@@ -170,6 +172,7 @@ def _with(t: Part, values: Any) -> Part:
 
 def merged(parts: Sequence[Listed]) -> Listed:
     """One list, no place twice."""
+    about_to_list(sum(p.size for p in parts))
     rows, cols = (np.concatenate([getattr(p, k) for p in parts]) for k in ("rows", "cols"))
     values = np.concatenate([spread(p.values, (p.size,)) for p in parts])
     first, place, count = numbered(rows, cols)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import UnsupportedError
 from ...primitive import P
+from .limit import about_to_list
 from .terms import Index, Listed, Part, Steps, compact, scaled, shape_of, shaped, take
 
 _FEW = 1 << 12  # products, up to which it does not matter how they are made
@@ -28,12 +29,14 @@ def _one_by_one(a: Listed, b: Listed, middle: int) -> Listed:
     """Every entry of A with every entry in that row of B that its column names."""
     at_b = _only(b.rows, middle)
     if at_b is not None:
+        about_to_list(a.size)
         ib = at_b[a.cols]
         ia = np.flatnonzero(ib >= 0)
         ib = ib[ia]
         return _paired(a, ia, b, ib)
     at_a = _only(a.cols, middle)
     if at_a is not None:
+        about_to_list(b.size)
         ia = at_a[b.rows]
         ib = np.flatnonzero(ia >= 0)
         return _paired(a, ia[ib], b, ib)
@@ -44,6 +47,7 @@ def _one_by_one(a: Listed, b: Listed, middle: int) -> Listed:
         raise UnsupportedError(
             f"elimination would multiply {total:,} pairs of single entries here, and list them all"
         )
+    about_to_list(total)
     ia = np.repeat(np.arange(a.size), counts)
     first = np.repeat(starts[:-1][a.cols] - np.cumsum(counts) + counts, counts)
     return _paired(a, ia, b, order[first + np.arange(ia.size)])
@@ -101,6 +105,7 @@ def _matrix_product(a: _Full, b: _Full) -> Part | None:
     if down and right:
         rows, cols = Steps(down[0], (down[1], 0)), Steps(right[0], (0, right[1]))
         return compact((a.rows.size, b.cols.size), rows, cols, z)
+    about_to_list(a.rows.size * b.cols.size)
     places = np.repeat(a.rows, b.cols.size), np.tile(b.cols, a.rows.size)
     return Listed(*places, shaped(z, (places[0].size,)))
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...primitive import P
+from .limit import about_to_list
 
 Index = npt.NDArray[np.intp]
 Shape = tuple[int, ...]
@@ -73,6 +74,7 @@ class Term:
         return True
 
     def listed(self) -> Listed:
+        about_to_list(self.size)
         values = self.values
         if shape_of(values):
             values = shaped(spread(values, self.counts), (self.size,))

@@ -27,6 +27,7 @@ from ..sum import OperatorSum
 from ..windows import Fold, Windows
 from ..zero import Zero
 from .entries import Entries, steps_over, tidied
+from .limit import about_to_list
 from .terms import Listed, Steps, compact, shape_of, shaped
 
 
@@ -50,11 +51,20 @@ def entries_over_its_field(a: Operator) -> Entries:
     for kind, write in _FORMS.items():
         if isinstance(a, kind):
             return write(a)
-    if a.moves_entries or "selection" in a.structure:
+    if _is_moving(a):
         found = _moved(a)
         if found is not None:
             return found
     return _from_matrix(a)
+
+
+def is_regular(a: Operator) -> bool:
+    """Whether its entries are found without its matrix."""
+    return isinstance(a, tuple(_FORMS)) or _is_moving(a)
+
+
+def _is_moving(a: Operator) -> bool:
+    return a.moves_entries or "selection" in a.structure
 
 
 def _one(a: Operator, counts: Any, rows: Steps, cols: Steps, values: Any = 1.0) -> Entries:
@@ -133,6 +143,7 @@ def _of_cumsum(a: Cumsum) -> Entries:
     """Below the diagonal of the axis, the same for all lines."""
     shape = a.in_type.shape
     strides = steps_over(shape).strides
+    about_to_list(a.in_type.size * (shape[a.axis] + 1) // 2)
     at, before = np.tril_indices(shape[a.axis])
     if a.reverse:
         at, before = before, at
@@ -250,6 +261,7 @@ _FORMS: dict[type, Callable[[Any], Entries]] = {
 def _moved(a: Operator) -> Entries | None:
     """The entries of a map that moves and adds entries, found by moving 1, 2, 3, …; None if it is traced."""
     source, target = a.in_type, a.out_type
+    about_to_list(max(source.size, target.size))
     if "selection" in a.structure or "diagonal" in a.structure:
         seen = a.apply(np.arange(1.0, source.size + 1).reshape(source.shape))
         if not isinstance(seen, np.ndarray | np.generic):

@@ -13,6 +13,8 @@ from .api import linearize, vjp
 from .api.curved import points_of
 from .errors import NotScalarError, UnsupportedError
 from .solve.rounding import rounding_errors
+from .solve.semiring import gains_of, path_entropy
+from .solve.semiring import paths as count_paths
 from .solve.strongest import Carried, carrying_most
 from .system import System
 from .system_text import expression, name_of, show_value
@@ -99,9 +101,10 @@ def explanation(
     inputs = tuple(
         [Input(i.name, i.value, i.gradient, abs(i.gradient) / total) for i in entries[:_INPUTS]]
     )
-    found, is_proven = carrying_most(system, paths)
+    gains = gains_of(system)
+    found, is_proven = carrying_most(system, paths, gains)
     carriers = tuple([_carrier(system, p) for p in found])
-    count, entropy = system.paths(), system.path_entropy()
+    count, entropy = count_paths(system, gains), path_entropy(system, gains)
     return Explanation(inputs, carriers, count, entropy, system, is_proven)
 
 
@@ -118,7 +121,12 @@ def _varies(x: Any) -> bool:
 def _largest(g: Any) -> list[tuple[int, ...]]:
     """Where the largest entries of an array stand."""
     flat = np.abs(g).reshape(-1)
-    some = np.argsort(-flat, kind="stable")[:_INPUTS]
+    if flat.size > _INPUTS:
+        least = np.partition(flat, -_INPUTS)[-_INPUTS]  # NaN stands last there, as the largest
+        some = np.flatnonzero(~(flat < least))
+    else:
+        some = np.arange(flat.size)
+    some = some[np.argsort(-flat[some], kind="stable")][:_INPUTS]
     return [tuple(int(i) for i in np.unravel_index(k, g.shape)) for k in some]
 
 

@@ -29,35 +29,46 @@ from .absolute import gain
 
 @dataclass(frozen=True)
 class Semiring:
-    """`weight` makes a factor of a block (and of the row that it belongs to)."""
+    """`weight` makes a factor of a block, or of what else is read (and of the row that it belongs to)."""
 
     plus: Callable[[Any, Any], Any]
     times: Callable[[Any, Any], Any]
     zero: Any
     one: Any
-    weight: Callable[[Operator, Row], Any]
+    weight: Callable[[Any, Row], Any]
 
 
 Own = Callable[[Row], Any]
+Edges = Callable[[Row], list[tuple[Row, Any]]]  # what a row reads, and by what
 
 
-def substitute(system: System, ring: Semiring, own: Own | None = None) -> dict[Row, Any]:
+def gains_of(system: System) -> Edges:
+    """The same edges with the gains of the blocks, each measured once."""
+    found = {row: [(p, gain(block)) for p, block in system.edges(row)] for row in system.rows}
+    return found.__getitem__
+
+
+def substitute(
+    system: System, ring: Semiring, own: Own | None = None, edges: Edges | None = None
+) -> dict[Row, Any]:
     """x of every parameter and row, from the first to the last.
 
-    `own` is what a row has by itself; without it, parameters have one and other rows zero.
+    `own` is what a row has by itself; without it, parameters have one and other rows zero. `edges` are those of
+    the system, if none are given.
     """
+    edges = edges or system.edges
     found = {p: ring.one if own is None else own(p) for p in system.parameters}
     for row in system.rows:
         total = ring.zero if own is None else own(row)
-        for parent, block in system.edges(row):
+        for parent, block in edges(row):
             total = ring.plus(total, ring.times(ring.weight(block, row), found[parent]))
         found[row] = total
     return found
 
 
-def at_outputs(system: System, ring: Semiring) -> Any:
+def at_outputs(system: System, ring: Semiring, edges: Edges | None = None) -> Any:
     """⊕ over the outputs; one that is given twice counts once."""
-    return _at_outputs(system, ring, substitute(system, ring))
+    return _at_outputs(system, ring, substitute(system, ring, edges=edges))
 
 
 def _at_outputs(system: System, ring: Semiring, found: dict[Row, Any]) -> Any:
@@ -82,17 +93,17 @@ def _mix(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
     return total, exp(a[0] - total) * a[1] + exp(b[0] - total) * b[1]
 
 
-# In logarithms, for the strengths of long paths are no floats.
+# In logarithms, for the strengths of long paths are no floats; over gains.
 ENTROPY = Semiring(
     plus=_mix,
     times=lambda w, a: (w + a[0], w + a[1]) if w > -inf else (-inf, 0.0),
     zero=(-inf, 0.0),
     one=(0.0, 0.0),
-    weight=lambda block, row: _log(gain(block)),
+    weight=lambda gain, row: _log(gain),
 )
 
 
-def best(k: int, length: Callable[[Operator], float]) -> Semiring:
+def best(k: int, length: Callable[[Any], float]) -> Semiring:
     """The k longest paths, longest first: (length, rows from the last to the first as nested pairs)."""
     Paths = tuple[Any, ...]
 
@@ -151,28 +162,32 @@ class Path(NamedTuple):
 
 
 @way("paths")
-def paths(system: System) -> int:
-    return int(at_outputs(system, COUNT))
+def paths(system: System, edges: Edges | None = None) -> int:
+    return int(at_outputs(system, COUNT, edges))
 
 
 @way("strongest paths")
-def strongest_paths(system: System, k: int) -> list[Path]:
-    found = _best_paths(system, k, lambda block: _log(gain(block)))
+def strongest_paths(system: System, k: int, gains: Edges | None = None) -> list[Path]:
+    _check_count(k)
+    found = _best_paths(system, k, _log, gains or gains_of(system))
     return [p._replace(strength=exp(p.strength) if p.strength < 709 else inf) for p in found]
 
 
 @way("longest chain")
 def longest_chain(system: System) -> list[int]:
-    found = _best_paths(system, 1, lambda block: 1.0)
+    found = _best_paths(system, 1, lambda block: 1.0, system.edges)
     return list(found[0].rows) if found else []
 
 
-def _best_paths(system: System, k: int, length: Callable[[Operator], float]) -> list[Path]:
+def _check_count(k: int) -> None:
     if type(k) is not int or k < 1:
         raise ValueError(f"the number of paths must be a whole number of at least 1, got {k!r}")
+
+
+def _best_paths(system: System, k: int, length: Callable[[Any], float], edges: Edges) -> list[Path]:
     ring = best(k, length)
     begins = {p: ((0.0, (p, None)),) for p in system.parameters}
-    found = substitute(system, ring, lambda row: begins.get(row, ()))
+    found = substitute(system, ring, lambda row: begins.get(row, ()), edges)
     made = []
     for size, chain in _at_outputs(system, ring, found):
         rows: list[Row] = []
@@ -185,8 +200,8 @@ def _best_paths(system: System, k: int, length: Callable[[Operator], float]) -> 
 
 
 @way("path entropy")
-def path_entropy(system: System) -> float:
-    total, mean = at_outputs(system, ENTROPY)
+def path_entropy(system: System, gains: Edges | None = None) -> float:
+    total, mean = at_outputs(system, ENTROPY, gains or gains_of(system))
     return max(0.0, total - mean) if total > -inf else 0.0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -18,8 +19,7 @@ import numpy as np
 
 from ..row import Row
 from ..system import System
-from .absolute import gain
-from .semiring import Semiring, _log, strongest_paths, substitute
+from .semiring import Edges, Path, Semiring, _log, strongest_paths, substitute
 
 _STEPS, _ENTRIES = (
     5_000,
@@ -40,31 +40,32 @@ class Carried:
         return float(np.abs(self.gradient).sum())
 
 
-def carrying_most(system: System, k: int) -> tuple[list[Carried], bool]:
+def carrying_most(system: System, k: int, gains: Edges) -> tuple[list[Carried], bool]:
     """The k paths that carry most, most first, and whether that is proven; else it is by their gains."""
-    found, is_proven = _searched(system, k)
+    found, is_proven = _searched(system, k, gains)
     if not is_proven:
         known = {(p.parameter, p.rows) for p in found}
-        others = [p for p in strongest_paths(system, k) if (p.parameter, p.rows) not in known]
-        found += [_followed(system, p.parameter, p.rows) for p in others]
+        strongest = strongest_paths(system, k, gains)
+        others = [p for p in strongest if (p.parameter, p.rows) not in known]
+        found += _followed(system, others)
         found.sort(key=lambda p: -p.size)
     return found[:k], is_proven
 
 
-def _searched(system: System, k: int) -> tuple[list[Carried], bool]:
+def _searched(system: System, k: int, gains: Edges) -> tuple[list[Carried], bool]:
     largest = Semiring(
         plus=max,
         times=lambda w, a: w + a if w > -inf and a > -inf else -inf,
         zero=-inf,
         one=0.0,
-        weight=lambda block, row: _log(gain(block)),
+        weight=lambda gain, row: _log(gain),
     )
     (output,) = system.outputs
     if output is None:
         return [], True
-    ahead = substitute(system, largest)
+    ahead = substitute(system, largest, edges=gains)
     counter = itertools.count()
-    first = np.ones(output.shape)
+    first = np.ones(output.shape, output.dtype)
     left: list[tuple[float, int, Row, Any, tuple[Row, ...]]] = []
     heapq.heappush(left, (-ahead[output], next(counter), output, first, (output,)))
     found: list[Carried] = []
@@ -80,7 +81,7 @@ def _searched(system: System, k: int) -> tuple[list[Carried], bool]:
                 steps, entries = steps + 1, entries + row.size + parent.size
                 if steps > _STEPS or entries > _ENTRIES:
                     return found, False
-                part = np.asarray(block.T.apply(carried))
+                part = np.asarray(block.pull(carried))
                 bound = _log(float(np.abs(part).sum()))
                 if bound > -inf and ahead[parent] > -inf:
                     reach = bound + ahead[parent]
@@ -88,11 +89,25 @@ def _searched(system: System, k: int) -> tuple[list[Carried], bool]:
     return found, True
 
 
-def _followed(system: System, parameter: int, numbers: tuple[int, ...]) -> Carried:
-    """What one path carries: its blocks alone, from the output back."""
-    rows = [system.parameters[parameter - 1], *[system.rows[n - 1] for n in numbers]]
-    carried: Any = np.ones(rows[-1].shape)
+def _followed(system: System, paths: Sequence[Path]) -> list[Carried]:
+    """What each path carries: its blocks alone, from the output back. What paths share is applied once."""
+    rows, parameters = system.rows, system.parameters
+    ways = {
+        p: [*[rows[n - 1] for n in reversed(p.rows)], parameters[p.parameter - 1]] for p in paths
+    }
+    found: dict[Path, Carried] = {}
+    (output,) = system.outputs
+    assert output is not None, "nothing leads to a constant"
+    waiting = [(0, list(paths), np.ones(output.shape, output.dtype))]
     with np.errstate(all="ignore"):
-        for before, row in zip(rows[-2::-1], rows[:0:-1], strict=True):
-            carried = dict(system.edges(row))[before].T.apply(carried)
-    return Carried(parameter, numbers, np.asarray(carried))
+        while waiting:
+            at, together, carried = waiting.pop()
+            onward: dict[Row, list[Path]] = {}
+            for p in together:
+                if at + 1 < len(ways[p]):
+                    onward.setdefault(ways[p][at + 1], []).append(p)
+                else:
+                    found[p] = Carried(p.parameter, p.rows, np.asarray(carried))
+            blocks = dict(system.edges(ways[together[0]][at])) if onward else {}
+            waiting += [(at + 1, g, blocks[row].pull(carried)) for row, g in onward.items()]
+    return [found[p] for p in paths]

@@ -26,6 +26,7 @@ from .scene import Scene
 
 _TARGET = re.compile(r"    (?:grad_)?(\w+) [-+]?= ")
 _LONG = 3_000  # rows whose code nobody reads
+_LONGEST = 1_000  # entries of a constant; nor these
 
 
 def gradient_code(scene: Scene) -> dict[str, Any] | None:
@@ -34,7 +35,7 @@ def gradient_code(scene: Scene) -> dict[str, Any] | None:
         return None
     try:
         f, args, argnums = _as_written(scene)
-        made = listing(value_and_grad(f, argnums), args)
+        made = listing(value_and_grad(f, argnums), args, _LONGEST)
     except (BacksolveError, TypeError, ValueError):
         return None
     node_of = {key: k for k, key in enumerate(_keys_of_rows(scene))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import math
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,7 @@ from .numbers import number, summary
 from .recompute import recomputation
 from .scene import Scene
 
-_MOST_ENTRIES = (
-    1_000_000  # of all values, up to which ways are priced: that looks at patterns entry by entry
-)
-_MOST_PRICED = 2_000  # rows, up to which the ways to a Jacobian are priced and paths are searched
+_MOST_SEARCHED = 2_000  # rows, up to which paths are searched
 
 
 def page_data(scene: Scene) -> dict[str, Any]:
@@ -112,9 +108,6 @@ def _source(scene: Scene) -> dict[str, Any] | None:
 
 
 def _costs(scene: Scene) -> dict[str, Any] | None:
-    entries = sum(math.prod(row.shape) for row in scene.nodes)
-    if len(scene.system.rows) > _MOST_PRICED or entries > _MOST_ENTRIES:
-        return None
     try:
         with np.errstate(all="ignore"):
             costs = costs_of(scene.run_again(scene.args, merge=False))  # as jacobian sees it
@@ -137,7 +130,7 @@ def _costs(scene: Scene) -> dict[str, Any] | None:
 def _paths(scene: Scene, ids: dict[Row, int]) -> dict[str, Any] | None:
     """The paths that carry most of the gradient, if there is one number whose gradient it is."""
     system = scene.system
-    if len(system.rows) > _MOST_PRICED or [t.size for t in system.out_types] != [1]:
+    if len(system.rows) > _MOST_SEARCHED or [t.size for t in system.out_types] != [1]:
         return None
     values = [scene.values[row] for row in system.parameters]
     gradient = [scene.adjoints.get(row, np.zeros(row.shape)) for row in system.parameters]

@@ -187,6 +187,7 @@ def _sizes(scene: Scene) -> list[Finding]:
     for e in scene.edges:
         readers.setdefault(e.read, []).append(e.reader)
     reference = max([norm(s) for s in scene.seeds], default=1.0) or 1.0
+    norms = {row: norm(adjoint) for row, adjoint in scene.adjoints.items()}
     for row in reversed(scene.nodes):
         adjoint = scene.adjoints.get(row)
         if adjoint is None:
@@ -195,8 +196,8 @@ def _sizes(scene: Scene) -> list[Finding]:
             continue
         if _badness(adjoint) or not np.size(adjoint):
             continue
-        above = [norm(scene.adjoints[r]) for r in readers.get(row, ()) if r in scene.adjoints]
-        size, before = norm(adjoint) / reference, max(above, default=reference) / reference
+        above = [norms[r] for r in readers.get(row, ()) if r in norms]
+        size, before = norms[row] / reference, max(above, default=reference) / reference
         if 0 < size < _ROUNDING * before and _adds_up(row, readers[row]):
             text = "its gradient is zero up to rounding: what comes back to it cancels"
             found.append(Finding("zero", row, text))

@@ -41,10 +41,10 @@ def norm(a: Any) -> float:
     (3e+200, 3e-200)
     """
     flat = np.asarray(a).reshape(-1)
-    if flat.dtype.kind != "f" or flat.dtype.itemsize < 8:
+    if flat.dtype.kind != "f" or flat.dtype.itemsize > 8:
         flat = np.abs(flat).astype(np.float64)
     with np.errstate(all="ignore"):
-        found = float(np.sqrt(flat @ flat))
+        found = float(np.sqrt(np.einsum("i,i->", flat, flat, dtype=np.float64)))
         if 1e-150 < found < 1e150 or not flat.size:
             return found
         most = float(np.abs(flat).max())
@@ -66,13 +66,17 @@ def summary(a: Any) -> dict[str, Any]:
         found["data"] = numbers(a)
         return found
     size = np.abs(a) if a.dtype.kind == "c" else a.astype(np.float64)
-    good = size[np.isfinite(size)]
+    good = size.reshape(-1)
+    is_good = np.isfinite(good)
+    if not is_good.all():
+        good = good[is_good]
     found["bad"] = int(a.size - good.size)
     if good.size:
+        least, most = good.min(), good.max()
         counts, edges = (
-            np.histogram(good, _BINS) if good.min() < good.max() else ([good.size], good[:1])
+            np.histogram(good, _BINS, (least, most)) if least < most else ([good.size], good[:1])
         )
-        found["least"], found["most"] = number(good.min()), number(good.max())
+        found["least"], found["most"] = number(least), number(most)
         found["mean"] = number(good.mean())
         found["histogram"] = [int(c) for c in counts]
         found["edges"] = numbers(np.asarray(edges))

@@ -33,7 +33,7 @@ class Listing:
 
     text: str
     variable: dict[str, Var]
-    equations: Sequence[Equation]
+    equations: Sequence[Equation]  # of the function; not those of its derivative
     constants: dict[Var, Any]
     inputs: list[list[Var | None]]  # per argument and leaf
 
@@ -42,22 +42,25 @@ def written(f: Callable[..., Any] | str, args: Sequence[Any]) -> str:
     return backpropagation(f) if isinstance(f, str) else listing(f, args).text
 
 
-def listing(f: Callable[..., Any], args: Sequence[Any]) -> Listing:
+def listing(f: Callable[..., Any], args: Sequence[Any], longest: int | None = None) -> Listing:
+    """Constants of more entries than `longest` are left out, `c0 = ...`: such a text is for reading."""
     try:
-        return _source(f, args, fixed=())
+        return _source(f, args, (), longest)
     except TracedValueError:
         if not any(type(x) in _FIXED for x in tree.flatten(args)[0]):
             raise
-    return _source(f, args, fixed=_FIXED)
+    return _source(f, args, _FIXED, longest)
 
 
-def _source(f: Callable[..., Any], args: Sequence[Any], fixed: tuple[type, ...]) -> Listing:
+def _source(
+    f: Callable[..., Any], args: Sequence[Any], fixed: tuple[type, ...], longest: int | None
+) -> Listing:
     gradient = _gradient_of(f)
     if gradient is not None:
-        made = _write(gradient.f, args, fixed, gradient)
+        made = _write(gradient.f, args, fixed, gradient, longest)
         if made is not None:
             return made
-    made = _write(f, args, fixed, None)
+    made = _write(f, args, fixed, None, longest)
     assert made is not None, "a function without a gradient can always be written"
     return made
 
@@ -92,7 +95,11 @@ def name_of(f: Any) -> str:
 
 
 def _write(
-    f: Callable[..., Any], args: Sequence[Any], fixed: tuple[type, ...], gradient: _Gradient | None
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    fixed: tuple[type, ...],
+    gradient: _Gradient | None,
+    longest: int | None,
 ) -> Listing | None:
     """The text; None if `f` does not return one real number, as a gradient to be written needs."""
     recording = _record(f, parameters_of(f, args, _RESERVED), fixed, gradient)
@@ -106,7 +113,7 @@ def _write(
     roots = [*shown, *(a for a in recording.outputs if wants_value and type(a) is Var)]
     taken = reserved | {p.name for p in recording.parameters}
     varying = {s.row for s in recording.steps if isinstance(s, Step)}
-    writer = Writer(tracer, taken, roots, varying)
+    writer = Writer(tracer, taken, roots, varying, longest)
     body = _unpack(writer, recording)
     if gradient is None:
         result, wanted = _write_value(writer, recording, name)
@@ -122,8 +129,8 @@ def _write(
     free = _free_names(text)
     imports = [line for word, line in IMPORTS.items() if word in free]
     text = "\n".join([*imports, "", "", text]) if imports else text
-    equations = tracer.recorder.equations
-    own = {var for e in equations[: recording.forward] for var in e.outputs}
+    equations = tracer.recorder.equations[: recording.forward]
+    own = {var for e in equations for var in e.outputs}
     own |= {var for leaves in recording.inputs for var in leaves if var is not None}
     named = {name: var for var, name in writer.names.items() if var in own}
     return Listing(text, named, equations, writer.constants, recording.inputs)

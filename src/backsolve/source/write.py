@@ -50,11 +50,13 @@ class Writer:
         taken: Iterable[str],
         roots: Sequence[Any],
         varying: Iterable[Row] = (),
+        longest: int | None = None,  # entries of a constant that is written out
     ):
         self.tracer = tracer
         self.equation: dict[Any, Equation] = {e.outputs[0]: e for e in tracer.recorder.equations}
         self.constants = tracer.constants()
         self.varying = {tracer.var_of.get(row) for row in varying}
+        self.longest = longest
         self.uses = self._count(roots)
         self.lines: list[Line] = []
         self.constant_lines: list[Line] = []
@@ -129,6 +131,11 @@ class Writer:
         value = self.constants[var]
         if weak:
             return literal(value.item())
+        if self.longest is not None and value.size > self.longest:
+            self.names[var] = self.constant_name()
+            what = str(Type(value.shape, value.dtype))
+            self.constant_lines.append(Line(self.names[var], "...", note=what))
+            return Text(self.names[var])
         code = array_text(value)
         if not value.ndim or (self.uses[var] == 1 and len(code) <= _WIDTH):
             return Text(code)

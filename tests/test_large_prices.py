@@ -1,0 +1,137 @@
+"""Prices of large programs: by sizes and structure, in little memory, and the numbers that small ones have."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve import nn
+from backsolve.costs import costs_of
+from backsolve.hooks import hooks
+from backsolve.operators.entries.limit import Limits
+from backsolve.solve import tariff
+from backsolve.solve.strongest import carrying_most
+from backsolve.system import System
+
+F = nn.functional
+RNG = np.random.default_rng(0)
+
+
+def convolution(batch: int, size: int) -> tuple[Callable[[Any], Any], Any]:
+    images = RNG.normal(size=(batch, 2, size, size))
+    return lambda W: np.sin(F.conv2d(images, W, padding=1)).sum(), RNG.normal(size=(3, 2, 3, 3))
+
+
+def conv_net(batch: int) -> System:
+    """Convolutions, batch norm, a skip, pooling: training, as ResNet has it, with its parameters alone."""
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()),
+        *(nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()),
+        *(nn.MaxPool2d(2), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(16 * 16 * 16, 10)),
+    )
+    x, y = RNG.normal(size=(batch, 3, 32, 32)).astype(np.float32), RNG.integers(0, 10, batch)
+    loss = lambda p: F.cross_entropy(model.replace(p)(x), y)
+    return bs.linearize(loss, merge=False)(model.named_parameters())
+
+
+def test_pricing_a_convolution_net_takes_little_memory() -> None:
+    """Lists of the entries that meet had taken gigabytes."""
+    system = conv_net(batch=2)
+    values = sum(r.size * r.dtype.itemsize for r in (*system.rows, *system.parameters))
+    tracemalloc.start()
+    costs = costs_of(system)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert costs.chosen == "reverse"
+    assert peak < 4 * values + 100e6
+    notes = {(p.way, p.order): p.note for p in costs.prices if p.multiplications is None}
+    assert notes
+    assert all(note for note in notes.values())
+    assert any(note.startswith("not priced: more than") for note in notes.values())
+
+
+@pytest.mark.parametrize(("batch", "size"), [(1, 4), (2, 5), (16, 64)])
+def test_multiplications_back_through_a_convolution(batch: int, size: int) -> None:
+    """One for each point of the nest, and one for each sine: exactly counted, and as the table has it."""
+    f, W = convolution(batch, size)
+    by_hand = batch * size**2 * 3 * (2 * 9 + 1)
+    (priced,) = [p for p in bs.explain_cost(f, W).prices if p.way == "reverse"]
+    assert priced.multiplications == by_hand
+    assert bs.linearize(f)(W).cost("reverse", "solves") == by_hand
+
+
+MATRIX = RNG.normal(size=(5, 5))
+SMALL: list[tuple[Callable[[Any], Any], Any]] = [
+    convolution(1, 4),
+    (lambda x: F.softmax(x, -1) @ MATRIX, RNG.normal(size=(2, 5))),
+    (lambda m: np.sin(np.linalg.solve(m + 5 * np.eye(5), np.sin(m[0]))), MATRIX),
+    (lambda q: F.scaled_dot_product_attention(q, q, q).sum(0), RNG.normal(size=(1, 3, 4))),
+    (lambda x: np.sort(np.tanh(x)) * np.cumsum(x), RNG.normal(size=8)),
+]
+
+
+@pytest.mark.parametrize("k", range(len(SMALL)))
+def test_limits_do_not_change_a_price(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = SMALL[k]
+    system = bs.linearize(f, merge=False)(x)
+    limited = costs_of(system).prices
+    monkeypatch.setattr(tariff, "LIMITS", Limits(1 << 60, 1 << 60))
+    assert costs_of(system).prices == limited
+    eliminated = [p for p in limited if p.way == "eliminate"]
+    assert eliminated
+    for p in eliminated:
+        assert p.multiplications == system.cost(p.plan)
+
+
+def test_no_matrix_is_formed_for_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that has no other form than its matrix is priced as a full one of its size."""
+    f, x = SMALL[2]
+    system = bs.linearize(f, merge=False)(x)
+
+    def refuse(a: Any) -> Any:
+        raise AssertionError(f"the matrix of {a!r} is formed")
+
+    monkeypatch.setattr(hooks, "images_of_basis", refuse)
+    prices = [p for p in costs_of(system).prices if p.way == "eliminate"]
+    assert prices
+    assert all(p.multiplications is not None for p in prices)
+
+
+def test_other_orders_are_not_planned_where_the_plain_ones_are_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f, x = SMALL[3]
+    monkeypatch.setattr(tariff, "LIMITS", Limits(entries=1 << 60, products=0))
+    eliminated = [p for p in bs.explain_cost(f, x).prices if p.way == "eliminate"]
+    assert [p.order for p in eliminated] == ["forward", "reverse"]
+    assert all("not priced: there would be more than 0 products" in p.note for p in eliminated)
+
+
+def test_paths_that_are_followed_together_carry_what_each_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from backsolve.solve import strongest
+    from backsolve.solve.semiring import gains_of
+
+    def f(x: Any) -> Any:
+        h = np.tanh(MATRIX @ x)
+        return (h * np.sin(x) + MATRIX.T @ h).sum() + (h @ h)
+
+    system = bs.linearize(f)(np.linspace(0.1, 1, 5))
+    gains = gains_of(system)
+    searched, is_proven = carrying_most(system, 20, gains)
+    assert is_proven
+    monkeypatch.setattr(strongest, "_STEPS", 0)
+    followed, is_proven = carrying_most(system, 20, gains)
+    assert not is_proven
+    assert len(followed) == system.paths() == len(searched) == 4
+    whole = {p.rows: p.gradient for p in searched}
+    for p in followed:
+        np.testing.assert_allclose(p.gradient, whole[p.rows], rtol=1e-12)
+    np.testing.assert_allclose(sum(p.gradient for p in followed), system.backward(), rtol=1e-12)

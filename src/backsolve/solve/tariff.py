@@ -22,7 +22,7 @@ from ..operators.entries.terms import Listed
 from ..row import Row
 from .colouring import coloured
 from .compressed import Whole
-from .eliminate import Graph
+from .eliminate import Graph, Vertex
 from .orders import ORDERS
 from .prices import Priced
 from .scanned import Scan
@@ -349,10 +349,12 @@ def _colours(graph: Graph, plain: tuple[Price, Price], rates: Rates, found: floa
 
 def _blocks(graph: Graph) -> int:
     """How many pairs of an output and a parameter depend on each other."""
-    reached = {p: 1 << k for k, p in enumerate(graph.parameters)}
-    for v in (*graph.rows, *dict.fromkeys(k for k in graph.outputs if k is not None)):
-        bits = reached.get(v, 0)
-        for j in graph.reads.get(v, ()):
-            bits |= reached.get(j, 0)
+    reached: dict[Vertex, int] = {p: 1 << k for k, p in enumerate(graph.parameters)}
+    outputs = dict.fromkeys([k for k in graph.outputs if k is not None])
+    vertices: list[Vertex] = [*graph.rows, *outputs]
+    for v in vertices:
+        bits = 0
+        for read in graph.reads.get(v, ()):
+            bits |= reached.get(read, 0)
         reached[v] = bits
-    return sum(reached[k].bit_count() for k in dict.fromkeys(graph.outputs) if k is not None)
+    return sum([reached[k].bit_count() for k in outputs])

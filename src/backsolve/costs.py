@@ -12,8 +12,9 @@ from .hooks import hooks
 from .solve.auto import choose, is_opaque, reason, sizes
 from .solve.eliminate import Graph, why_not
 from .solve.tariff import CHEAP, Price, colour_price, elimination_prices, plain_prices, scan_price
-from .system import System
+from .system import System, check_results
 from .vary import ArgNums
+from .working import Working
 
 _SMALL = 40  # entries, up to which multiplications of solves are counted one by one
 _LONG = 400  # rows, above which the other orders of elimination take too long to plan
@@ -72,7 +73,10 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
     colour                            –       –       –  52% of the entries can differ from zero
     scan                              –       –       –  no recurrence and no loop here
     """
-    return costs_of(linearize(f, argnums, merge=False)(*args))  # as jacobian sees it
+    with Working("pricing"):
+        system = linearize(f, argnums, merge=False)(*args)  # as jacobian sees it
+        check_results("explain_cost", system)
+        return costs_of(system)
 
 
 def costs_of(system: System) -> Costs:

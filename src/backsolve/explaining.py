@@ -16,9 +16,10 @@ from .solve.rounding import rounding_errors
 from .solve.semiring import gains_of, path_entropy
 from .solve.semiring import paths as count_paths
 from .solve.strongest import Carried, carrying_most
-from .system import System
+from .system import System, check_results
 from .system_text import expression, name_of, show_value
 from .vary import ArgNums, numbers_of
+from .working import Working
 
 _INPUTS = 10  # entries of arguments that are printed
 _LONG = 8  # rows of a path that are printed
@@ -76,11 +77,17 @@ def explain(
     [3.0, 1.0]
     """
     system = linearize(f, argnums)(*args)
+    check_results("explain", system)
     if len(system.outputs) != 1 or system.out_types[0].size != 1:
-        raise NotScalarError("explain is of a function with one number as its result")
+        shapes = ", ".join(str(t.shape) for t in system.out_types)
+        raise NotScalarError(
+            f"explain is of a function with one number as its result, got shape {shapes}; "
+            "reduce it with .sum() or .mean()"
+        )
     gradient = [g for g in tree.flatten(system.backward())[0] if _varies(g)]
     values = [x for x in _given(args, argnums) if _varies(x)]
-    return explanation(system, values, gradient, paths)
+    with Working("following paths"):
+        return explanation(system, values, gradient, paths)
 
 
 def explanation(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .errors import DTypeError, ShapeError, StructureError
+from .errors import DTypeError, NotDifferentiableError, ShapeError, StructureError
 from .hooks import hooks
 from .ir import Type, Var, type_of
 from .operators import Broadcast, Cast, Operator, Zero
@@ -255,6 +255,19 @@ class _Entries:
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} × {self.shape[1]} blocks, {len(self.items())} non-zero>"
+
+
+def check_results(who: str, system: System) -> None:
+    """`who` is about numbers; a function that gives none has nothing to tell."""
+    outputs = system._raw_outputs
+    odd = [
+        type(y).__name__.removesuffix("_")
+        for y in outputs
+        if not isinstance(y, Var) and np.asarray(y).dtype.kind not in "biufc"
+    ]
+    if odd or not outputs:
+        got = f"a result of type {odd[0]}" if odd else "none: is a `return` missing?"
+        raise NotDifferentiableError(f"{who} needs a function whose results are numbers, got {got}")
 
 
 def typed_block(row: Row, i: int, record: bool = False) -> Operator:

@@ -18,8 +18,8 @@ MOST_TRACED = 40  # rows, up to which a System prints as a trace
 
 def describe(system: System) -> str:
     n, p, b = len(system.rows), len(system.parameters), system.blocks
-    plural = "" if p == 1 else "s"
-    head = f"(I − L) dx = D dp      {n} rows, {p} parameter{plural}, {b} blocks"
+    counts = [f"{k} {of}{'s' * (k != 1)}" for k, of in ((n, "row"), (p, "parameter"), (b, "block"))]
+    head = f"(I − L) dx = D dp      {', '.join(counts)}"
     body = _trace(system) if n <= MOST_TRACED else _pattern(system)
     few = sum(p.size for p in system.parameters) <= MOST_TRACED
     known = not any(row.primitive.is_joint for row in system.rows)

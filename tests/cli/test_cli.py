@@ -169,7 +169,8 @@ def test_a_live_dashboard_ends_with_ctrl_c(tmp_path: Path) -> None:
         (["train", "--data", "TABLE", "--out", "run", "--lr", "0"], "--lr must be above 0"),
         (["predict", "nothing"], "is no run"),
         (["show", "nothing"], "is no run"),
-        (["dashboard", "nothing"], "nothing has no log.jsonl"),
+        (["dashboard", "nothing"], "nothing is no folder"),
+        (["train", "--data", "digts", "--out", "run"], "did you mean 'digits'?"),
         (["dashboard", "x", "--live", "--out", "y"], "leave out --out, or --live"),
     ],
 )

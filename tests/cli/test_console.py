@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import backsolve
-from backsolve.cli.working import Working
+from backsolve.working import Working
 
 SCRIPT = Path(sys.executable).with_name("backsolve")
 SLOW = "import time\ndef f(x):\n    time.sleep(0.1)\n    return x * x\n"
@@ -67,6 +68,20 @@ def test_a_bar_shows_what_takes_longer_than_a_second(folder: Path) -> None:
     assert "1 of 1 agree" in out.decode()
 
 
+def test_the_library_shows_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setattr("backsolve.working._PATIENCE", 0.0)
+
+    def f(x: float) -> float:
+        time.sleep(0.2)
+        return x * x
+
+    backsolve.show(f, 2.0)
+    assert "drawing" in shown.getvalue()
+
+
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 1 << 12)
@@ -77,7 +92,7 @@ def _read(terminal: int) -> bytes:
 def test_nothing_is_shown_where_nobody_watches(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backsolve.cli.working._PATIENCE", 0.0)
+    monkeypatch.setattr("backsolve.working._PATIENCE", 0.0)
     with Working("thinking") as bar:
         time.sleep(0.05)
         bar.show(1, 2)

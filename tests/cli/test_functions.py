@@ -155,6 +155,59 @@ def test_wrong_arguments_are_explained(
     assert text in said(capsys, "check", *arguments, status=1)
 
 
+ODD = """
+import sys
+def nothing(x):
+    pass
+def word(x):
+    return "word"
+def later(x):
+    yield x
+def leaves(x):
+    sys.exit(3)
+def constant():
+    return 2.0
+"""
+
+
+@pytest.mark.parametrize("command", ["explain", "check", "explore", "bench"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nothing", r"is a `return` missing\?|gives no floating-point number"),
+        ("word", r"of type str|got a str|gives no floating-point number"),
+        ("later", r"of type generator|got a generator|gives no floating-point number"),
+        ("leaves", r"raised SystemExit: 3\n    at .*odd\.py:10: sys\.exit\(3\)"),
+        ("constant", r"takes no arguments"),
+    ],
+)
+def test_odd_functions_are_explained(
+    command: str, name: str, text: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "odd.py").write_text(ODD)
+    given = ["--args", "1.0"] if name != "constant" else []
+    found = said(capsys, command, f"odd.py:{name}", *given, status=1)
+    assert re.search(text, found)
+    assert "main(" not in found  # who started the command is no place in the function
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["explor"], "did you mean 'explore'?"),
+        (["check"], "See `backsolve check --help`."),
+        (["check", "model.py:loss", "--fast"], "backsolve check: unrecognized arguments: --fast"),
+        (["check", "model.py:loss", "--args", "-np.ones(2)"], "write '(-np.ones(2))'"),
+    ],
+)
+def test_wrong_words_are_explained(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert text in capsys.readouterr().err
+
+
 def test_debug_shows_the_traceback() -> None:
     with pytest.raises(ValueError, match="raised IndexError"):
         main(["check", "more.py:crashes", "--args", "np.ones(3)", "--debug"])
@@ -162,14 +215,16 @@ def test_debug_shows_the_traceback() -> None:
 
 def test_arguments_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "check", "more.py:named", "--args", "2.0", "scale=3.0")
-    assert text.startswith("named(x=2.0)")
+    assert text.startswith("named(x=2.0, scale=3.0)")
     assert "1 of 1 agree" in text
     text = said(capsys, "check", "more.py:calls", "--args", "n=2", "x=np.ones(2)")
     assert text.startswith("calls(x: float64[2], n=2)")
 
 
 def test_what_begins_with_a_minus(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "named(x=-2.0)" in said(capsys, "check", "more.py:named", "--args", "-2.0", "scale=1.0")
+    assert "named(x=-2.0, scale=1.0)" in said(
+        capsys, "check", "more.py:named", "--args", "-2.0", "scale=1.0"
+    )
     args = ["--args", "(-np.ones(2))", "1"]
     assert "calls(x: float64[2], n=1)" in said(capsys, "check", "more.py:calls", *args)
 

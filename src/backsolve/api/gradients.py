@@ -171,9 +171,17 @@ def _check_scalar(y: Any) -> None:
             f"grad needs a function that returns one real number, got a {type(y).__name__}; "
             "use has_aux=True for further results, or jacobian"
         )
+    if y is None:
+        raise NotScalarError(
+            "grad needs a function that returns one real number, got None: is a `return` missing?"
+        )
     t = y if isinstance(y, Tensor) else np.asarray(y)
     if t.shape == () and t.dtype.kind in "fbiu":
         return
+    if t.dtype.kind not in "fbiuc":
+        raise NotScalarError(
+            f"grad needs a function that returns one real number, got a {type(y).__name__}"
+        )
     kind = "complex " if t.dtype.kind == "c" else ""
     raise NotScalarError(
         f"grad needs a function that returns one real number, got {kind}shape {t.shape} of {t.dtype}; "

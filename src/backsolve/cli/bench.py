@@ -14,10 +14,10 @@ from ..api import value_and_grad
 from ..compiled import jit
 from ..errors import BacksolveError
 from ..hooks import hooks
+from ..working import Working
 from . import calling, peers
 from .calling import Call
 from .timing import Timing, clock, measured
-from .working import Working
 
 HELP = "time a function and its gradient"
 ABOUT = f"""\
@@ -96,6 +96,8 @@ def _ours(call: Call) -> tuple[dict[str, peers.Timed], float | None, dict[str, s
 def _total(call: Call) -> Callable[..., Any]:
     """The function itself if it gives one number, else the sum of all that it gives."""
     results = tree.flatten(call.f(*call.args))[0]
+    if not results:
+        raise ValueError("it gives no numbers: is a `return` missing?")
     if len(results) == 1 and np.ndim(results[0]) == 0:
         return call.f
     f = hooks.users(call.f)

@@ -6,7 +6,7 @@ import argparse
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +45,12 @@ class Call:
     args: tuple[Any, ...]
     names: tuple[str, ...]
     argnums: tuple[int, ...]
+    named: tuple[tuple[str, Any], ...] = ()  # what f was given by name alone
 
     def __str__(self) -> str:
         """`loss(w: float64[3], n=3)`."""
         name = getattr(self.f, "__name__", self.target)
-        pairs = zip(self.names, self.args, strict=True)
+        pairs = [*zip(self.names, self.args, strict=True), *self.named]
         given = [f"{n}={kind(a)}" if is_plain(a) else f"{n}: {kind(a)}" for n, a in pairs]
         return f"{name}({', '.join(given)})"
 
@@ -67,8 +68,9 @@ def call_of(options: argparse.Namespace) -> Call:
     given, named = parse_arguments(options.args or ())
     if options.args is None:
         given = _own_examples(f, options.function)
-    args, names, f = _bound(f, given, named, options.function)
-    return Call(options.function, f, args, names, _varied(options.wrt, args, names))
+    args, names, named = _bound(f, given, named, options.function)
+    argnums = _varied(options.wrt, args, names)
+    return Call(options.function, _fixed(f, named), args, names, argnums, tuple(named.items()))
 
 
 @contextmanager
@@ -76,10 +78,12 @@ def blaming(call: Call) -> Iterator[None]:
     """What the user's function raises is told with its line."""
     try:
         yield
-    except (BacksolveError, KeyboardInterrupt):
+    except BacksolveError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         at = location_of(error)
+        if isinstance(error, ValueError) and at == "an unknown place":  # it is about the function
+            raise ValueError(f"{call}: {error}") from error
         where = "" if at == "an unknown place" else f"\n    at {at}"
         raise ValueError(f"{call} raised {type(error).__name__}: {error}{where}") from error
 
@@ -104,10 +108,15 @@ def _own_examples(f: Callable[..., Any], target: str) -> list[Any]:
         found = examples() if callable(examples) else examples
         return list(found) if isinstance(found, tuple | list) else [found]
     try:
-        parameters = inspect.signature(f).parameters.values()
+        parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
-        parameters = {}.values()
-    needed = [p for p in parameters if p.default is p.empty and p.kind not in _STARRED]
+        parameters = None
+    if parameters == []:
+        raise ValueError(
+            f"{target} takes no arguments, so there is nothing to differentiate it by: "
+            "make an argument of what shall vary"
+        )
+    needed = [p for p in parameters or () if p.default is p.empty and p.kind not in _STARRED]
     if needed or not parameters:
         of = ", ".join(f"<{p.name}>" for p in needed) or "<its arguments>"
         raise ValueError(
@@ -123,12 +132,12 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 def _bound(
     f: Callable[..., Any], given: list[Any], named: dict[str, Any], target: str
-) -> tuple[tuple[Any, ...], tuple[str, ...], Callable[..., Any]]:
-    """All arguments by position, their names, and the function of these."""
+) -> tuple[tuple[Any, ...], tuple[str, ...], dict[str, Any]]:
+    """All arguments by position, their names, and those that can be given by name alone."""
     try:
         signature = inspect.signature(f)
     except (TypeError, ValueError):  # built in
-        return tuple(given), tuple([f"arg{k}" for k in range(len(given))]), _fixed(f, named)
+        return tuple(given), tuple([f"arg{k}" for k in range(len(given))]), named
     try:
         bound = signature.bind(*given, **named)
     except TypeError as error:
@@ -141,7 +150,7 @@ def _bound(
         ) from None
     names = [n for n in bound.arguments if signature.parameters[n].kind in _POSITIONAL]
     names += [f"arg{k}" for k in range(len(names), len(bound.args))]
-    return bound.args, tuple(names), _fixed(f, bound.kwargs)
+    return bound.args, tuple(names), bound.kwargs
 
 
 def _fixed(f: Callable[..., Any], named: dict[str, Any]) -> Callable[..., Any]:
@@ -152,7 +161,11 @@ def _fixed(f: Callable[..., Any], named: dict[str, Any]) -> Callable[..., Any]:
     def with_named(*args: Any) -> Any:
         return f(*args, **named)
 
-    del with_named.__wrapped__  # its signature is the one with names
+    del with_named.__wrapped__  # or else it would be looked through
+    with suppress(TypeError, ValueError):
+        parameters = inspect.signature(f).parameters.values()
+        rest = [p for p in parameters if p.name not in named and p.kind is not p.VAR_KEYWORD]
+        with_named.__signature__ = inspect.Signature(rest)  # type: ignore[attr-defined]  # kept on a function
     return with_named
 
 
@@ -160,7 +173,9 @@ def _varied(wrt: str | None, args: tuple[Any, ...], names: tuple[str, ...]) -> t
     can = tuple([n for n, a in enumerate(args) if any(map(varies, tree.flatten(a)[0]))])
     if wrt is None:
         if not can:
-            given = ", ".join(map(kind, args)) or "nothing"
+            if not args:
+                raise ValueError("no argument varies: none is given by position")
+            given = ", ".join(map(kind, args))
             raise ValueError(f"no argument varies: of {given}, none is a float; write 2.0 for 2")
         return can
     found = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ..testing.report import grad_report
+from ..working import Working
 from . import calling
-from .working import Working
 
 HELP = "check the derivatives of a function against differences"
 ABOUT = f"""\

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..data import Images
 from ..data.sources import columns_of
+from .targets import near
 
 BUNDLED = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 _MOST_CLASSES = 20  # distinct whole numbers in a target that are taken as classes
@@ -79,8 +80,8 @@ def load(
     if path.exists():
         raise ValueError(f"{name} is neither a .csv or .parquet file nor a folder of images")
     raise FileNotFoundError(
-        f"no data {name!r}: give a .csv or .parquet file, a folder with one folder of images for each class, "
-        f"or one of {', '.join(BUNDLED)}"
+        f"no data {name!r}{near(name, BUNDLED)}: give a .csv or .parquet file, a folder with one folder of "
+        f"images for each class, or one of {', '.join(BUNDLED)}"
     )
 
 

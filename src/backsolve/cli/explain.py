@@ -18,9 +18,9 @@ from ..explaining import explain, rounding
 from ..show import show
 from ..source import source
 from ..testing.grads import leaf_paths
+from ..working import Working
 from . import calling
 from .calling import Call
-from .working import Working
 
 HELP = "say in words what carries a gradient, what it costs, how exact it is"
 ABOUT = f"""\

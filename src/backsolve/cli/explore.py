@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from ..show import show
+from ..working import Working
 from . import calling
-from .working import Working
 
 HELP = "see a function, its gradient and its system on a page"
 ABOUT = f"""\
@@ -29,6 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     call = calling.call_of(options)
+    if options.out is not None and options.out.is_dir():
+        raise ValueError(
+            f"--out {options.out} is a folder: name a file in it, such as {options.out / 'page.html'}"
+        )
     with calling.blaming(call), Working("drawing"):
         page = show(call.f, *call.args, argnums=call.argnums)
     if options.out is not None or options.no_open:

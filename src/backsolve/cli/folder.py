@@ -24,7 +24,10 @@ def write_description(folder: Path, description: dict[str, Any]) -> None:
 def read_description(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} is no run: it has no run.json, which `train` writes")
+        what = (
+            "has no run.json, which `backsolve train` writes" if folder.is_dir() else "is no folder"
+        )
+        raise FileNotFoundError(f"{folder} is no run: it {what}")
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 

@@ -109,7 +109,9 @@ def _parsed(word: str) -> ast.Call:
     try:
         call = ast.parse(f"f({word}\n)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        reason = error.msg if isinstance(error, SyntaxError) else error
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        if "parenthesis" in reason or "never closed" in reason:
+            reason = "its brackets do not match"
         raise _wrong(
             word, f"is no argument: {reason}; quote it, as in --args 'np.ones((3, 4))'"
         ) from None

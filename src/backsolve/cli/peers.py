@@ -88,10 +88,14 @@ def agrees(ours: Any, theirs: Any) -> bool:
         return False
     pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(a, b, strict=True)]
     return all(
-        x.shape == y.shape
-        and np.allclose(x, y, rtol=1e-4, atol=1e-6 * np.max(np.abs(x), initial=0))
+        x.shape == y.shape and np.allclose(x, y, 1e-4, 1e-6 * _largest(x), equal_nan=True)
         for x, y in pairs
     )
+
+
+def _largest(x: Any) -> Any:
+    """Of the numbers that are finite."""
+    return np.max(np.abs(x), initial=0, where=np.isfinite(x))
 
 
 def fixed_numbers(args: Sequence[Any]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import nn
 from ..data import Batches, Part
 from ..data.sources import columns_of
+from ..errors import NaNError
 from ..training import EarlyStopping, Log, dashboard, fit
 from . import pictures
 from .datasets import BUNDLED, MOST_BYTES, Dataset, Pairs, divided, load
@@ -75,7 +76,11 @@ def run(options: argparse.Namespace) -> int:
     write_description(options.out, description)
     train, test = divided(data, options.test_share, options.seed)
     print(f"{data.name} · {settings['model']} · {len(train):,} train · {len(test):,} test")
-    done = _fit(options, settings, data, train, test)
+    try:
+        done = _fit(options, settings, data, train, test)
+    except NaNError as error:
+        text = f"{error}\n    here: --fresh --lr {min(settings['lr'] / 10, 0.001):g}"
+        raise NaNError(text, at="") from error
     print(_result(options, data, done, test))
     return 0
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..hooks import hooks
+from ..working import Working
 
 if TYPE_CHECKING:
     from ..vary import ArgNums
@@ -48,10 +49,11 @@ class Show:
         from .page import Page, write_page
         from .scene import scene_of
 
-        scene = scene_of(f, args, argnums, seed, kwargs)
+        with Working("drawing"):
+            scene = scene_of(f, args, argnums, seed, kwargs)
+            text = write_page(scene.title, "explorer", page_data(scene))
         rows, parameters = len(scene.system.rows), len(scene.system.parameters)
         about = f"{rows} row{'s' * (rows != 1)}, {parameters} parameter{'s' * (parameters != 1)}"
-        text = write_page(scene.title, "explorer", page_data(scene))
         return Page(scene.title, text, about, path)
 
     def graph(
@@ -76,7 +78,8 @@ class Show:
         from .graph import graph_of
         from .scene import scene_of
 
-        return graph_of(scene_of(f, args, argnums, seed, kwargs))
+        with Working("drawing"):
+            return graph_of(scene_of(f, args, argnums, seed, kwargs))
 
     def matrix(
         self,
@@ -99,7 +102,8 @@ class Show:
         from .matrix import matrix_of
         from .scene import scene_of
 
-        return matrix_of(scene_of(f, args, argnums, seed, kwargs))
+        with Working("drawing"):
+            return matrix_of(scene_of(f, args, argnums, seed, kwargs))
 
     def trace(
         self,
@@ -122,7 +126,8 @@ class Show:
         from .scene import scene_of
         from .trace import Trace
 
-        return Trace(scene_of(f, args, argnums, seed, kwargs))
+        with Working("drawing"):
+            return Trace(scene_of(f, args, argnums, seed, kwargs))
 
 
 show = Show()

@@ -15,11 +15,11 @@ import numpy as np
 
 from .. import tree
 from ..api.systems import system_of
-from ..errors import NotDifferentiableError, ShapeError, StructureError
+from ..errors import ShapeError, StructureError
 from ..hooks import hooks
 from ..operators import Operator
 from ..row import Row
-from ..system import WAYS, System
+from ..system import WAYS, System, check_results
 from ..vary import ArgNums, Varied, numbers_of
 from .places import Group, Places
 from .varying import varying
@@ -92,7 +92,7 @@ def scene_of(
         hooks.remove(places)
         hooks.runs_as_written = before
         places.finish()
-    _check_outputs(system)
+    check_results("show", system)
     values = dict(system.values)
     values.update(zip(varied.rows, _plain_leaves(varied), strict=True))
     seeds = _seeds(system, seed)
@@ -126,18 +126,6 @@ def all_adjoints(system: System, pairs: Sequence[tuple[Row, Any]]) -> dict[Row, 
         if row.primitive.is_component and row in found and row.parents[0].params["outputs"] == 1:
             found[row.parents[0]] = found[row]  # a call with one result has its adjoint
     return found
-
-
-def _check_outputs(system: System) -> None:
-    outputs = system._raw_outputs
-    odd = [
-        type(y).__name__.removesuffix("_")
-        for y in outputs
-        if np.asarray(y).dtype.kind not in "biufc"
-    ]
-    if odd or not outputs:
-        got = f"a result of type {odd[0]}" if odd else "none: is a `return` missing?"
-        raise NotDifferentiableError(f"show needs a function whose results are numbers, got {got}")
 
 
 def _plain_leaves(varied: Varied) -> list[Any]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from .. import numeric
 from ..api import jvp, vjp
+from ..working import Working
 from .coordinates import Coordinates
 from .noise import measured_noise
 from .smoothness import Roughness, roughness
@@ -61,8 +62,9 @@ def grad_report(
     if not at.ys:
         raise ValueError("the function gives no floating-point number: it has no derivative")
     entries: list[Entry] = []
-    for derived, chain in _levels(at, order, modes, seed):
-        entries += _Check(derived, chain, modes, most, seed, progress).entries()
+    with Working("checking") as bar:
+        for derived, chain in _levels(at, order, modes, seed):
+            entries += _Check(derived, chain, modes, most, seed, progress or bar.show).entries()
     return Report(tuple(entries))
 
 

@@ -63,7 +63,10 @@ def shown(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _with_log(folder: Any) -> Path:
     if not (Path(folder) / FILE).is_file():
-        raise FileNotFoundError(f"{folder} has no {FILE}: `fit(…, log=folder)` writes one")
+        what = f"has no {FILE}" if Path(folder).is_dir() else "is no folder"
+        raise FileNotFoundError(
+            f"{folder} {what}: `fit(…, log=folder)` and `backsolve train --out` write one with logs"
+        )
     return Path(folder)
 
 

@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -59,12 +58,7 @@ class Live:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if time.monotonic() - self.asked < 3 * _ASKS:
             time.sleep(1.5 * _ASKS)  # the page that looks on sees the end
         self._server.shutdown()

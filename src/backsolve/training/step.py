@@ -129,14 +129,10 @@ class Steps:
             with debug_nans(), np.errstate(all="ignore"):
                 _, gradients = jit(self._gradients)(*before, batch)
         except NaNError as error:
-            return NaNError(f"{when}: {error}{_not_finite(batch)}", at="")
+            return NaNError(f"{when}: {error}{_not_finite(batch) or _ADVICE}", at="")
         wrong = [name for name, g in gradients.items() if not np.all(np.isfinite(g))]
         found = f"the gradient of {wrong[0]} is infinite" if wrong else "the loss is infinite"
-        return NaNError(
-            f"{when}: {found}. A lower learning rate or clip=1.0 may help; the state is that before this step"
-            f"{_not_finite(batch)}",
-            at="",
-        )
+        return NaNError(f"{when}: {found}{_not_finite(batch) or _ADVICE}", at="")
 
     # ---- one test
 
@@ -157,6 +153,9 @@ class Steps:
         parameters = state["average"] if "average" in state else state["parameters"]
         arrays = {**parameters, **state["buffers"]}
         return self.template.replace(_copies(arrays))
+
+
+_ADVICE = "\n    a lower learning rate or clip=1.0 may help; the state is that before this step"
 
 
 def _not_finite(batch: Any) -> str:

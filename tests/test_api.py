@@ -527,3 +527,24 @@ def test_jacobians_of_compiled_functions_are_arrays(mode):
     outer = bs.grad(lambda x: bs.jacobian(bs.jit(lambda x: x**3), method=mode)(x).sum())(x)
     np.testing.assert_array_equal(outer, 6 * x)
     assert isinstance(bs.jacobian(bs.jit(np.sin), method=mode)(bs.tensor(x)), bs.Tensor)
+
+
+def test_a_mapped_pullback_gives_arrays() -> None:
+    """Unless somebody outside varies what it was made at."""
+    _, pull = bs.vjp(np.sin, np.ones(3))
+    (found,) = bs.vmap(pull)(np.eye(3))
+    assert type(found) is np.ndarray
+    np.testing.assert_allclose(found, np.cos(1.0) * np.eye(3))
+
+    outer = bs.grad(lambda x: bs.vmap(bs.vjp(np.sin, x)[1])(np.eye(3))[0].sum())
+    np.testing.assert_allclose(outer(np.ones(3)), -np.sin(np.ones(3)))
+
+    x = bs.tensor(np.ones(3), requires_grad=True)
+    bs.vmap(bs.vjp(np.sin, x)[1])(np.eye(3))[0].sum().backward()
+    np.testing.assert_allclose(x.grad, -np.sin(np.ones(3)))
+
+
+def test_a_pullback_of_a_leaf() -> None:
+    seed = bs.tensor(np.ones(3), requires_grad=True)
+    bs.vjp(np.sin, np.ones(3))[1](seed)[0].sum().backward()
+    np.testing.assert_allclose(seed.grad, np.cos(np.ones(3)))

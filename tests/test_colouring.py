@@ -330,3 +330,12 @@ def test_a_function_that_branches_on_values_has_a_pattern_at_each_point() -> Non
         found = jacobian(x)
         assert found.nnz == nnz
         np.testing.assert_allclose(found.toarray(), bs.jacobian(branching)(x))
+
+
+@pytest.mark.parametrize("wrap", [bs.jit, bs.checkpoint])
+def test_calls_without_blocks_are_coloured_by_their_places(wrap: Any) -> None:
+    f = lambda x: x[1:] * np.sin(x[:-1])
+    x = np.linspace(0.1, 1.0, 12)
+    whole = bs.jacobian(lambda x: x[0] * wrap(f)(x) ** 2, method="colour")(x)
+    expected = bs.jacobian(lambda x: x[0] * f(x) ** 2, method="reverse")(x)
+    np.testing.assert_allclose(whole, expected, rtol=1e-12, atol=1e-15)

@@ -223,6 +223,27 @@ def test_argmin_of_what_is_not_convex_everywhere() -> None:
     np.testing.assert_allclose(bs.jit(f)(1.0), [1.0, 1.0], rtol=1e-7)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, bs.jit])
+def test_a_saddle_is_no_minimum(wrap: Any) -> None:
+    """Not even where x0 is one, or symmetry leads to one."""
+    f = lambda x, a: a * x[0] ** 2 - x[1] ** 2 + x[1] ** 4
+    for x0 in ([0.0, 0.0], [1.0, 0.0]):
+        with pytest.raises(ArithmeticError, match="a saddle or a maximum"):
+            wrap(lambda a, x0=x0: bs.argmin(f, np.array(x0), a))(1.0)
+    found = wrap(lambda a: bs.argmin(f, np.array([1.0, 0.1]), a))(1.0)
+    np.testing.assert_allclose(found, [0.0, 0.5**0.5], atol=1e-7)
+    with pytest.raises(ArithmeticError, match="a saddle or a maximum"):
+        bs.argmin(np.cos, 0.0)
+
+
+def test_a_flat_valley_has_minima() -> None:
+    """Curvature that is zero, or negative by rounding alone, is no way down."""
+    v = np.array([0.3, -0.7, 0.2])
+    x = bs.argmin(lambda x: (v @ x - 1) ** 2, np.zeros(3))
+    np.testing.assert_allclose(v @ x, 1.0)
+    np.testing.assert_allclose(bs.argmin(lambda x: np.sum(x**4), np.zeros(3)), 0.0)
+
+
 def test_anderson_takes_fewer_rounds() -> None:
     rounds = []
     f = lambda x: (rounds.append(0), 0.99 * np.cos(x) + 0.1 * x)[1]

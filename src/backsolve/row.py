@@ -116,6 +116,15 @@ def ancestors(outputs: Iterable[Row], oldest: int = -1) -> tuple[list[Row], bool
     return sorted(seen, key=_index), older
 
 
+def rests_on_others(row: Row, start: int) -> bool:
+    """Whether it rests on leaves older than index `start` whose differentiation is not over."""
+    if not ancestors([row], start)[1]:
+        return False
+    return any(
+        r.index < start and not r.parents and r.saved is not FINISHED for r in ancestors([row])[0]
+    )
+
+
 def descendants(rows: Iterable[Row], sources: Iterable[Row]) -> list[Row]:
     """Those of `rows` (in order of execution) that depend on one of `sources`."""
     reached = set(sources)

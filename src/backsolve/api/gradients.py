@@ -112,8 +112,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         ]
         return varied.like(distinct(varied.pull(live)))
 
-    value = tree.map(varied.release, result)
-    return (value, pull, tree.map(varied.release, aux)) if has_aux else (value, pull)
+    value, aux = tree.map(varied.release, result), tree.map(varied.release, aux)
+    varied.finish()  # what a pullback gives varies with its seed, and with what is outside
+    return (value, pull, aux) if has_aux else (value, pull)
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

@@ -21,8 +21,9 @@ from ..operators.entries.terms import Index, Listed, take
 from ..system import System
 from ..tensor import Tensor
 from .colouring import Colouring, Pattern, coloured
-from .eliminate import jacobian_entries
+from .eliminate import jacobian_entries, pattern_entries
 from .many import NOT_HOLOMORPHIC, forward_images, reverse_images
+from .opaque import is_joint
 from .sparse import Layout, laid_out
 
 
@@ -90,7 +91,8 @@ def compressed(system: System, colouring: Colouring, probes: Sequence[Any] = ())
 
 def compressed_blocks(system: System) -> list[list[Entries]]:
     """[output][parameter] -> its Jacobian by entries, whose values come from one solve for each colour."""
-    found = jacobian_entries(system)
+    has_calls = any(map(is_joint, system.rows)) and not is_complex(system)
+    found = pattern_entries(system) if has_calls else jacobian_entries(system)
     layouts = [[laid_out(e)[0] for e in line] for line in found]
     whole = Whole.of(layouts)
     kind = "column" if is_complex(system) else "auto"

@@ -17,12 +17,13 @@ from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
 from .implicit import Point, preconditioner_at, type_of_leaf
-from .krylov import cg, norm, note
+from .krylov import cg, is_indefinite, norm, note
 from .packing import Packing, plain
 from .square import How, report
 
 Residual = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HALVINGS = 30
+MOST_LOOKED = 50  # directions in which a minimum is looked at for a way down
 
 
 def _settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packing, Any, float]:
@@ -201,7 +202,23 @@ def minimum(
         "is there a minimum near x0, and f smooth there? Start closer, or allow a larger maxiter"
     )
     report("the minimisation", advice, ~is_done, history, norm(g), size)
+    _check_minimum(gradient, packing, x)
     return packing.unpack(x)
+
+
+def _check_minimum(gradient: Residual, packing: Packing, x: Any) -> None:
+    """A stationary point that f falls away from is no minimum: its derivatives would mean something else."""
+    H = Point(gradient, packing.unpack(x), (), (), record=False).linear(How(), None).push
+    drawn = np.random.default_rng(0).normal(size=packing.size).astype(packing.dtype)
+    falls = is_indefinite(H, drawn, min(packing.size, MOST_LOOKED) + 1)
+    message = (
+        "argmin ended at a saddle or a maximum: the gradient vanishes there, and f falls beside it; "
+        "start from another x0, away from what is symmetric"
+    )
+    if isinstance(falls, Staged):
+        stop_if(falls, "ArithmeticError", message)
+    elif falls:
+        raise ConvergenceError(message)
 
 
 def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:

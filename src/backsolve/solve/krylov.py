@@ -75,6 +75,33 @@ def cg(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -
     return Outcome(x, norm(b - A(x)), 100 * limit, k)
 
 
+def is_indefinite(A: Map, b: Any, maxiter: int) -> Any:
+    """Whether one of the conjugate directions that begin with b has negative curvature, beyond rounding.
+
+    Of a drawn b these find, in as many rounds as A has different eigenvalues, whether one is negative.
+    """
+    rounding = float(np.finfo(b.dtype).eps) ** 0.5
+    limit = 1e-3 * norm(b)
+
+    def goes_on(state: Any) -> Any:
+        *_, size, curvature, k = state
+        return (size > limit) & (curvature > rounding) & (k < maxiter)
+
+    def body(state: Any) -> Any:
+        r, p, _, _, k = state
+        Ap, rr = A(p), r @ r
+        curvature = p @ Ap
+        step = np.where(curvature > 0, rr / np.where(curvature > 0, curvature, 1.0), 0.0)
+        r = r - step * Ap
+        lengths = norm(p) * norm(Ap)
+        share = curvature / np.where(lengths > 0, lengths, 1.0)
+        return r, r + (r @ r / np.where(rr > 0, rr, 1.0)) * p, norm(r), share, k + 1
+
+    start = (b, b, norm(b), 0.0 * norm(b) + 1.0, 0)
+    *_, curvature, _ = hooks.while_loop(goes_on, body, start)
+    return curvature < -rounding
+
+
 def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -> Outcome:
     """Paige and Saunders (1975): Lanczos' tridiagonal matrix, made triangular by rotations on the way."""
     y = M(b)

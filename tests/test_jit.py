@@ -232,13 +232,13 @@ class TestEntry:
         expected = f(x, w)
         again = pickle.loads(pickle.dumps(x))
         assert again.dtype is not x.dtype
-        calls = f._known[next(iter(f._known))].native.calls
+        calls = f._known[next(iter(f._known))].code.calls
         np.testing.assert_array_equal(f(again, w), expected)
-        assert f._known[next(iter(f._known))].native.calls == calls + 1
+        assert f._known[next(iter(f._known))].code.calls == calls + 1
         g = bs.jit(lambda x, w: np.sum(np.tanh(x @ w), 0))  # the other way round
         np.testing.assert_array_equal(g(again, w), expected)
         np.testing.assert_array_equal(g(x, w), expected)
-        assert g._known[next(iter(g._known))].native.calls == 2
+        assert g._known[next(iter(g._known))].code.calls == 2
 
 
 class TestTraps:

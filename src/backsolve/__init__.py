@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .backends.native.threads import get_threads as get_threads
     from .backends.native.threads import set_threads as set_threads
     from .compiled import jit as jit
+    from .compiled.defaults import set_default_backend as set_default_backend
     from .control import cond as cond
     from .control import fori_loop as fori_loop
     from .control import map as map
@@ -119,6 +120,7 @@ _LATER = {
     "rounding": (".explaining", "rounding"),
     "scan": (".control", "scan"),
     "scipy": (".interop.scipy", None),
+    "set_default_backend": (".compiled.defaults", "set_default_backend"),
     "set_threads": (".backends.native.threads", "set_threads"),
     "sklearn": (".sklearn", None),
     "sparsity": (".sparse", "sparsity"),

@@ -327,3 +327,19 @@ class SingularError(BacksolveError, np.linalg.LinAlgError):
     Then F(x, p) = 0 does not determine how x moves with p: two solutions meet, or an unknown is free. Check
     that every unknown occurs in F, and that the solution is an isolated one.
     """
+
+
+class DeviceError(BacksolveError, RuntimeError):
+    """A device or a mesh of devices that is not there, or arrays that live on different ones.
+
+    `jax.devices()` lists what JAX finds. Leave `device=` out to run on what is there, or bring arrays together:
+    `np.asarray(x)` fetches one, and the compiled function sends it where it runs.
+    """
+
+
+class BackendError(BacksolveError, TypeError):
+    """A program that the chosen backend has no form for.
+
+    XLA knows all shapes beforehand and has no recursion. Write a loop, give it a bound, or compile for
+    `backend="native"`, which runs on the CPU what Python can say.
+    """

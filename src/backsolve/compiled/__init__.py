@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..backends.target import NATIVE, Target
 from ..errors import BacksolveError, TracedValueError, location_of
 from ..frontend import rewritten
 from ..hooks import hooks
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
 from .arguments import Arguments, names_of, raw
+from .defaults import default_target, of_default
 from .derivative import run_differentiable
 from .entrance import entrance
 from .specialise import Specialised, specialise
@@ -34,7 +36,7 @@ class Jitted:
         self,
         f: Callable[..., Any],
         static_argnums: int | Sequence[int],
-        backend: str,
+        target: Target | str | None,
         donate: int | Sequence[int] = (),
         fastmath: bool = False,
         unsafe: bool = False,
@@ -56,7 +58,10 @@ class Jitted:
             )
         self._static_names = names_of(f, self._static)
         self._donate_names = names_of(f, self._donate)
-        self._backend, self._freedoms = backend, (fastmath, unsafe)
+        self._target = Target(target) if isinstance(target, str) else target
+        if target is None:
+            of_default.add(self)
+        self._freedoms = fastmath, unsafe
         self._known: dict[Any, Specialised | None] = {}
         self._lock = threading.Lock()
         self._fast: Callable[..., Any] | None = None  # the native entry of the latest flat call
@@ -97,11 +102,22 @@ class Jitted:
         if found is self:
             return name
         places = tuple(self._static), tuple(self._donate)
-        return Jitted, (self._f, places[0], self._backend, places[1], *self._freedoms)
+        return Jitted, (self._f, places[0], self._target, places[1], *self._freedoms)
+
+    @property
+    def target(self) -> Target:
+        return self._target or default_target()
+
+    def forget(self) -> None:
+        """Compile anew: what it is made for has changed."""
+        with self._lock:
+            self._known, self._fast, self._entrances = {}, None, {}
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        given = Arguments(args, kwargs, self._static, self._static_names)
-        given.turn(self._donated(given))
+        on_device = self.target.backend == "xla"
+        given = Arguments(args, kwargs, self._static, self._static_names, on_device)
+        if not on_device:
+            given.turn(self._donated(given))
         return given
 
     def _donated(self, given: Arguments) -> tuple[int, ...]:
@@ -132,7 +148,7 @@ class Jitted:
 
     def _remember(self, args: Any, kwargs: Any, given: Arguments, special: Specialised) -> None:
         """Let the next call of this form go straight to the native code."""
-        if special.native is None or given.turned:
+        if special.code is None or given.turned:
             return
         out = special.out_structure
         plain = out.kind is tree.LEAF or (
@@ -142,9 +158,11 @@ class Jitted:
         )
         arrays = all(type(a) in (np.ndarray, float, complex, int, bool) for a in args)
         if plain and arrays and not given.fixed and not kwargs and not self._static:
-            self._fast = special.native.call
+            self._fast = special.code.call
+        if special.target.backend != "native":
+            return
         if given.key not in self._entrances and len(self._entrances) < _MOST_ENTRANCES:
-            self._entrances[given.key] = entrance(given, out, special.native.call)
+            self._entrances[given.key] = entrance(given, out, special.code.call)
 
     def _specialise(self, given: Arguments) -> Specialised | None:
         """The compiled form for these types; None if the function closes over something that varies."""
@@ -159,7 +177,7 @@ class Jitted:
         donated = self._donated(given)
         f = self._rewritten()
         try:
-            made = specialise(f, given.rebuild, given.types, self._backend, donated, self._freedoms)
+            made = specialise(f, given.rebuild, given.types, self.target, donated, self._freedoms)
         except TypeError as error:
             if isinstance(error, BacksolveError) or "Tensor(staged" not in str(error):
                 raise
@@ -187,7 +205,7 @@ class Jitted:
         stages = {
             "program": lambda: str(special.recorded),
             "rewritten": lambda: str(special.program),
-            **(special.native.stages if special.native is not None else {}),
+            **(special.code.stages if special.code is not None else {}),
         }
         return Lowered(Stages(stages), special.reason)
 
@@ -197,15 +215,15 @@ class Jitted:
         return {
             "specialisations": [
                 {
-                    "native": s.native is not None,
+                    "native": s.code is not None and s.target.backend == "native",
                     "reason": s.reason,
-                    **(s.native.stats if s.native else {}),
+                    **(s.code.stats if s.code else {}),
                 }
                 for s in made
             ],
             "cache_hits": self._hits + sum(s.direct_calls for s in made),
             "disk_cache_hits": sum(
-                s.native is not None and s.native.stats["code"] == "disk" for s in made
+                s.code is not None and s.code.stats["code"] == "disk" for s in made
             ),
         }
 
@@ -266,7 +284,9 @@ def jit(
     *,
     static_argnums: int | Sequence[int] = (),
     donate: int | Sequence[int] = (),
-    backend: str = "native",
+    backend: str | None = None,
+    device: str | None = None,
+    precision: str = "highest",
     fastmath: bool = False,
     unsafe: bool = False,
 ) -> Any:
@@ -280,6 +300,10 @@ def jit(
     written, are strided, or share memory with another argument are copied instead; so is what a Tensor
     holds. If a run fails half-way, donated arrays may hold anything.
 
+    `backend="xla"` runs the same program through JAX's compiler, on the CPU or on `device="gpu"`: arrays of
+    NumPy's and of JAX's go in, JAX's come out and stay on the device. There `precision` says how products of
+    float32 are computed: "highest", or as fast as the device likes, "tf32".
+
     With `fastmath`, arithmetic may be reordered and NaN, infinities and the sign of zero are not kept up.
     With `unsafe`, indices are not looked at: one that is out of range reads or writes foreign memory; and
     assertions about values are taken to hold.
@@ -291,17 +315,19 @@ def jit(
     >>> bs.jit(bs.grad(loss))(np.array([0.0, 1.0]))
     array([0.        , 1.38177329])
     """
-    if backend not in ("native", "numpy"):
-        raise ValueError(f'backend must be "native" or "numpy", got {backend!r}')
+    target = None
+    if backend is not None or device is not None or precision != "highest":
+        given = default_target().backend if backend is None else backend
+        target = Target(given, device, precision)
     if f is None:
-        return lambda g: Jitted(g, static_argnums, backend, donate, fastmath, unsafe)
-    return Jitted(f, static_argnums, backend, donate, fastmath, unsafe)
+        return lambda g: Jitted(g, static_argnums, target, donate, fastmath, unsafe)
+    return Jitted(f, static_argnums, target, donate, fastmath, unsafe)
 
 
 def _own_loops(f: FunctionType) -> Jitted:
     """Loops of the library's own, which call nothing: rewritten as a user's are."""
     as_users = {"__name__": f.__name__, "__builtins__": f.__globals__["__builtins__"]}
-    return jit(FunctionType(f.__code__, as_users, f.__name__))
+    return Jitted(FunctionType(f.__code__, as_users, f.__name__), (), NATIVE)
 
 
 hooks.compiled = _own_loops

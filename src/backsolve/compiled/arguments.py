@@ -30,6 +30,7 @@ class Arguments:
         kwargs: Mapping[str, Any],
         static_argnums: set[int],
         static_names: Container[str] = (),
+        on_device: bool = False,
     ):
         count = len(args)
         self.static = {k % count: args[k] for k in static_argnums if -count <= k < count}
@@ -37,7 +38,8 @@ class Arguments:
         dynamic = [a for k, a in enumerate(args) if k not in self.static]
         named = {name: x for name, x in kwargs.items() if name not in self.static_named}
         leaves, self.structure = tree.flatten((dynamic, named))
-        self.leaves = [np.array(x) if _is_column(x) else x for x in leaves]
+        kept = _is_on_device if on_device else lambda x: False
+        self.leaves = [np.array(x) if not kept(x) and _is_column(x) else x for x in leaves]
         self.fixed = {k: x for k, x in enumerate(self.leaves) if not _is_number(x)}
         for x in self.fixed.values():
             if not (tree.is_immutable(x) or type(x) is int):
@@ -128,7 +130,7 @@ def names_of(f: Callable[..., Any], places: set[int]) -> frozenset[str]:
 def _is_number(x: Any) -> bool:
     if type(x) is int:
         return -(2**31) <= x < 2**31  # larger ones are constants: NumPy decides what they fit into
-    if type(x) in _PYTHON or isinstance(x, Tensor | np.generic):
+    if type(x) in _PYTHON or isinstance(x, Tensor | np.generic) or _is_on_device(x):
         return True
     return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
 
@@ -137,6 +139,13 @@ def _is_column(x: Any) -> bool:
     """Whether x is another library's array: a column or a frame of pandas or Polars."""
     known = type(x) in _PYTHON or isinstance(x, Tensor | np.ndarray | np.generic)
     return not known and hasattr(x, "__array__") and not tree.is_immutable(x)
+
+
+def _is_on_device(x: Any) -> bool:
+    """Whether x is an array of JAX's, of numbers that we know."""
+    return (
+        type(x).__module__.startswith("jax") and hasattr(x, "devices") and x.dtype.kind in "biufc"
+    )
 
 
 def _is_turned(x: Any) -> bool:

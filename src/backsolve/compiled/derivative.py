@@ -55,7 +55,7 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
             full = list(values_now)
             for k, v in zip(places, values, strict=True):
                 full[k] = v
-            results = derivative(special, tuple(places)).run([*full, *seeds])
+            results = derivative(special, tuple(places)).run_here([*full, *seeds])
             return tuple([coerce(y) for y in results])
 
         return Custom(push, pull, name="compiled")
@@ -109,7 +109,9 @@ def _compiled(
             return list(derivative(restricted, [xs[k] for k in places], given))
 
         types = [*inputs, *[Type(t.shape, t.dtype) for t in seeds]]
-        made = specialise(body, together, types, "native", freedoms=special.freedoms)
+        made = specialise(
+            body, together, types, special.target.for_derivatives(), freedoms=special.freedoms
+        )
         assert made is not None
         special.derivatives[key] = made
     return special.derivatives[key]

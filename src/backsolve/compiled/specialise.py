@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,14 +14,18 @@ from .. import tree
 from ..backends.native.compile import Native, compile_program, recall_program
 from ..backends.native.recipes import key_of
 from ..backends.native.support import Unsupported
+from ..backends.target import NATIVE, Target
 from ..ir import Program, Type, type_of
 from ..primitive import wrap
-from ..rewrite import rewrite, rewrite_for_machines
+from ..rewrite import rewrite, rewrite_for_machines, rewrite_for_xla
 from ..rewrite.stable import recognise
 from ..row import ancestors, next_index
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage
 from .arguments import plain
+
+if TYPE_CHECKING:
+    from ..backends.xla import Compiled as Xla
 
 
 class Rewritten:
@@ -47,10 +51,11 @@ class Specialised:
     recorded: Program  # to be shown: its constants hold nothing
     rewritten: Rewritten
     out_structure: tree.Structure
-    native: Native | None
-    reason: str = ""  # why there is no native code
+    code: Native | Xla | None
+    reason: str = ""  # why there is no compiled code
     donated: tuple[int, ...] = ()  # leaves whose memory results may take
     freedoms: tuple[bool, bool] = (False, False)  # fastmath, unsafe
+    target: Target = NATIVE
     runs: int = 0  # of the native code, by us
     has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
     derivatives: dict[str, Specialised] = field(default_factory=dict)
@@ -64,16 +69,16 @@ class Specialised:
         return [type_of(a) for a in self.recorded.outputs]
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Raw results for raw leaves of the compiled types."""
-        if self.native is not None:
+        """Raw results for raw leaves of the compiled types; those of XLA stay on its device."""
+        if self.code is not None:
             self.runs += 1
-            result = self.native.call(*leaves)
+            result = self.code.call(*leaves)
             if result is NotImplemented:  # strided, unaligned, unpickled, or a NumPy scalar
                 suited = [a if _suits(a) else _copied(a) for a in leaves]
-                result = self.native.call(*suited)
+                result = self.code.call(*suited)
             if result is NotImplemented and self.donated:  # read-only, or shared
                 own = [np.array(a) if k in self.donated else a for k, a in enumerate(suited)]
-                result = self.native.call(*own)
+                result = self.code.call(*own)
             if result is not NotImplemented:
                 return [result] if len(self.outputs) == 1 else list(result)
         raw = [y._v if isinstance(y, Tensor) else y for y in evaluate(self.program, leaves)]
@@ -82,7 +87,7 @@ class Specialised:
     @property
     def direct_calls(self) -> int:
         """Calls that went into native code by themselves, without us."""
-        return 0 if self.native is None else max(self.native.calls - self.runs, 0)
+        return 0 if self.code is None else max(self.code.calls - self.runs, 0)
 
     def run_on_copies(self, leaves: Sequence[Any]) -> list[Any]:
         """The same for a caller who goes on using donated leaves."""
@@ -90,7 +95,15 @@ class Specialised:
             x.copy() if k in self.donated and isinstance(x, np.ndarray) else x
             for k, x in enumerate(leaves)
         ]
-        return self.run(own)
+        return self.run_here(own)
+
+    def run_here(self, leaves: Sequence[Any]) -> list[Any]:
+        """Results as NumPy's, wherever they were computed."""
+        results = self.run(leaves)
+        if self.target.backend != "xla":
+            return results
+        arrays = [np.asarray(y) for y in results]
+        return [y[()] if y.ndim == 0 else y for y in arrays]
 
 
 def _suits(a: Any) -> bool:
@@ -123,7 +136,7 @@ def specialise(
     f: Any,
     rebuild: Any,
     types: Sequence[Type],
-    backend: str,
+    target: Target,
     donated: tuple[int, ...] = (),
     freedoms: tuple[bool, bool] = (False, False),
 ) -> Specialised | None:
@@ -150,20 +163,41 @@ def specialise(
     program = Rewritten(recorded)
     nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in recorded.constants]
     shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
-    native, reason = None, 'backend="numpy"'
-    if backend == "native":
-        machine = lambda: rewrite_for_machines(program())
-        key = key_of(recorded, donated, freedoms)
-        native = recall_program(key, machine, donated, *freedoms) if key is not None else None
-        reason = ""
-        try:
-            native = native or compile_program(machine(), donated, *freedoms, key)
-        except Unsupported as missing:
-            reason = f"`{missing}` has no native form yet"
+    code: Native | Xla | None = None
+    reason = ""
+    if target.backend == "xla":
+        from ..backends.xla import compile_program as compile_xla
+
+        code = compile_xla(rewrite_for_xla(program()), target, donated, freedoms[1])
+    elif target.backend == "native":
+        code, reason = _native(recorded, program, donated, freedoms)
+    else:
+        reason = 'backend="numpy"'
     own = any(x.has_own_derivative for x in recorders)
     return Specialised(
-        shown, program, structures[0], native, reason, donated, freedoms, has_own_derivative=own
+        shown,
+        program,
+        structures[0],
+        code,
+        reason,
+        donated,
+        freedoms,
+        target,
+        has_own_derivative=own,
     )
+
+
+def _native(
+    recorded: Program, program: Rewritten, donated: tuple[int, ...], freedoms: tuple[bool, bool]
+) -> tuple[Native | None, str]:
+    """Native code, found on disk or made; or why there is none."""
+    machine = lambda: rewrite_for_machines(program())
+    key = key_of(recorded, donated, freedoms)
+    found = recall_program(key, machine, donated, *freedoms) if key is not None else None
+    try:
+        return found or compile_program(machine(), donated, *freedoms, key), ""
+    except Unsupported as missing:
+        return None, f"`{missing}` has no native form yet"
 
 
 def _varies(c: Tensor, start: int) -> bool:

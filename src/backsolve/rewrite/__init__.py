@@ -97,3 +97,14 @@ def rewrite_for_machines(program: Program) -> Program:
 def _for_machines(program: Program) -> Program:
     program = share_division(expand(join_frechets(join_cholesky_adjoints(program))))
     return inside(program, _for_machines)
+
+
+def rewrite_for_xla(program: Program) -> Program:
+    """In primitives that XLA has words for; fusion and the order of its loops are left to it."""
+    program = rewrite(program)
+    expanded = _expanded(program)
+    return program if expanded is program else rewrite(expanded)
+
+
+def _expanded(program: Program) -> Program:
+    return inside(expand(program), _expanded)

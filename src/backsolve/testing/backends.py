@@ -14,12 +14,16 @@ from .samples import Case
 
 
 def check_compiled(
-    f: Callable[..., Any], args: Sequence[Any], what: str = "", ulps: float = 64
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    what: str = "",
+    ulps: float = 64,
+    backend: str = "native",
 ) -> bool:
-    """Whether all of `f` compiled to native code; raises if it computes something else than f itself."""
+    """Whether all of `f` compiled to the backend's code; raises if it computes something else than f itself."""
     with np.errstate(all="ignore"):
         expected, form = tree.flatten(f(*args))
-        compiled = Jitted(f, (), "native")
+        compiled = Jitted(f, (), backend)
         got, got_form = tree.flatten(compiled(*args))
     if form != got_form:
         raise CheckError(f"{what}: compiled, the result has the form {got_form}, not {form}")
@@ -45,16 +49,16 @@ def check_compiled(
                 f"{what}: compiled, entry {tuple(map(int, at))} is {x[at]}, should be {y[at]}"
             )
     (special,) = compiled._known.values()
-    if special is None or special.native is None:
+    if special is None or special.code is None:
         return False
-    return not special.native.stats["elsewhere"]
+    return not special.code.stats["elsewhere"]
 
 
-def check_backend(case: Case, seed: int = 0) -> bool:
-    """Run one sample of a row natively; tells whether it has a native form."""
+def check_backend(case: Case, seed: int = 0, backend: str = "native", ulps: float = 64) -> bool:
+    """Run one sample of a row on a backend; tells whether it has a form of its own there."""
     args = case.make(np.random.default_rng(seed))
 
     def call(*xs: Any) -> Any:
         return case.primitive(*xs, **case.params)
 
-    return check_compiled(call, args, str(case))
+    return check_compiled(call, args, str(case), ulps, backend)

@@ -1,0 +1,115 @@
+"""Programs as JAX functions, equation by equation. JAX records what is done here and compiles it as one.
+
+What fails while compiled code runs (an index, an assertion, a singular matrix) cannot be raised there: a
+program carries one number, which failure came first, and it is read when the program has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...ir import Equation, Program, Var, type_of
+from ...primitives.checks import code_of, exception_of
+from .rows import ROWS
+from .rows.elsewhere import call_elsewhere
+
+
+class Machine:
+    """One translation: what may fail in it, and which choices hold for all of it."""
+
+    def __init__(self, unsafe: bool = False, capacity: int = 0, precision: Any = None):
+        self.unsafe = unsafe
+        self.precision = precision  # of products, as JAX calls it
+        self.capacity = capacity  # entries that a stack can hold (regions.py)
+        self.failures: dict[int, Exception] = {}  # by number
+        self.raised: list[Exception] = []  # on the host, by rows that run there
+        self.elsewhere: list[str] = []  # rows that run on the host
+        self.has_stacks = False
+        self.failure: Any = (
+            None  # the number of the first failure so far; None while nothing can have failed
+        )
+        self.needed: Any = None  # the most entries that a stack should have held
+        self._numbers: dict[Var, Any] = {}  # constants whose values are known here
+
+    def begin(self) -> None:
+        """Translate anew: JAX may do so several times."""
+        self.failure = self.needed = None
+        self.elsewhere.clear()
+
+    def run(
+        self, program: Program, args: Sequence[Any], constants: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """The outputs of a program for values of JAX's; stacks are Stacks."""
+        values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
+        if constants is None:
+            constants = [np.asarray(c._v if hasattr(c, "_v") else c) for _, c in program.constants]
+        for (v, c), value in zip(program.constants, constants, strict=True):
+            values[v] = value
+            self._numbers[v] = np.asarray(c._v if hasattr(c, "_v") else c)
+        for e in program.equations:
+            inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+            values.update(zip(e.outputs, self.equation(e, inputs), strict=True))
+        return [
+            values[a] if type(a) is Var else jnp.asarray(a, type_of(a).dtype)
+            for a in program.outputs
+        ]
+
+    def equation(self, e: Equation, inputs: Sequence[Any]) -> Sequence[Any]:
+        if e.primitive.holds_regions:
+            from .regions import REGIONS
+
+            return REGIONS[e.primitive.name](self, e, inputs)
+        row = ROWS.get(e.primitive.name)
+        y = row(self, e, inputs) if row is not None else NotImplemented
+        if y is NotImplemented:
+            self.elsewhere.append(e.primitive.name)
+            y = call_elsewhere(self, e, inputs)
+        out = e.outputs[0].type
+        y = jnp.asarray(y)
+        if y.dtype != out.dtype:
+            y = y.astype(out.dtype)
+        assert y.shape == out.shape, f"{e.primitive.name} made {y.shape}, should be {out.shape}"
+        return [y]
+
+    def number(self, a: Any) -> Any:
+        """The value of an input if it is known while translating, else None."""
+        return self._numbers.get(a) if type(a) is Var else a
+
+    # ---- failures
+
+    def fail_if(self, condition: Any, kind: type[Exception], message: str, where: str = "") -> None:
+        """Note that a run failed where `condition`, one truth, holds."""
+        said = f"{message}, at {where}" if where else message
+        code = code_of(kind.__name__, said)
+        self.failures[code] = kind(said)
+        self.note(jnp.where(condition, jnp.int64(code), jnp.int64(0)))
+
+    def may_fail(self, messages: Any) -> None:
+        """The numbers of assertions, as `check` has them."""
+        self.failures.update((k, exception_of(kind)(said)) for k, (kind, said) in messages)
+
+    def note(self, code: Any) -> None:
+        """A number that is not 0 if something failed; what failed first counts."""
+        code = jnp.asarray(code, jnp.int64)
+        first = self.failure
+        self.failure = code if first is None else jnp.where(first != 0, first, code)
+
+    def need(self, entries: Any) -> None:
+        self.has_stacks = True
+        self.needed = entries if self.needed is None else jnp.maximum(self.needed, entries)
+
+    def apart(self, run: Any) -> tuple[Any, Any, Any]:
+        """run(), the failure inside it and the entries that its stacks needed, as numbers that stand alone."""
+        outside = self.failure, self.needed
+        self.failure = self.needed = None
+        try:
+            result = run()
+            inside = self.failure, self.needed
+        finally:
+            self.failure, self.needed = outside
+        zero = jnp.int64(0)
+        return result, *[zero if x is None else x for x in inside]

@@ -1,0 +1,51 @@
+"""The table of rows, and what they share: numbers of one dtype, as NumPy would choose it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ....ir import Equation, type_of
+
+Row = Callable[[Any, Equation, Sequence[Any]], Any]
+ROWS: dict[str, Row] = {}
+_PYTHON = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+
+
+def row(*names: str) -> Callable[[Row], Row]:
+    def enter(rule: Row) -> Row:
+        for name in names:
+            assert name not in ROWS, name
+            ROWS[name] = rule
+        return rule
+
+    return enter
+
+
+def plain(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A row of values of the output's dtype: rule(*inputs, **params)."""
+
+    def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
+        row(name)(lambda m, e, inputs: rule(*as_output(e, inputs), **e.params))
+        return rule
+
+    return enter
+
+
+def as_output(e: Equation, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs in the dtype of the output."""
+    return [jnp.asarray(a).astype(e.outputs[0].dtype) for a in inputs]
+
+
+def in_common(e: Equation, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs in the dtype in which NumPy would compare or join them."""
+    dtype = common_dtype(e)
+    return [jnp.asarray(a).astype(dtype) for a in inputs]
+
+
+def common_dtype(e: Equation) -> np.dtype[Any]:
+    types = [type_of(a) for a in e.inputs]
+    return np.result_type(*[_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types])

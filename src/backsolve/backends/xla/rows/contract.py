@@ -1,0 +1,48 @@
+"""`contract`: loops over products as einsum, then what einsum has no words for: diagonals and new axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from ....operators.nests import label_sizes, split_subscripts
+from .base import as_output, row
+
+
+@row("contract")
+def contract(m: Any, e: Any, inputs: Any) -> Any:
+    operands = as_output(e, inputs)
+    subscripts = e.params["subscripts"]
+    labels, output = split_subscripts(subscripts)
+    sizes = label_sizes(subscripts, [a.shape for a in operands], e.params["sizes"])
+    distinct = "".join(dict.fromkeys(output))
+    known = "".join(c for c in distinct if any(c in x for x in labels))
+    y = jnp.einsum(
+        f"{','.join(labels)}->{known}", *operands, precision=m.precision, optimize="optimal"
+    )
+    if distinct != known:
+        places = [distinct.index(c) for c in known]
+        y = lax.broadcast_in_dim(y, [sizes[c] for c in distinct], places)
+    if distinct == output:
+        return y
+    return _diagonal(y, distinct, output, sizes)
+
+
+def _diagonal(y: Any, distinct: str, output: str, sizes: dict[str, int]) -> Any:
+    """What stands where all places of a label agree, among zeros."""
+    rank = len(output)
+    fits = jnp.ones((1,) * rank, bool)
+    seen: dict[str, Any] = {}
+    for axis, c in enumerate(output):
+        numbers = lax.broadcasted_iota(
+            jnp.int32, [sizes[c] if k == axis else 1 for k in range(rank)], axis
+        )
+        if c in seen:
+            fits = fits & (seen[c] == numbers)
+        else:
+            seen[c] = numbers
+    firsts = [output.index(c) for c in distinct]
+    wide = lax.broadcast_in_dim(y, [sizes[c] for c in output], firsts)
+    return jnp.where(fits, wide, jnp.zeros((), y.dtype))

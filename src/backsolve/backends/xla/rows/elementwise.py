@@ -1,0 +1,127 @@
+"""Element-wise rows: arithmetic, exponentials, trigonometry, comparisons, bits, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .base import ROWS, as_output, in_common, plain, row
+
+# ---- of numbers of the output's dtype
+
+_NAMES = """
+    add subtract multiply negative square power sqrt cbrt sign exp exp2 expm1 log log2 log10 log1p logaddexp
+    logaddexp2 sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh nextafter
+    copysign hypot fmod floor ceil trunc rint maximum minimum fmax fmin conjugate clip bitwise_and bitwise_or bitwise_xor
+    left_shift right_shift invert gcd lcm heaviside deg2rad rad2deg float_power
+"""
+_OF_OUTPUT: dict[str, Callable[..., Any]] = {name: getattr(jnp, name) for name in _NAMES.split()}
+_OF_OUTPUT |= {
+    "alias": lambda a: a,
+    "detach": lambda a: a,
+    "fabs": jnp.abs,
+    "divide": jnp.true_divide,
+    "sigmoid": lambda a: jax.nn.sigmoid(a),
+    "log_sigmoid": lambda a: -jnp.logaddexp(-a, jnp.zeros_like(a)),
+    "softplus": lambda a: jnp.logaddexp(a, jnp.zeros_like(a)),
+    "exp10": lambda a: jnp.power(jnp.asarray(10, a.dtype), a),
+}
+for _name, _rule in _OF_OUTPUT.items():
+    plain(_name)(_rule)
+
+# ---- of numbers of a common dtype: the result has another one
+
+_NAMES = """
+    equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan
+    isinf isfinite signbit real imag angle isneginf isposinf
+"""
+_OF_COMMON: dict[str, Callable[..., Any]] = {name: getattr(jnp, name) for name in _NAMES.split()}
+_OF_COMMON |= {
+    "absolute": jnp.abs,
+    "bitwise_count": lambda a: a if a.dtype == bool else lax.population_count(jnp.abs(a)),
+}
+
+
+def _in_common(rule: Callable[..., Any]) -> Any:
+    return lambda m, e, inputs: rule(*in_common(e, inputs), **e.params)
+
+
+for _name, _rule in _OF_COMMON.items():
+    ROWS[_name] = _in_common(_rule)
+
+
+@row("where")
+def where(m: Any, e: Any, inputs: Any) -> Any:
+    condition, *values = inputs
+    a, b = (jnp.asarray(x).astype(e.outputs[0].dtype) for x in values)
+    return jnp.where(jnp.asarray(condition).astype(bool), a, b)
+
+
+@row("cast", "cast_discrete")
+def cast(m: Any, e: Any, inputs: Any) -> Any:
+    (a,) = inputs
+    a, dtype = jnp.asarray(a), e.outputs[0].dtype
+    if a.dtype.kind == "c" and dtype.kind not in "cb":
+        a = jnp.real(a)
+    return a.astype(dtype)
+
+
+@row("floor_divide")
+def floor_divide(m: Any, e: Any, inputs: Any) -> Any:
+    a, b = jnp.broadcast_arrays(*as_output(e, inputs))
+    if a.dtype.kind == "f":
+        return _float_divmod(a, b)[0]
+    fine = b != 0
+    return jnp.where(fine, jnp.floor_divide(a, jnp.where(fine, b, 1)), 0)
+
+
+@row("remainder")
+def remainder(m: Any, e: Any, inputs: Any) -> Any:
+    a, b = jnp.broadcast_arrays(*as_output(e, inputs))
+    if a.dtype.kind == "f":
+        return _float_divmod(a, b)[1]
+    fine = b != 0
+    return jnp.where(fine, jnp.remainder(a, jnp.where(fine, b, 1)), 0)
+
+
+def _float_divmod(a: Any, b: Any) -> tuple[Any, Any]:
+    """As CPython's and NumPy's: the remainder is exact and has the sign of b."""
+    rest = lax.rem(a, b)
+    quotient = (a - rest) / b
+    other = (rest != 0) & ((b < 0) != (rest < 0))
+    rest = jnp.where(other, rest + b, rest)
+    quotient = jnp.where(other, quotient - 1, quotient)
+    rest = jnp.where(rest == 0, jnp.copysign(jnp.zeros_like(b), b), rest)
+    down = jnp.floor(quotient)
+    down = jnp.where(quotient - down > 0.5, down + 1, down)
+    down = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(a), a / b), down)
+    zero = b == 0
+    return jnp.where(zero, a / b, down), jnp.where(zero, jnp.full_like(a, np.nan), rest)
+
+
+@row("reciprocal")
+def reciprocal(m: Any, e: Any, inputs: Any) -> Any:
+    (a,) = as_output(e, inputs)
+    if a.dtype.kind in "fc":
+        return jnp.reciprocal(a)
+    return jnp.where(jnp.abs(a) == 1, a, 0)
+
+
+@row("ldexp")
+def ldexp(m: Any, e: Any, inputs: Any) -> Any:
+    a, b = inputs
+    return jnp.ldexp(jnp.asarray(a).astype(e.outputs[0].dtype), jnp.asarray(b).astype(jnp.int32))
+
+
+@row("spacing")
+def spacing(m: Any, e: Any, inputs: Any) -> Any:
+    (a,) = as_output(e, inputs)
+    if a.dtype == jnp.float16:
+        return NotImplemented
+    up = jnp.nextafter(jnp.abs(a), jnp.full_like(a, np.inf)) - jnp.abs(a)
+    return jnp.where(jnp.isfinite(a), jnp.where(jnp.signbit(a), -up, up), jnp.full_like(a, np.nan))

@@ -1,0 +1,55 @@
+"""Rows that move entries: shapes, slices, and what stands among zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from ....operators.slice import key_of
+from .base import as_output, plain, row
+
+plain("reshape")(lambda a, *, shape: jnp.reshape(a, shape))
+plain("permute")(lambda a, *, axes: jnp.transpose(a, axes))
+plain("broadcast_to")(lambda a, *, shape: jnp.broadcast_to(a, shape))
+plain("concatenate")(lambda *parts, axis, starts: jnp.concatenate(parts, axis))
+plain("slice")(lambda a, *, spec: a[key_of(spec)])
+
+
+@plain("unslice")
+def unslice(t: Any, *, spec: Any, shape: Any) -> Any:
+    """The part, and zeros around and between its entries."""
+    wide, padding, zero = _lined_up(t, spec, shape)
+    return lax.pad(wide, zero, padding) if wide.size else jnp.zeros(shape, t.dtype)
+
+
+@row("slice_update")
+def slice_update(m: Any, e: Any, inputs: Any) -> Any:
+    a, v = as_output(e, inputs)
+    return a.at[key_of(e.params["spec"])].set(v)
+
+
+def _lined_up(t: Any, spec: Any, shape: Any) -> tuple[Any, list[tuple[int, int, int]], Any]:
+    """The part with one axis for each of the whole's, and what `lax.pad` puts around each."""
+    padding, sizes, turned = [], [], []
+    axis = 0
+    for entry in spec:
+        if entry is None:
+            continue
+        n = shape[axis]
+        if type(entry) is tuple:
+            start, stop, step = slice(*entry).indices(n)
+            count = len(range(start, stop, step))
+            if step < 0:
+                start, step = start + (count - 1) * step, -step
+                turned.append(axis)
+        else:
+            start, count, step = entry % n, 1, 1
+        sizes.append(count)
+        padding.append((start, n - (start + (count - 1) * step + 1), step - 1))
+        axis += 1
+    sizes += shape[axis:]
+    padding += [(0, 0, 0)] * (len(shape) - axis)
+    wide = jnp.reshape(t, sizes)
+    return jnp.flip(wide, turned) if turned else wide, padding, jnp.zeros((), t.dtype)

@@ -1,0 +1,37 @@
+"""Windows of an array, and windows added back where they were taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .base import plain
+
+
+@plain("windows")
+def windows(a: Any, *, cut: Any) -> Any:
+    shape = cut.shape(a.shape)
+    if not np.prod(shape):
+        return jnp.zeros(shape, a.dtype)
+    parts = [a[cut.places(k, a.shape)] for k in np.ndindex(cut.size)]
+    return jnp.reshape(jnp.stack(parts, -1), shape)
+
+
+@plain("fold")
+def fold(t: Any, *, cut: Any, shape: Any) -> Any:
+    y = jnp.zeros(shape, t.dtype)
+    if not t.size:
+        return y
+    for k in np.ndindex(cut.size):
+        padding = []
+        for key, n in zip(cut.places(k, shape), shape, strict=True):
+            start, stop, step = key.indices(n)
+            padding.append(
+                (start, n - (start + (len(range(start, stop, step)) - 1) * step + 1), step - 1)
+            )
+        part = lax.pad(t[(..., *k)], jnp.zeros((), t.dtype), padding)
+        y = y | part if t.dtype == bool else y + part
+    return y

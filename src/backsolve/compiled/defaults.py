@@ -1,0 +1,28 @@
+"""What `bs.jit` compiles for where nothing else is said."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+from ..backends.target import NATIVE, Target
+
+of_default: WeakSet[Any] = WeakSet()  # compiled functions that go with it
+_default = [NATIVE]
+
+
+def default_target() -> Target:
+    return _default[0]
+
+
+def set_default_backend(
+    backend: str, device: str | None = None, precision: str = "highest"
+) -> None:
+    """What `bs.jit`, `bs.fit` and all that compiles run on from now on, where they are not told otherwise.
+
+    >>> import backsolve as bs
+    >>> bs.set_default_backend("native")
+    """
+    _default[0] = Target(backend, device, precision)
+    for f in list(of_default):
+        f.forget()

@@ -27,6 +27,11 @@ export function stubText(a: Summary): string {
   return `${a.shape.join("×")}${norm}`;
 }
 
+// What stands in a line: all entries if there are few.
+export function told(a: Summary): string {
+  return a.shape.length === 1 && a.data && a.data.length <= 4 ? a.text : stubText(a);
+}
+
 function shortest(x: number): string {
   if (!Number.isFinite(x)) return shortly(x);
   return x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1) : String(Number(x.toPrecision(3)));

@@ -36,11 +36,15 @@ export function GraphView() {
     resized.observe(svg.current!);
     return () => resized.disconnect();
   }, []);
-  // The stepper's box, or the one selected in another view, comes into sight.
+  // The stepper's box, or the one selected in another view, comes into sight, and what it reads, if there is room.
   useSignalEffect(() => {
     const looked = moment.value.box ?? selected.value;
-    const place = looked === null ? undefined : places.peek().boxes.get(looked);
-    if (place) pan.show(place);
+    if (looked === null) return;
+    const { boxes } = places.peek();
+    const lit = seen.peek().wires.filter((w) => w.to === looked).map((w) => w.from);
+    const found = [looked, ...lit].flatMap((id) => boxes.get(id) ?? []);
+    const [first, ...others] = found;
+    if (first) pan.show(first, ...others);
   });
 
   // One stop of the tab key; within, up and down go from box to box.

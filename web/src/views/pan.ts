@@ -11,6 +11,14 @@ const MARGIN = 30;
 // What keys do: of the one graph on the page.
 export const tools = { by: (_: number) => {}, fit: (_whole?: boolean) => {} };
 
+function around(places: Place[]): Place {
+  const ends = (middle: "x" | "y", extent: "width" | "height") =>
+    [Math.min(...places.map((p) => p[middle] - p[extent] / 2)), Math.max(...places.map((p) => p[middle] + p[extent] / 2))] as const;
+  const [left, right] = ends("x", "width");
+  const [top, bottom] = ends("y", "height");
+  return { x: (left + right) / 2, y: (top + bottom) / 2, width: right - left, height: bottom - top };
+}
+
 export function usePan(size: () => Layout) {
   const svg = useRef<SVGSVGElement>(null);
   const inner = useRef<SVGGElement>(null);
@@ -36,10 +44,13 @@ export function usePan(size: () => Layout) {
         const low = seen.height - height * k; // negative: too tall, and its beginning is in the middle
         move(x, low >= 0 ? low / 2 : Math.max(low, Math.min(0, seen.height / 2 - start.y * k)), k);
       },
-      // The least way that shows a place.
-      show({ x, y, width, height }: Place) {
+      // The least way that shows a place, and others with it if there is room.
+      show(first: Place, ...others: Place[]) {
         const t = zoomTransform(svg.current!);
         const seen = view();
+        const all = around([first, ...others]);
+        const hasRoom = all.width * t.k + 2 * MARGIN <= seen.width && all.height * t.k + 2 * MARGIN <= seen.height;
+        const { x, y, width, height } = hasRoom ? all : first;
         const shift = (middle: number, extent: number, offset: number, room: number) => {
           const low = (middle - extent / 2) * t.k + offset - MARGIN;
           const high = (middle + extent / 2) * t.k + offset + MARGIN;

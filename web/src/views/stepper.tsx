@@ -1,6 +1,7 @@
 // Forward and back substitution, row by row, with the rule of each step.
 
 import type { Summary } from "../scene";
+import { told } from "../summary";
 import { go, isAsRun, isPlaying, moment, numbers, scene, seen, sent, speed, SPEEDS, step, steps } from "../state";
 import { isOnlyTerm } from "./boxes";
 import { Tex } from "./math";
@@ -68,8 +69,21 @@ function Introduction() {
         solves the transposed system from last to first, <Tex of="\bar x_j = \sum_i L_{ij}^{\mathsf T}\,\bar x_i" />: that
         is backpropagation. Press <kbd>space</kbd> or ▶ to watch both, <kbd>?</kbd> for all keys.
       </p>
+      <p class="answer">
+        {[...new Set(scene.outputs)].slice(0, SHOWN).map((k) => <span key={k}>{scene.nodes[k]!.name} <span class="value">= {told(numbers.value[k]!.value)}</span></span>)}
+        {parameters.slice(0, SHOWN).map((k) => <span key={k}><Tex of={scene.nodes[k]!.bar} /> <span class="adjoint">= {gradientOf(k)}</span></span>)}
+        {parameters.length > SHOWN && <span>and {plural(parameters.length - SHOWN, "more gradient")}: see Trace</span>}
+      </p>
     </div>
   );
+}
+
+const SHOWN = 6;
+const parameters = scene.nodes.flatMap((n, k) => (n.kind === "parameter" ? [k] : []));
+
+function gradientOf(k: number): string {
+  const { adjoint } = numbers.value[k]!;
+  return adjoint ? told(adjoint) : "0";
 }
 
 function AheadRule({ node: id }: { node: number }) {
@@ -80,7 +94,7 @@ function AheadRule({ node: id }: { node: number }) {
     <div class="rule">
       <h2>Forward substitution</h2>
       {node.formula ? <Tex block of={`${node.tex} = ${node.formula}`} /> : <p>Parameter <Tex of={node.tex} /> is given.</p>}
-      <p class="value">{node.name} = {value.text}</p>
+      <p class="value">{node.name} = {told(value)}</p>
       {line.length > 0 && <p>Its row of the system: <Tex of={`d${node.tex} = ${line.join(" + ")}`} /></p>}
       {node.code && <p class="code">line {node.line}: <code>{node.code}</code></p>}
     </div>
@@ -102,7 +116,7 @@ function BackRule({ node: id }: { node: number }) {
     <div class="rule">
       <h2>Back substitution</h2>
       <p>
-        <Tex of={node.bar} /> <span class="adjoint">= {adjoint?.text ?? "0"}</span> is complete
+        <Tex of={node.bar} /> <span class="adjoint">= {adjoint ? told(adjoint) : "0"}</span> is complete
         {terms > 1 ? `: the sum of ${terms} terms (copy adds)` : isOutput.has(id) ? ": the seed" : ""}
         {reads[id]!.length ? ". It goes back along the blocks of its row:" : "."}
       </p>
@@ -118,7 +132,7 @@ function Term({ edge }: { edge: number }) {
   return (
     <p class="term">
       <Tex of={`${scene.nodes[e.from]!.bar} \\mathrel{+}= ${e.step}`} />
-      {what && <span class="adjoint"> = {what.text}</span>}
+      {what && <span class="adjoint"> = {told(what)}</span>}
     </p>
   );
 }
@@ -127,8 +141,6 @@ function Term({ edge }: { edge: number }) {
 export function sentAlong(edge: number): Summary | null {
   return sent.value[edge] ?? (isOnlyTerm(edge) ? numbers.value[scene.edges[edge]!.from]!.adjoint : null);
 }
-
-const SHOWN = 6;
 
 // Of a folded group, what leaves it: ahead its values, back the gradients of what it reads.
 function GroupRule({ box, isAhead }: { box: number; isAhead: boolean }) {
@@ -147,7 +159,7 @@ function GroupRule({ box, isAhead }: { box: number; isAhead: boolean }) {
       <h2>{isAhead ? "Forward" : "Back"} substitution through {name}</h2>
       <p>{plural(count, "row")} at once; open the group to see them one by one. {isAhead ? "What others read of it:" : "It sends back to:"}</p>
       <ul>
-        {listed.map((k) => <li key={k}>{scene.nodes[k]!.name} {isAhead && <span class="value">= {numbers.value[k]!.value.text}</span>}</li>)}
+        {listed.map((k) => <li key={k}>{scene.nodes[k]!.name} {isAhead && <span class="value">= {told(numbers.value[k]!.value)}</span>}</li>)}
         {ends.size > SHOWN && <li>and {ends.size - SHOWN} more</li>}
       </ul>
     </div>

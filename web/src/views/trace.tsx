@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { moment, numbers, scene, seen, select, selected } from "../state";
+import { told } from "../summary";
 import { isLit } from "./light";
 import { Tex } from "./math";
 import { isOutput, readers } from "./words";
@@ -40,10 +41,10 @@ export function TraceView() {
               <tr key={id} data-node={id} class={`${shown.state} ${selected.value === id ? "selected" : ""}`} onClick={() => select(id)}>
                 <td><button type="button" aria-pressed={selected.value === id} onClick={() => select(id)}>{node.name}</button></td>
                 <td>{node.text ?? "given"}</td>
-                <td class="value">{shown.value ? now.value.text : ""}</td>
+                <td class="value">{shown.value ? told(now.value) : ""}</td>
                 <td><Tex of={node.bar} /></td>
                 <td>{node.adjoint ? <Tex of={backwards(id)} /> : ""}</td>
-                <td class="adjoint">{shown.adjoint ? (now.adjoint?.text ?? "") : ""}</td>
+                <td class="adjoint">{shown.adjoint && now.adjoint ? told(now.adjoint) : ""}</td>
               </tr>
             );
           })}

@@ -23,7 +23,7 @@ _OF_SCIPY = {
     f"scipy.{part}" for part in ("integrate", "linalg", "signal", "special")
 }  # in bs.scipy too
 _LIBRARIES = re.compile(
-    r"[\\/](numpy|scipy)[\\/]|<__array_function__|[\\/](contextlib|copy|functools|pickle)\.py$"
+    r"[\\/](numpy|scipy|jax|torch)[\\/]|<__array_function__|[\\/](contextlib|copy|functools|pickle)\.py$"
 )
 
 

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tree
-from ..backends.native.compile import Native, compile_program, recall_program
-from ..backends.native.recipes import key_of
-from ..backends.native.support import Unsupported
 from ..backends.target import NATIVE, Target
 from ..ir import Program, Type, type_of
 from ..primitive import wrap
@@ -25,6 +22,7 @@ from ..trace import evaluate, stage
 from .arguments import plain
 
 if TYPE_CHECKING:
+    from ..backends.native.compile import Native
     from ..backends.xla import Compiled as Xla
 
 
@@ -191,6 +189,10 @@ def _native(
     recorded: Program, program: Rewritten, donated: tuple[int, ...], freedoms: tuple[bool, bool]
 ) -> tuple[Native | None, str]:
     """Native code, found on disk or made; or why there is none."""
+    from ..backends.native.compile import compile_program, recall_program
+    from ..backends.native.recipes import key_of
+    from ..backends.native.support import Unsupported
+
     machine = lambda: rewrite_for_machines(program())
     key = key_of(recorded, donated, freedoms)
     found = recall_program(key, machine, donated, *freedoms) if key is not None else None

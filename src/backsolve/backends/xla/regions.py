@@ -15,7 +15,7 @@ from jax import lax
 
 from ...errors import BackendError
 from ...ir import Equation, Type, type_of
-from ...regions import Branches, Callee, Loop, no_branch
+from ...regions import Box, Branches, Callee, Layout, Loop, no_branch
 from .machine import Machine
 
 
@@ -26,10 +26,16 @@ class Stack(NamedTuple):
     length: Any
 
 
+class Values(NamedTuple):
+    """A box."""
+
+    values: tuple[Any, ...]
+
+
 def _zeros(t: Type, m: Machine) -> Any:
     """Zeros of a type; an empty stack for a stack's."""
     if t.is_box:
-        raise _no_recursion("a recursive function")
+        return Values(tuple(_zeros(inner, m) for inner in Layout.of(t).types))
     if not t.is_stack:
         return jnp.zeros(t.shape, t.dtype)
     return _empty(Type(t.shape[1:], t.dtype), m)
@@ -203,19 +209,17 @@ def branch(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
 def call(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     callee: Callee = e.params["region"]
     if callee.is_recursive or callee.program is None:
-        raise _no_recursion(f"`{callee.name}`")
+        raise BackendError(
+            f"XLA has no calls that return to where they came from: `{callee.name}` calls itself. Write it "
+            'as a loop, or compile it with backend="native"',
+            at=callee.where or e.where,
+        )
     return m.run(callee.program, _given(inputs, [v.type for v in callee.program.inputs]))
 
 
-def _no_recursion(what: str) -> BackendError:
-    return BackendError(
-        f"XLA has no calls that return to where they came from: {what} calls itself. Write it as a loop, or "
-        'compile it with backend="native"'
-    )
-
-
-def _boxes(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
-    raise _no_recursion("a recursive function")
+def _box(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
+    region: Box = e.params["region"]
+    return [Values(tuple(_given(inputs, region.layout.types)))]
 
 
 REGIONS: dict[str, Callable[..., Sequence[Any]]] = {
@@ -224,6 +228,6 @@ REGIONS: dict[str, Callable[..., Sequence[Any]]] = {
     "call": call,
     "no_entries": lambda m, e, inputs: [_zeros(e.params["region"].type, m)],
     "length": lambda m, e, inputs: [inputs[0].length],
-    "box": _boxes,
-    "unbox": _boxes,
+    "box": _box,
+    "unbox": lambda m, e, inputs: inputs[0].values,
 }

@@ -17,15 +17,14 @@ from .base import ROWS, as_output, in_common, plain, row
 _NAMES = """
     add subtract multiply negative square power sqrt cbrt sign exp exp2 expm1 log log2 log10 log1p logaddexp
     logaddexp2 sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh nextafter
-    copysign hypot fmod floor ceil trunc rint maximum minimum fmax fmin conjugate clip bitwise_and bitwise_or bitwise_xor
-    left_shift right_shift invert gcd lcm heaviside deg2rad rad2deg float_power
+    copysign hypot fmod floor ceil trunc rint maximum minimum fmax fmin conjugate clip bitwise_and
+    bitwise_or bitwise_xor left_shift right_shift invert gcd lcm heaviside deg2rad rad2deg float_power
 """
 _OF_OUTPUT: dict[str, Callable[..., Any]] = {name: getattr(jnp, name) for name in _NAMES.split()}
 _OF_OUTPUT |= {
     "alias": lambda a: a,
     "detach": lambda a: a,
     "fabs": jnp.abs,
-    "divide": jnp.true_divide,
     "sigmoid": lambda a: jax.nn.sigmoid(a),
     "log_sigmoid": lambda a: -jnp.logaddexp(-a, jnp.zeros_like(a)),
     "softplus": lambda a: jnp.logaddexp(a, jnp.zeros_like(a)),
@@ -102,6 +101,16 @@ def _float_divmod(a: Any, b: Any) -> tuple[Any, Any]:
     down = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(a), a / b), down)
     zero = b == 0
     return jnp.where(zero, a / b, down), jnp.where(zero, jnp.full_like(a, np.nan), rest)
+
+
+@row("divide")
+def divide(m: Any, e: Any, inputs: Any) -> Any:
+    given = as_output(e, inputs)
+    if any(
+        jnp.asarray(a).dtype == bool for a in inputs
+    ):  # else XLA chooses 1 / b or 0, and 0 / 0 is 0
+        given = lax.optimization_barrier(given)
+    return jnp.true_divide(*given)
 
 
 @row("reciprocal")

@@ -1,6 +1,6 @@
 // Whether the page computes what Python did, on the inputs of the run: else it must not compute anything else.
 
-import type { NDArray } from "./run/array";
+import { norm, type NDArray } from "./run/array";
 import { toNumber, type Scene, type Summary } from "./scene";
 
 // The first node whose numbers differ; null if all agree.
@@ -20,10 +20,8 @@ function agrees(told: Summary, { data }: NDArray, near: number): boolean {
     return told.data.every((x, k) => isNear(toNumber(x), data[k]!, near * size));
   }
   if (told.norm === undefined) return true;
-  let total = 0;
-  for (let k = 0; k < data.length; k++) total += data[k]! * data[k]!;
-  const norm = toNumber(told.norm);
-  return isNear(norm, Math.sqrt(total), near * Math.max(1, finite(norm)));
+  const size = toNumber(told.norm);
+  return isNear(size, norm(data), near * Math.max(1, finite(size)));
 }
 
 const finite = (x: number): number => (Number.isFinite(x) ? Math.abs(x) : 0);

@@ -6,6 +6,7 @@ import "./page.css";
 import { signal } from "@preact/signals";
 import { render, type ComponentType } from "preact";
 import { fromData } from "./run/array";
+import { fadingFindings } from "./fading";
 import { PRIMITIVES } from "./run/primitives";
 import { run } from "./run/program";
 import { findings, go, isEdited, numbers, panel, scene, sent, step, steps, theme } from "./state";
@@ -106,4 +107,4 @@ document.addEventListener("keydown", (e) => {
 render(<Page />, document.getElementById("page")!);
 
 // For tests, and for the curious at the console.
-Object.assign(globalThis, { backsolve: { scene, run, fromData, numbers, sent, primitives: Object.keys(PRIMITIVES) } });
+Object.assign(globalThis, { backsolve: { scene, run, fromData, numbers, sent, findings, fadingFindings, primitives: Object.keys(PRIMITIVES) } });

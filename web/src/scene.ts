@@ -91,6 +91,7 @@ export interface Scene {
   paths: Paths | null;
   findings: Finding[];
   recompute: { program: Program } | { why: string };
+  watched: Watched | null; // by what findings are found again
 }
 
 export interface Way {
@@ -108,6 +109,19 @@ export interface Paths {
   proven: boolean;
   paths: { nodes: number[]; carries: Num; share: Num }[];
   inputs: { name: string; value: Num; gradient: Num; share: Num }[];
+}
+
+export interface Chain {
+  nodes: number[]; // whose gradients are compared
+  way: string;
+  unit: string;
+}
+
+export interface Watched {
+  limits: Record<"small" | "large" | "fades" | "flat" | "rounding" | "many", number>;
+  chains: Chain[];
+  adding: number[]; // nodes to which terms come back that may cancel
+  activations: [node: number, functionOrAxis: string | number][];
 }
 
 export interface Finding {

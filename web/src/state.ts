@@ -3,6 +3,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import { firstOther } from "./agree";
 import { isWithin, revealing, visible } from "./fold";
+import { fadingFindings } from "./fading";
 import { badFindings } from "./health";
 import { layout, type Place } from "./layout";
 import { arrayOf, fromData, type NDArray } from "./run/array";
@@ -68,7 +69,8 @@ export const gradients = computed(() => (leavesPathAt.value === null ? (results.
 
 export const findings = computed<Finding[]>(() => {
   if (!results.value || leavesPathAt.value !== null) return scene.findings;
-  return badFindings(scene, results.value.values, results.value.adjoints);
+  const { values, adjoints } = results.value;
+  return [...badFindings(scene, values, adjoints), ...fadingFindings(scene, values, adjoints, inputs.value.slice(inputs.value.length - seeded.length))];
 });
 
 export const troubles = computed(() => new Map([...findings.value].reverse().map((f) => [f.node, f]))); // the worst of each node

@@ -1,6 +1,6 @@
 // A number or an array in a few characters, as Python's side writes it.
 
-import type { NDArray } from "./run/array";
+import { norm, type NDArray } from "./run/array";
 import { toNumber, type Num, type Summary } from "./scene";
 
 const SHOWN = 64;
@@ -23,8 +23,8 @@ export function shortly(x: number): string {
 export function stubText(a: Summary): string {
   if (a.shape.length === 0) return a.text;
   if (a.shape.length === 1 && a.shape[0]! <= 2) return a.text;
-  const norm = a.norm === undefined ? "" : ` ‖${shortest(toNumber(a.norm))}‖`;
-  return `${a.shape.join("×")}${norm}`;
+  const size = a.norm === undefined ? "" : ` ‖${shortest(toNumber(a.norm))}‖`;
+  return `${a.shape.join("×")}${size}`;
 }
 
 // What stands in a line: all entries if there are few.
@@ -45,12 +45,6 @@ function num(x: number): Num {
   return Number.isNaN(x) ? "nan" : x === Infinity ? "inf" : x === -Infinity ? "-inf" : x;
 }
 
-function norm2(data: NDArray["data"]): number {
-  let total = 0;
-  for (const x of data) total += x * x;
-  return Math.sqrt(total);
-}
-
 export function summarise(a: NDArray): Summary {
   const text =
     a.shape.length === 0
@@ -58,8 +52,7 @@ export function summarise(a: NDArray): Summary {
       : a.shape.length === 1 && a.data.length <= 4
         ? `[${[...a.data].map(shortly).join(", ")}]`
         : `${a.dtype}[${a.shape.join(", ")}]`;
-  const norm = num(norm2(a.data));
-  const found: Summary = { text, shape: [...a.shape], dtype: a.dtype, norm };
+  const found: Summary = { text, shape: [...a.shape], dtype: a.dtype, norm: num(norm(a.data)) };
   if (a.data.length <= SHOWN) return { ...found, data: [...a.data].map(num) };
   const good = [...a.data].filter(Number.isFinite);
   const spread = { ...found, bad: a.data.length - good.length };

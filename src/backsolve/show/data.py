@@ -18,7 +18,7 @@ from .code import gradient_code
 from .folds import closed_at_first, folded
 from .formulas import bar_tex, name_tex, operator_tex, row_tex, step_tex
 from .gates import SAYS, gate_of
-from .health import findings
+from .health import LIMITS, adds_up, chains, findings, watched_for
 from .kinds import family_of, kind_of, short_kind
 from .numbers import number, summary
 from .recompute import recomputation
@@ -31,6 +31,7 @@ def page_data(scene: Scene) -> dict[str, Any]:
     ids = {row: k for k, row in enumerate(scene.nodes)}
     groups, own = folded([scene.home[row] for row in scene.system.rows])
     homes = [None] * len(scene.system.parameters) + own
+    again = recomputation(scene)
     outputs = [ids[row] for row in scene.system.outputs if row is not None]
     return {
         "version": 1,
@@ -46,7 +47,25 @@ def page_data(scene: Scene) -> dict[str, Any]:
         "costs": _costs(scene),
         "paths": _paths(scene, ids),
         "findings": [{"kind": f.kind, "node": ids[f.row], "text": f.text} for f in findings(scene)],
-        "recompute": recomputation(scene),
+        "recompute": again,
+        "watched": _watched(scene, ids) if "program" in again else None,
+    }
+
+
+def _watched(scene: Scene, ids: dict[Row, int]) -> dict[str, Any]:
+    """By what the page finds again, for edited inputs, what health.py found."""
+    readers: dict[Row, list[Row]] = {}
+    for e in scene.edges:
+        readers.setdefault(e.read, []).append(e.reader)
+    activations = [(ids[row], watched_for(scene, row)) for row in scene.system.rows]
+    return {
+        "limits": LIMITS,
+        "chains": [
+            {"nodes": [ids[row] for row in c.rows], "way": c.way, "unit": c.unit}
+            for c in chains(scene)
+        ],
+        "adding": [ids[row] for row, read in readers.items() if adds_up(row, read)],
+        "activations": [[node, watched] for node, watched in activations if watched is not None],
     }
 
 

@@ -27,6 +27,9 @@ _FADES = 1e-3  # of a gradient, from the last layer to the first
 _FLAT = 1e-3  # a slope that lets nothing pass
 _ROUNDING = 1e-12
 _MANY = 0.5  # of the entries or units, before anything is said
+LIMITS = {
+    "small": _SMALL, "large": _LARGE, "fades": _FADES, "flat": _FLAT, "rounding": _ROUNDING, "many": _MANY,
+}  # fmt: skip
 _WORDS = {"nan": "NaN", "inf": "an infinity"}
 
 
@@ -41,7 +44,7 @@ def findings(scene: Scene) -> list[Finding]:
     """The worst first; what was bad before does not count again."""
     with np.errstate(all="ignore"):
         return [
-            *_births_ahead(scene), *_births_back(scene), *(_depth(scene) or _rounds(scene)), *_sizes(scene),
+            *_births_ahead(scene), *_births_back(scene), *_depth(scene), *_sizes(scene),
             *_activations(scene),
         ]  # fmt: skip
 
@@ -124,7 +127,25 @@ def _makes_trouble(scene: Scene, e: Any) -> bool:
 
 
 def _depth(scene: Scene) -> list[Finding]:
-    """The gradients of weights, from the first that is used to the last."""
+    layers = [f for chain in _layers(scene) for f in _fading(scene, chain)]
+    return layers or [f for chain in _rounds(scene) for f in _fading(scene, chain)]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Rows whose gradients are compared, in the order of the run."""
+
+    rows: list[Row]
+    way: str  # in words
+    unit: str  # "layer" or "round"
+
+
+def chains(scene: Scene) -> list[Chain]:
+    return [*_layers(scene), *_rounds(scene)]
+
+
+def _layers(scene: Scene) -> list[Chain]:
+    """The weights, from the first that is used to the last."""
     place = {row: k for k, row in enumerate(scene.nodes)}
     first: dict[Row, int] = {}
     for e in scene.edges:
@@ -137,15 +158,13 @@ def _depth(scene: Scene) -> list[Finding]:
         ],
         key=first.__getitem__,
     )
-    sizes = [norm(scene.adjoints[p]) / sqrt(max(p.size, 1)) for p in weights]
-    names = [name_of(scene.system, p) for p in weights]
     if len(weights) < _LAYERS:
         return []
-    return _fading(weights[0], sizes, f"from {names[-1]} back to it", "layer")
+    return [Chain(weights, f"from {name_of(scene.system, weights[-1])} back to it", "layer")]
 
 
-def _rounds(scene: Scene) -> list[Finding]:
-    """The adjoint of the last row of each round of a loop."""
+def _rounds(scene: Scene) -> list[Chain]:
+    """The last row of each round of a loop."""
     last: dict[Group, dict[Group, Row]] = {}
     for row in scene.system.rows:
         group = scene.home.get(row)
@@ -157,26 +176,27 @@ def _rounds(scene: Scene) -> list[Finding]:
     for loop, rounds in last.items():
         rows = list(rounds.values())
         if len(rows) >= _ROUNDS and len({row.shape for row in rows}) == 1:
-            sizes = [norm(scene.adjoints[row]) for row in rows]
-            found += _fading(
-                rows[0], sizes, f"back through {len(rows)} rounds of {loop.name}", "round"
-            )
+            found.append(Chain(rows, f"back through {len(rows)} rounds of {loop.name}", "round"))
     return found
 
 
-def _fading(row: Row, sizes: Sequence[float], way: str, unit: str) -> list[Finding]:
+def _fading(scene: Scene, chain: Chain) -> list[Finding]:
+    sizes = [norm(scene.adjoints[row]) / sqrt(max(row.size, 1)) for row in chain.rows]
     a, b = sizes[0], sizes[-1]
     if not (0 < a < np.inf and 0 < b < np.inf):
         return []
     ratio = a / b
     each = ratio ** (1 / (len(sizes) - 1))
-    text = f"{way} the gradient becomes {ratio:.1e} of what it was: ×{each:.2g} in each {unit}"
+    text = (
+        f"{chain.way} the gradient becomes {ratio:.1e} of what it was: "
+        f"×{each:.2g} in each {chain.unit}"
+    )
     # From many small steps, not from one: half of them go the same way.
     steps = [y / x for x, y in zip(sizes[1:], sizes, strict=False) if x > 0]
     if ratio < _FADES and sum(s < 0.9 for s in steps) >= len(steps) / 2:
-        return [Finding("vanishing", row, text)]
+        return [Finding("vanishing", chain.rows[0], text)]
     if ratio > 1 / _FADES and sum(s > 1.1 for s in steps) >= len(steps) / 2:
-        return [Finding("exploding", row, text)]
+        return [Finding("exploding", chain.rows[0], text)]
     return []
 
 
@@ -198,7 +218,7 @@ def _sizes(scene: Scene) -> list[Finding]:
             continue
         above = [norms[r] for r in readers.get(row, ()) if r in norms]
         size, before = norms[row] / reference, max(above, default=reference) / reference
-        if 0 < size < _ROUNDING * before and _adds_up(row, readers[row]):
+        if 0 < size < _ROUNDING * before and adds_up(row, readers[row]):
             text = "its gradient is zero up to rounding: what comes back to it cancels"
             found.append(Finding("zero", row, text))
         elif 0 < size < _SMALL <= before:
@@ -211,7 +231,7 @@ def _sizes(scene: Scene) -> list[Finding]:
     return found
 
 
-def _adds_up(row: Row, readers: Sequence[Row]) -> bool:
+def adds_up(row: Row, readers: Sequence[Row]) -> bool:
     """Whether single entries of what comes back could be large."""
     return len(readers) > 1 or any(
         not r.primitive.elementwise or r.shape != row.shape for r in readers
@@ -224,23 +244,29 @@ def _adds_up(row: Row, readers: Sequence[Row]) -> bool:
 def _activations(scene: Scene) -> list[Finding]:
     found = []
     for row in scene.system.rows:
-        value = scene.values.get(row)
-        if value is None or not np.size(value) or _badness(value):
+        value, watched = scene.values.get(row), watched_for(scene, row)
+        if watched is None or value is None or not np.size(value) or _badness(value):
             continue
         a = np.asarray(value)
-        if row.primitive.name in _SLOPES:
-            share = float((_SLOPES[row.primitive.name](a) < _FLAT).mean())
+        if isinstance(watched, str):
+            share = float((_SLOPES[watched](a) < _FLAT).mean())
             if share >= _MANY:
                 text = f"{share:.0%} of {_entries(a)} saturated: slopes below {_FLAT:g}"
                 found.append(Finding("saturated", row, text))
-        elif _is_relu(scene, row):
-            dead = (a == 0).all(tuple(k for k in range(a.ndim) if k != _unit_axis(a)))
-            if dead.mean() >= _MANY:
-                text = (
-                    f"{int(dead.sum())} of {dead.size} units give zero for everything that came in"
-                )
-                found.append(Finding("dead", row, text))
+            continue
+        dead = (a == 0).all(tuple(k for k in range(a.ndim) if k != watched))
+        if dead.mean() >= _MANY:
+            text = f"{int(dead.sum())} of {dead.size} units give zero for everything that came in"
+            found.append(Finding("dead", row, text))
     return found
+
+
+def watched_for(scene: Scene, row: Row) -> str | int | None:
+    """The function that may saturate, or the axis of the units that may be dead."""
+    if row.primitive.name in _SLOPES:
+        return row.primitive.name
+    # Channels of images stand behind the batch, other units last.
+    return (1 if len(row.shape) >= 3 else len(row.shape) - 1) if _is_relu(scene, row) else None
 
 
 _SLOPES = {
@@ -259,11 +285,6 @@ def _is_relu(scene: Scene, row: Row) -> bool:
         return False
     given = [c for c in scene.system.constants.get(row, ()) if c is not None]
     return any(np.ndim(c) == 0 and np.asarray(c).dtype.kind in "fiu" and c == 0 for c in given)
-
-
-def _unit_axis(a: Any) -> int:
-    """Channels of images stand behind the batch, other units last."""
-    return 1 if a.ndim >= 3 else a.ndim - 1
 
 
 def _badness(a: Any) -> str:

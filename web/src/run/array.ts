@@ -55,6 +55,16 @@ export function fromData(a: ArrayData): NDArray {
   return arrayOf(a.shape, a.dtype, a.data.map((x: Num) => Number(toNumber(x))));
 }
 
+// Also of numbers whose squares are too large or too small.
+export function norm(data: ArrayLike<number>): number {
+  let most = 0;
+  for (let k = 0; k < data.length; k++) if (!(Math.abs(data[k]!) <= most)) most = Math.abs(data[k]!);
+  if (most === 0 || !Number.isFinite(most)) return most;
+  let total = 0;
+  for (let k = 0; k < data.length; k++) total += (data[k]! / most) ** 2;
+  return most * Math.sqrt(total);
+}
+
 export function isFloat(dtype: string): boolean {
   return dtype === "float64" || dtype === "float32";
 }

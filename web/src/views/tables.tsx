@@ -1,7 +1,7 @@
 // What the ways to a Jacobian cost, which paths carry the gradient, what is wrong, and flat gradient code.
 
 import { gravity, toNumber } from "../scene";
-import { findings, isAsRun, isEdited, moment, scene, select, selected } from "../state";
+import { findings, isAsRun, moment, scene, select, selected } from "../state";
 import { shortly } from "../summary";
 import { many } from "./words";
 
@@ -48,10 +48,7 @@ export function PathsView() {
 const KINDS: Record<string, string> = { nan: "NaN", inf: "infinity", zero: "no gradient" };
 
 export function FindingsView() {
-  const rest = isEdited.value ? "For edited inputs NaN and infinities are looked for; for the rest run it again in Python." : "";
-  if (!findings.value.length) {
-    return <p>{isEdited.value ? `All values and gradients are finite. ${rest}` : "Nothing is wrong: all values and gradients are finite, none vanishes or explodes."}</p>;
-  }
+  if (!findings.value.length) return <p>Nothing is wrong: all values and gradients are finite, none vanishes or explodes.</p>;
   return (
     <ul class="findings">
       {findings.value.map((f, k) => {
@@ -63,7 +60,6 @@ export function FindingsView() {
           </li>
         );
       })}
-      {rest && <li>{rest}</li>}
     </ul>
   );
 }

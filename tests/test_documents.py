@@ -10,6 +10,8 @@ import pytest
 import backsolve as bs
 from backsolve.operators import Diagonal, left, right
 
+from .show.gates import Multiply
+
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
@@ -180,17 +182,6 @@ class TestSlides:
         np.testing.assert_array_equal(dw, x.T @ seed)
 
     def test_function_with_context(self):
-        class Multiply(bs.Function):
-            @staticmethod
-            def forward(ctx, x, y):
-                ctx.save_for_backward(x, y)
-                return x * y
-
-            @staticmethod
-            def backward(ctx, grad_z):
-                x, y = ctx.saved_tensors
-                return y * grad_z, x * grad_z
-
         x, y = bs.tensor(3.0, requires_grad=True), bs.tensor(-4.0, requires_grad=True)
         z = Multiply.apply(x, y)
         z.backward()

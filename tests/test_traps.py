@@ -16,17 +16,7 @@ from backsolve.hooks import hooks
 from backsolve.nn.on_manifolds import taken_off
 from backsolve.testing.backends import check_compiled
 
-
-class Multiply(bs.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, y = ctx.saved_tensors
-        return y * grad, x * grad
+from .show.gates import Multiply
 
 
 class TestMemoryThatChanges:

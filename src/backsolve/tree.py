@@ -379,19 +379,18 @@ def sharing_note(here: Structure, there: Structure) -> str:
 
 def shared_places(form: Structure) -> dict[str, str]:
     """Where arrays and containers stand that have an earlier place, by dotted names: place -> first place."""
-    found: dict[str, str] = {}
+    made: list[str] = []  # places in the order in which what stands there is made
+    return dict(_again(form, "", made))
 
-    def walk(s: Structure, path: str, made: list[str]) -> None:
-        if s.kind is AGAIN:
-            found[path] = made[s.meta]
-            return
-        for name, child in zip(_names(s), s.children, strict=True):
-            walk(child, f"{path}.{name}" if path else str(name), made)
-        if s.kind in (LEAF, FIXED) or s.kind in _SHARED:
-            made.append(path)
 
-    walk(form, "", [])
-    return found
+def _again(form: Structure, path: str, made: list[str]) -> Iterator[tuple[str, str]]:
+    if form.kind is AGAIN:
+        yield path, made[form.meta]
+        return
+    for name, child in zip(_names(form), form.children, strict=True):
+        yield from _again(child, f"{path}.{name}" if path else str(name), made)
+    if form.kind in (LEAF, FIXED) or form.kind in _SHARED:
+        made.append(path)
 
 
 def leaf_names(form: Structure, name: str) -> list[str]:

@@ -12,6 +12,8 @@ import backsolve as bs
 from backsolve.show.drawing import COLOURS
 from backsolve.show.page import _static
 
+from .gates import Multiply
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "show"
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -63,18 +65,6 @@ def relu(x):
 
 def matrix_product(x, w):
     return x @ w
-
-
-class Multiply(bs.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, y = ctx.saved_tensors
-        return y * grad, x * grad
 
 
 def function_with_context(x, y):

@@ -10,17 +10,7 @@ from backsolve.errors import NotDifferentiableError, ShapeError, StructureError
 from backsolve.show.data import page_data
 from backsolve.show.scene import scene_of
 
-
-class Multiply(bs.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, y = ctx.saved_tensors
-        return y * grad, x * grad
+from .gates import Multiply
 
 
 def shown(f, *args, **options):

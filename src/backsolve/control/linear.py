@@ -167,14 +167,16 @@ def must_be_stored(x: Any) -> bool:
     if recorder is None or recorder.at_hand is None:
         return False
     makers = {v: e for e in recorder.equations for v in e.outputs}
+    return not _is_there(var, recorder.at_hand, makers)
 
-    def is_there(a: Any) -> bool:
-        if type(a) is not Var or a in recorder.at_hand:
-            return True
-        e = makers.get(a)
-        return e is not None and e.primitive.name in LIGHT and all(map(is_there, e.inputs))
 
-    return not is_there(var)
+def _is_there(a: Any, at_hand: Any, makers: dict[Var, Equation]) -> bool:
+    if type(a) is not Var or a in at_hand:
+        return True
+    e = makers.get(a)
+    if e is None or e.primitive.name not in LIGHT:
+        return False
+    return all(_is_there(x, at_hand, makers) for x in e.inputs)
 
 
 def keep(

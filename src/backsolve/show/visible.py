@@ -83,11 +83,14 @@ def _frames(
                 members.setdefault(g, set()).add(place)
             g = groups[g]["parent"]
 
-    def depth(g: int) -> int:
-        parent = groups[g]["parent"]
-        return 0 if parent is None else 1 + depth(parent)
-
     found = [
-        Frame(groups[g]["name"], depth(g), sorted(m)) for g, m in members.items() if len(m) > 1
+        Frame(groups[g]["name"], _depth(groups, g), sorted(m))
+        for g, m in members.items()
+        if len(m) > 1
     ]
     return sorted(found, key=lambda f: f.depth)
+
+
+def _depth(groups: list[dict[str, Any]], g: int) -> int:
+    parent = groups[g]["parent"]
+    return 0 if parent is None else 1 + _depth(groups, parent)

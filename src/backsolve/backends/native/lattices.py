@@ -117,24 +117,26 @@ def _fill(function: ir.Function) -> None:
     table, *words = function.args
     axes, size = list(zip(words[:-1:2], words[1:-1:2], strict=True)), words[-1]
     b = ir.IRBuilder(function.append_basic_block("entry"))
-
-    def walk(b: ir.IRBuilder, depth: int, at: ir.Value, place: ir.Value) -> None:
-        if depth == RANK:
-            b.store(place, b.gep(table, [at]))
-            return
-        n, stride = axes[depth]
-
-        def each(b: ir.IRBuilder, i: ir.Value) -> None:
-            walk(b, depth + 1, b.add(b.mul(at, n), i), b.add(place, b.mul(i, stride)))
-
-        loop_between(b, INT(0), n, each)
-
-    walk(b, 0, INT(0), INT(0))
+    _fill_below(b, table, axes, INT(0), INT(0))
     full = INT(1)
     for n, _ in axes:
         full = b.mul(full, n)
     loop_between(b, full, size, lambda b, i: b.store(INT(0), b.gep(table, [i])))
     b.ret_void()
+
+
+def _fill_below(
+    b: ir.IRBuilder, table: ir.Value, axes: list[Any], at: ir.Value, place: ir.Value
+) -> None:
+    if not axes:
+        b.store(place, b.gep(table, [at]))
+        return
+    (n, stride), *rest = axes
+
+    def each(b: ir.IRBuilder, i: ir.Value) -> None:
+        _fill_below(b, table, rest, b.add(b.mul(at, n), i), b.add(place, b.mul(i, stride)))
+
+    loop_between(b, INT(0), n, each)
 
 
 class _Packing:

@@ -28,17 +28,16 @@ def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], N
 
 
 def nest(
-    b: ir.IRBuilder, shape: Shape, body: Callable[[ir.IRBuilder, list[ir.Value]], None]
+    b: ir.IRBuilder,
+    shape: Shape,
+    body: Callable[[ir.IRBuilder, list[ir.Value]], None],
+    place: Sequence[ir.Value] = (),
 ) -> None:
-    """`body` at every place of `shape`, the last axis innermost."""
-
-    def inner(b: ir.IRBuilder, place: list[ir.Value]) -> None:
-        if len(place) == len(shape):
-            body(b, place)
-        else:
-            loop(b, shape[len(place)], lambda b, i: inner(b, [*place, i]))
-
-    inner(b, [])
+    """`body` at every place of `shape`, the last axis innermost; of the first ones, `place` is given."""
+    if len(place) == len(shape):
+        body(b, list(place))
+    else:
+        loop(b, shape[len(place)], lambda b, i: nest(b, shape, body, [*place, i]))
 
 
 def fill(b: ir.IRBuilder, pointer: ir.Value, buffer: Buffer, value: ir.Value) -> None:

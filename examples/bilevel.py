@@ -24,26 +24,34 @@ def error(decay, train, held_out):
     return np.mean((x @ w - y) ** 2)
 
 
-def main(steps: int = 100) -> float:
+def parts():
+    """Train, held out, test."""
     data = load_diabetes()
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(len(data.target), 20))  # features that mean nothing
     x = np.concatenate([data.data / data.data.std(axis=0), noise], axis=1)
     y = (data.target - data.target.mean()) / data.target.std()
     order = rng.permutation(len(y))
-    train, held_out, test = (
-        (x[part], y[part]) for part in (order[:80], order[80:260], order[260:])
-    )
-    decay = np.full(x.shape[1], -2.0)
+    return [(x[part], y[part]) for part in (order[:80], order[80:260], order[260:])]
+
+
+def learn(train, held_out, steps: int):
+    decay = np.full(train[0].shape[1], -2.0)
     gradient = bs.jit(bs.value_and_grad(error))
     optimizer = optim.Adam(lr=0.1)
     state = optimizer.init(decay)
-    before = float(error(decay, train, test))
     for step in range(steps):
         value, g = gradient(decay, train, held_out)
         decay, state = optimizer.update(decay, g, state)
         if step % 20 == 0:
             print(f"step {step:3d}  held-out error {value:.4f}")
+    return decay
+
+
+def main(steps: int = 100) -> float:
+    train, held_out, test = parts()
+    decay = learn(train, held_out, steps)
+    before = float(error(np.full(len(decay), -2.0), train, test))
     after = float(error(decay, train, test))
     print(f"test error {before:.4f} with one decay, {after:.4f} with one for each feature")
     return after / before

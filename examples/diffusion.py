@@ -51,8 +51,7 @@ def draw(model, count: int, rng: np.random.Generator) -> np.ndarray:
     return x
 
 
-def main(steps: int = 4000) -> float:
-    rng = np.random.default_rng(0)
+def train(steps: int, rng: np.random.Generator):
     nn.manual_seed(0)
     model = Denoiser(hidden=128)
     optimizer = optim.Adam(lr=optim.schedules.cosine(3e-3, steps))
@@ -69,6 +68,12 @@ def main(steps: int = 4000) -> float:
         value, model, state = advance(model, state, *batch)
         if step % 500 == 0:
             print(f"step {step:5d}  loss {value:.4f}")
+    return model
+
+
+def main(steps: int = 4000) -> float:
+    rng = np.random.default_rng(0)
+    model = train(steps, rng)
     drawn, real = draw(model, 1000, rng), moons(1000, rng)
     distance = float(np.median(np.linalg.norm(drawn[:, None] - real, axis=-1).min(axis=1)))
     print(f"drawn points lie {distance:.3f} from the nearest real one (median)")

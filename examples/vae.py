@@ -46,14 +46,21 @@ def draw(image) -> str:
     return "\n".join("".join(" ░▒▓█"[min(int(v * 5), 4)] * 2 for v in row) for row in image)
 
 
-def main(steps: int = 60) -> float:
-    digits = load_digits()
-    x = (digits.data / 16).astype(np.float32)
+def images():
+    return (load_digits().data / 16).astype(np.float32)
+
+
+def train(steps: int):
+    x = images()
     nn.manual_seed(0)
     batches = bs.data.Batches(x, 64, seed=0, transform=with_noise)
     count = steps * (len(x) // 64 + 1)
     optimizer = optim.Adam(lr=optim.schedules.cosine(5e-3, count))
-    fitted = bs.fit(VAE(), price, batches, optimizer=optimizer, epochs=steps)
+    return bs.fit(VAE(), price, batches, optimizer=optimizer, epochs=steps)
+
+
+def main(steps: int = 60) -> float:
+    fitted = train(steps)
     history = fitted.history
     print(f"nats an image: {history['loss'][0]:.2f} → {history['loss'][-1]:.2f}", end=", ")
     print(f"picture {history['picture'][-1]:.2f}, code {history['code'][-1]:.2f}")

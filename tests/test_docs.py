@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from backsolve.cli import make_parser
+
 DOCS = Path(__file__).parents[1] / "docs"
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -37,7 +39,7 @@ def test_every_block_is_run_by_someone() -> None:
             if kind == "python":
                 assert text.startswith((">>> ", "# model.py")), (page, text)
             else:
-                assert kind in ("sh", "") or (kind, page.name) == ("console", "cli.md"), (
+                assert kind == "sh" or (kind, page.name) == ("console", "cli.md"), (
                     page,
                     kind,
                 )
@@ -54,6 +56,21 @@ def test_commands_of_a_shell_run(page: Path, tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, (line, done.stdout, done.stderr)
+
+
+def test_commands_that_are_only_shown_are_understood() -> None:
+    """Those that train for long or serve a page stand indented, and are read by the parser alone."""
+    pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
+    lines = [
+        line
+        for page in pages
+        for line in re.findall(r"^    backsolve (.*)$", page.read_text(encoding="utf-8"), re.M)
+    ]
+    assert len(lines) > 5
+    for line in lines:
+        assert make_parser().parse_args(shlex.split(line.split(" > ")[0], comments=True)).command, (
+            line
+        )
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "coming-from").glob("*.md")), ids=name)

@@ -15,6 +15,7 @@ def fenced(text: str) -> str:
     parts, end = [], 0
     for example in _EXAMPLE.finditer(text):
         code = "\n".join(line.removeprefix(example[1]) for line in example[0].splitlines())
+        code = code.replace("<BLANKLINE>", "")  # doctest's word for an empty line
         parts += [_prose(text[end : example.start()]), f"\n```pycon\n{code}\n```\n"]
         end = example.end()
     return "".join([*parts, _prose(text[end:])])

@@ -16,8 +16,10 @@ from mkdocs.structure.files import File, Files
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-sys.path.insert(0, str(HERE))  # MkDocs loads hooks by path
+sys.path.insert(0, str(HERE))  # MkDocs loads hooks by path, and takes this back when it has
 
+import docstrings  # noqa: E402, F401 - at hand for reference
+import functions  # noqa: E402, F401
 import reference  # noqa: E402
 
 _LINK = re.compile(r"\]\((\.\.?/[^)#\s]*)(#[^)\s]*)?\)")

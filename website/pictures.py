@@ -22,7 +22,8 @@ _SESSION = re.compile(r"^```python\n(?=>>> )", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    return _SESSION.sub("```pycon\n", _with_pictures(markdown, page, config, files))
+    shown = _SESSION.sub("```pycon\n", _with_pictures(markdown, page, config, files))
+    return shown.replace("\n<BLANKLINE>", "\n")  # doctest's word for an empty line
 
 
 def _with_pictures(markdown: str, page: Any, config: Any, files: Any) -> str:

@@ -34,7 +34,12 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
 # Modules of `bs` whose own pages list all that they offer.
 MODULES: dict[str, str] = {
     "nn": "backsolve.nn",
+    "nn.functional": "backsolve.nn.functional",
+    "nn.init": "backsolve.nn.init",
+    "nn.models": "backsolve.nn.models",
+    "nn.utils": "backsolve.nn.utils",
     "optim": "backsolve.optim",
+    "optim.schedules": "backsolve.optim.schedules",
     "data": "backsolve.data",
     "random": "backsolve.random",
     "manifolds": "backsolve.manifolds",
@@ -46,18 +51,21 @@ MODULES: dict[str, str] = {
     "testing": "backsolve.testing",
     "tree": "backsolve.tree",
     "errors": "backsolve.errors",
-    "interop": "backsolve.interop",
+    "interop.torch": "backsolve.interop.torch",
+    "interop.safetensors": "backsolve.interop.safetensors",
 }
 MORE = {"training": "backsolve.training"}  # joins the page of that name
 _MEMBERS = {"System", "Tensor", "Function", "show"}  # classes whose methods are shown
 
 
 def paths() -> list[str]:
-    return [f"reference/{page}.md" for page in (*NAMES, *MODULES, "index")]
+    return [f"reference/{page}.md" for page in (*NAMES, "numpy", *MODULES, "index")]
 
 
 def pages() -> dict[str, str]:
     """Path in the site: Markdown."""
+    import functions
+
     import backsolve
 
     found = {}
@@ -69,10 +77,14 @@ def pages() -> dict[str, str]:
             text += _module(MORE[page])
         found[f"reference/{page}.md"] = "\n".join(text)
         listed.append((page, title, [f"bs.{name}" for name in names]))
+    found["reference/numpy.md"] = functions.numpy_page()
+    listed.append(("numpy", "bs.numpy", ["The array namespace: NumPy's names, differentiable."]))
     for name, path in MODULES.items():
         module = importlib.import_module(path)
         about = (module.__doc__ or "").split("\n\n")[0].strip()
         found[f"reference/{name}.md"] = "\n".join([f"# bs.{name}\n\n{about}\n", *_module(path)])
+        if name == "scipy":
+            found["reference/scipy.md"] += "\n".join(functions.scipy_tables())
         listed.append((name, f"bs.{name}", [about]))
     lines = [f"| [{title}]({page}.md) | {_names(about)} |" for page, title, about in listed]
     found["reference/index.md"] = "\n".join(
@@ -104,17 +116,27 @@ def _module(path: str) -> list[str]:
     if path == "backsolve.errors":
         offered = {name: value for name, value in offered.items() if inspect.isclass(value)}
     return [
-        _settings(name, value)
-        if value.__doc__.startswith(f"{name}(")
-        else _entry(name, value, False)
+        _written(name, value) if _is_generated(value) else _entry(name, value, False)
         for name, value in offered.items()
     ]
 
 
-def _settings(name: str, value: Any) -> str:
-    """A dataclass without words of its own: Python wrote its signature for a docstring."""
+def _is_generated(value: Any) -> bool:
+    """Whether its signature stands in no source: that of a dataclass, or of the class it comes from."""
+    if not inspect.isclass(value) or issubclass(value, BaseException):
+        return False
+    own = vars(value).get("__init__")
+    if own is None:
+        return value.__init__ is not object.__init__
+    return bool(own.__code__.co_filename == "<string>")
+
+
+def _written(name: str, value: Any) -> str:
+    import docstrings
+
     plain = [p.replace(annotation=p.empty) for p in inspect.signature(value).parameters.values()]
-    return f"## {name}\n\n```python\n{name}{inspect.Signature(plain)}\n```\n"
+    signature = f"{name}{inspect.Signature(plain)}"
+    return f"## {name}\n\n```python\n{signature}\n```\n\n{docstrings.fenced(inspect.getdoc(value) or '')}\n"
 
 
 def _entry(heading: str, value: Any, members: bool) -> str:

@@ -91,6 +91,7 @@ _INTERNAL = {
     "ufunc_at",
     "backward",
     "forward",
+    "functions_staged",
     "array_namespace",
     "on_cpu",
     "to_dlpack",

@@ -82,7 +82,8 @@ def _added() -> list[tuple[str, Any]]:
 def _row(name: str, f: Any, kind: str, theirs: Any = None) -> str:
     """`theirs` has words where ours has none."""
     kind = "makes tensors" if kind.startswith("in ") else kind
-    return f"| `{_cell(_signature(name, f))}` | {_cell(_sentence(name, f) or _sentence(name, theirs))} | {kind} |"
+    sentence = _sentence(name, f) or _sentence(name, theirs)
+    return f"| `{_cell(_signature(name, f))}` | {_cell(sentence)} | {kind} |"
 
 
 def _cell(text: str) -> str:

@@ -20,7 +20,7 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Tensor", "tensor", "Function", "primitive", "debug_nans",
     )),
     "compiled": ("Compiled code and control flow", (
-        "jit", "set_threads", "get_threads", "cond", "while_loop", "fori_loop", "scan", "map", "loops",
+        "jit", "set_default_backend", "set_threads", "get_threads", "cond", "while_loop", "fori_loop", "scan", "map", "loops",
         "recurrence",
     )),
     "ways": ("Sparse, implicit, second order", (

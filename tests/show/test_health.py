@@ -111,6 +111,13 @@ def test_nan_is_followed_to_its_birth_entry_by_entry():
     assert not any(name == "multiply" for _, name, text in items if "value" in text)
 
 
+def test_a_gradient_spoilt_by_a_value_names_the_value():
+    items = found(lambda x: np.sum(np.sqrt(x - 2.0) * np.log(x)), np.array([1.0, 3.0]))
+    texts = {name: text for kind, name, text in items if kind == "nan" and "gradient" in text}
+    assert texts["log"].endswith("makes it, for v2 holds NaN")
+    assert texts["subtract"].endswith("makes it")  # the slope of the root itself
+
+
 def test_nan_in_the_data_is_said_to_be_there():
     data = X.copy()
     data[3, 2] = np.nan

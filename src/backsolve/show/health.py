@@ -112,6 +112,10 @@ def _births_back(scene: Scene) -> list[Finding]:
             name = name_of(scene.system, maker)
             line = f", line {scene.line[maker][1]}" if maker in scene.line else ""
             text += f": the slope of {name} = {expression(scene.system, maker)}{line} makes it"
+            others = [p for p in maker.parents if p.__class__ is Row and p is not row]
+            for spoilt in [p for p in others if _badness(scene.values.get(p))][:1]:
+                held = _WORDS[_badness(scene.values[spoilt])]
+                text += f", for {name_of(scene.system, spoilt)} holds {held}"
         found.append(Finding(bad, row, text))
     return found
 

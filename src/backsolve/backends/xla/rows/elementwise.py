@@ -17,7 +17,7 @@ from .base import ROWS, as_output, in_common, plain, row
 _NAMES = """
     add subtract multiply negative square power sqrt cbrt sign exp exp2 expm1 log log2 log10 log1p logaddexp
     logaddexp2 sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh nextafter
-    copysign hypot fmod floor ceil trunc rint maximum minimum fmax fmin conjugate clip bitwise_and
+    copysign hypot fmod floor ceil trunc rint maximum minimum fmax fmin conjugate bitwise_and
     bitwise_or bitwise_xor left_shift right_shift invert gcd lcm heaviside deg2rad rad2deg float_power
 """
 _OF_OUTPUT: dict[str, Callable[..., Any]] = {name: getattr(jnp, name) for name in _NAMES.split()}
@@ -111,6 +111,12 @@ def divide(m: Any, e: Any, inputs: Any) -> Any:
     ):  # else XLA chooses 1 / b or 0, and 0 / 0 is 0
         given = lax.optimization_barrier(given)
     return jnp.true_divide(*given)
+
+
+@row("clip")
+def clip(m: Any, e: Any, inputs: Any) -> Any:
+    a, low, high = as_output(e, inputs)
+    return NotImplemented if a.dtype.kind == "c" else jnp.minimum(jnp.maximum(a, low), high)
 
 
 @row("reciprocal")

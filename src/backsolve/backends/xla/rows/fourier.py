@@ -16,7 +16,11 @@ def fft(m: Any, e: Any, inputs: Any) -> Any:
         return a
     axes = e.params["axes"]
     for axis in axes:  # XLA transforms at most three together
-        a = jnp.fft.ifft(a, axis=axis) if e.params["inverse"] else jnp.fft.fft(a, axis=axis)
+        a = (
+            jnp.fft.ifft(a, axis=axis, norm="forward")
+            if e.params["inverse"]
+            else jnp.fft.fft(a, axis=axis)
+        )
     return a
 
 
@@ -31,4 +35,4 @@ def irfft(m: Any, e: Any, inputs: Any) -> Any:
     a = jnp.asarray(inputs[0])
     if not a.size:
         return jnp.zeros(e.outputs[0].shape)
-    return jnp.fft.irfft(a, e.params["n"], axis=e.params["axis"])
+    return jnp.fft.irfft(a, e.params["n"], axis=e.params["axis"], norm="forward")

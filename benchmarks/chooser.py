@@ -1,10 +1,11 @@
 """Jacobians of 50 varied functions by every way, and by the one that is chosen.
 
-    python benchmarks/chooser.py             as they are called
-    python benchmarks/chooser.py compiled    inside jit
+    python benchmarks/chooser.py                        as they are called
+    python benchmarks/chooser.py compiled               inside jit
+    python benchmarks/chooser.py [compiled] random 0 50 so many random functions, of this seed
 
 The ratio is the time of method="auto" over the better one of plain forward and plain reverse: near or
-below 1 if the chooser does not lose.
+below 1 if the chooser does not lose. Both plain ways are made twice: how far the two differ is the noise.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from typing import Any
 
 import numpy as np
 from harness import best_times, count_own_time, keep_to_cores
+from random_functions import random_cases
 
 import backsolve as bs
 
 RNG = np.random.default_rng(0)
 WAYS = ("forward", "reverse", "auto")
+AGAIN = ("forward again", "reverse again")
 ROUNDS = 15
 Case = tuple[str, Callable[[Any], Any], Any]
 
@@ -88,7 +91,9 @@ def cases() -> Iterator[Case]:
 
 def times(f: Callable[[Any], Any], x: Any, wrap: Callable[[Any], Any]) -> dict[str, float]:
     """Milliseconds. A turn is several calls: the first one finds the caches as the way before left them."""
-    runs = {way: partial(wrap(bs.jacobian(f, method=way)), x) for way in WAYS}
+    runs = {
+        name: partial(wrap(bs.jacobian(f, method=name.split()[0])), x) for name in (*WAYS, *AGAIN)
+    }
     return {way: 1e3 * t for way, t in best_times(runs, turns=ROUNDS, target=0.02).items()}
 
 
@@ -96,19 +101,27 @@ def main() -> None:
     keep_to_cores(1)
     count_own_time()
     bs.set_threads(1)
-    is_compiled = sys.argv[1:] == ["compiled"]
-    print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  ratio")
-    ratios = []
-    for name, f, x in cases():
+    is_compiled = "compiled" in sys.argv
+    some = cases()
+    if "random" in sys.argv:
+        seed, count = map(int, sys.argv[sys.argv.index("random") + 1 :])
+        some = random_cases(count, seed)
+    print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  ratio  noise")
+    ratios, noises = [], []
+    for name, f, x in some:
         found = times(f, x, bs.jit if is_compiled else lambda J: J)
-        ratio = found["auto"] / min(found["forward"], found["reverse"])
+        better = min(WAYS[:2], key=lambda way: found[way])
+        ratio = found["auto"] / found[better]
+        noise = found[f"{better} again"] / found[better]
         ratios.append(ratio)
+        noises.append(max(noise, 1 / noise))
         numbers = " ".join(f"{found[way]:9.4f}" for way in WAYS)
         chosen = "" if is_compiled else bs.explain_cost(f, x).chosen
-        print(f"{name:<28} {numbers}  {ratio:5.2f}  {chosen}", flush=True)
+        print(f"{name:<28} {numbers}  {ratio:5.2f}  {noise:5.2f}  {chosen}", flush=True)
     print(
         f"{len(ratios)} functions: auto over the better plain way {np.median(ratios):.2f} in the median, "
-        f"{min(ratios):.2f} at best, {max(ratios):.2f} at worst"
+        f"{min(ratios):.2f} at best, {max(ratios):.2f} at worst; "
+        f"the same code twice differs by {np.median(noises):.2f} in the median, {max(noises):.2f} at worst"
     )
 
 

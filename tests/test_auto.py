@@ -13,6 +13,7 @@ from backsolve.ir import Program, Type
 from backsolve.rewrite.clean import drop_unused
 from backsolve.solve import auto, compressed, many, ways
 from backsolve.solve.eliminate import Graph
+from backsolve.solve.loops import loops_of
 from backsolve.solve.tariff import CHEAP, elimination_prices, plain_prices
 from backsolve.solve.work import Work, work_of
 from backsolve.trace import stage
@@ -176,14 +177,10 @@ def test_compiled_products_of_matrices_begin_at_the_narrow_end() -> None:
 @pytest.mark.parametrize(
     ("f", "x", "way"),
     [
-        (lambda x: waves(x).sum(), np.linspace(0, 1, 900), "reverse"),
-        (lambda t: waves(t * np.linspace(0, 1, 900)), 0.5, "forward"),
+        (lambda x: np.log(np.exp(x).sum()), np.linspace(0, 1, 900), "reverse"),
+        (lambda x: np.tanh(W @ np.tanh(W[:, :2] @ x)), np.linspace(0, 1, 2), "forward"),
         (lambda x: np.exp(x) / np.exp(x).sum(), np.linspace(0, 1, 300), "reverse"),
-        (
-            lambda x: W @ np.maximum(W @ x, 0.0),
-            np.linspace(0, 1, 300),
-            "forward",
-        ),  # eye @ W is known
+        (lambda x: np.cumsum(np.sin(x)), np.linspace(0, 1, 300), "reverse"),
         (lambda x: np.where(x > 0, np.sqrt(x), np.roll(x, 1)), np.linspace(0, 1, 900), "reverse"),
     ],
 )
@@ -192,6 +189,75 @@ def test_compiled_code_goes_a_plain_way_where_that_is_cheapest(f: Any, x: Any, w
     np.testing.assert_allclose(
         bs.jit(bs.jacobian(f))(x), bs.jacobian(f, method=way)(x), rtol=1e-12, atol=1e-14
     )
+
+
+VARIED = [
+    (waves, 10),
+    (waves, 300),
+    (stencil, 10),
+    (stencil, 100),
+    (gathered, 90),
+    (lambda x: np.tanh(W[:10, :10] @ x), 10),
+    (lambda x: x + np.sin(W[:26, :26] @ x), 26),
+    (lambda x: (np.cumsum(x) - np.cumsum(x).mean()) ** 2, 40),
+    (lambda x: waves(x).sum(), 500),
+    (lambda x: W @ np.maximum(W @ x, 0.0), 300),  # eye @ W is known
+    (lambda x: np.tanh(W[:200, :3] @ np.tanh(W[:3, :200] @ x)), 200),
+    (lambda x: np.where(x > 0, np.sqrt(x), np.roll(x, 1)), 60),
+]
+
+
+@pytest.mark.parametrize("k", range(len(VARIED)))
+def test_compiled_code_never_takes_more_than_a_plain_way(k: int) -> None:
+    f, n = VARIED[k]
+    x = np.linspace(0.1, 1, n)
+    chosen, *plain = (loops_of(staged(f, x, way)) for way in ("auto", "forward", "reverse"))
+    assert chosen.seconds <= min(p.seconds for p in plain) * 1.03
+
+
+def test_a_layer_is_scaled_once_and_nothing_is_turned() -> None:
+    """W scaled row by row is the Jacobian: ahead it would be turned, and back multiplied with a diagonal."""
+    f, x = lambda x: np.tanh(W[:10, :10] @ x), np.linspace(0, 1, 10)
+    chosen, ahead, back = (loops_of(staged(f, x, w)) for w in ("auto", "forward", "reverse"))
+    assert chosen.turned == 0
+    assert ahead.turned == 100
+    assert chosen.inner == ahead.inner == 100  # of W @ x itself
+    assert back.inner == 1100
+
+
+@pytest.mark.parametrize("f", [waves, stencil])
+def test_few_entries_are_put_on_zeros(f: Any) -> None:
+    n = 100
+    names = [e.primitive.name for e in staged(f, np.linspace(0, 1, n)).equations]
+    assert names.count("scatter_add") == 1
+    assert "gather" not in names
+    found = loops_of(staged(f, np.linspace(0, 1, n)))
+    assert found.scattered <= 3 * n  # as the pattern has entries
+    assert found.operations < n * n / 2  # nothing goes over the whole matrix
+
+
+def test_pricing_leaves_nothing_in_what_is_recorded() -> None:
+    f = lambda x: np.exp(x) / np.exp(x).sum()
+    x = np.linspace(0, 1, 300)
+    kinds = [Type(x.shape, x.dtype)]
+    lengths = []
+    for way in ("auto", "reverse"):
+        J = bs.jacobian(f, method=way)
+        program = stage(lambda x, J=J: [J(x)], kinds)[0]
+        lengths.append(sum(v.type.size > x.size for e in program.equations for v in e.outputs))
+    assert lengths[0] == lengths[1]
+
+
+def test_loops_are_counted_as_they_are_fused() -> None:
+    def f(x: Any) -> Any:
+        y = np.sin(x) * 2 + 1
+        return y + y[::-1], np.transpose(np.reshape(y, (4, 6)))
+
+    program = stage(lambda x: list(f(x)), [Type((24,), np.dtype(float))])[0]
+    found = loops_of(program)
+    assert found.started == 3  # y, the sum and the transpose
+    assert found.written == 48
+    assert found.turned == 24
 
 
 def test_chosen_compiled_code_is_differentiated() -> None:

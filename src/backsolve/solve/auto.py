@@ -1,18 +1,24 @@
 """The chooser: the cheapest way to a dense Jacobian, by the prices of tariff.py.
 
 It is decided once for each structure: what rows there are, and who reads whom. Elimination is planned where a
-solve takes long enough to pay for the plan; inside `jit`, where all is planned once, every way is priced.
+solve takes long enough to pay for the plan. Inside `jit`, where all is planned once, every way is priced, and
+those that come near the cheapest are recorded and priced again by the loops that they would be (loops.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
 from typing import Any
 
+from ..errors import UnsupportedError
 from ..ir import Var
 from ..row import Row
-from ..system import System
+from ..system import WAYS, System
 from .eliminate import Graph, why_not
+from .loops import recorded_loops
 from .tariff import (
     CHEAP,
     COMPILED,
@@ -29,6 +35,8 @@ _TWO = ("forward", "reverse")
 _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
+_FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
+_RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
 _MANY = 256  # structures that are kept
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
 
@@ -95,11 +103,45 @@ def _for_compiled(
         n_in, n_out = sizes(parameters, outputs)
         return by_sizes(parameters, outputs, n_in * n_out < _TURNED)
     plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
+    if len(rows) > _LONG:
+        return cheaper(plain)
+    others: list[Price] = []
+    if not (why_not(whole := system()) or (graph := Graph(whole)).is_mixed):
+        orders = elimination_prices(graph, CHEAP, COMPILED)
+        others = [min([*orders, colour_price(graph, plain, COMPILED)], key=_seconds)]
+    return _by_loops(plain, others, whole)
+
+
+def _by_loops(plain: tuple[Price, Price], others: Sequence[Price], system: System) -> Price:
+    """The best by what the ways would take as they are compiled, if that is found without large arrays.
+
+    What comes near the cheaper plain way by its price is recorded.
+    """
     best = cheaper(plain)
-    if len(rows) > _LONG or why_not(whole := system()) or (graph := Graph(whole)).is_mixed:
-        return best
-    orders = elimination_prices(graph, CHEAP, COMPILED)
-    return _or_better(best, [*orders, colour_price(graph, plain, COMPILED)])
+    recorder = next(v.recorder for v in system._raw_outputs if type(v) is Var)
+    widest = max([r.size for r in system.rows], default=1)
+    near = [p for p in (*plain, *others) if p is best or p.seconds < _FAR * best.seconds]
+    found: dict[Price, Price] = {}
+    for p in near:
+        if (p.passes or 1) * widest > _RECORDED:
+            continue
+        try:
+            loops = recorded_loops(partial(_blocks, system, p), recorder)
+        except UnsupportedError:
+            continue
+        if loops is not None:
+            found[p] = replace(p, seconds=loops.seconds)
+    if best not in found:
+        return _or_better(best, others)
+    none = replace(best, seconds=inf)
+    return _or_better(
+        cheaper((found.get(plain[0], none), found.get(plain[1], none))),
+        [found[p] for p in others if p in found],
+    )
+
+
+def _blocks(system: System, price: Price) -> list[Any]:
+    return [b for line in WAYS["jacobian"](system, price.way, price.plan) for b in line]
 
 
 def _or_better(best: Price, others: Sequence[Price]) -> Price:

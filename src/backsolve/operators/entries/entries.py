@@ -17,6 +17,8 @@ from .terms import Index, Listed, Part, Steps, Term, is_known, scaled, spread, t
 
 _MANY = 48  # terms, from which on they are listed and become one
 _FEW = 64  # entries, up to which traced ones are added one by one: in registers, where a scatter is not
+_SMALL = 256  # places of a matrix, up to which each is read: in registers, too
+_SPARSE = 0.2  # of the places, up to which entries are put on zeros instead of read for every place
 _OFTEN = 4  # entries for each place, from which on a list is added up
 
 
@@ -102,9 +104,10 @@ class Entries(Operator):
         place = np.concatenate([p.rows * n + p.cols for p in parts])
         pieces = [_in_full(p, self._out.dtype) for p in parts]
         values = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-        if np.unique(place).size < place.size:
-            if place.size <= _FEW:
-                return np.reshape(_added_up(pieces, place, m * n), (m, n))
+        is_distinct = np.unique(place).size == place.size
+        if not is_distinct and place.size <= _FEW:
+            return np.reshape(_added_up(pieces, place, m * n), (m, n))
+        if not is_distinct or (m * n > _SMALL and place.size <= _SPARSE * m * n):
             return np.reshape(P.scatter_add(values, place, shape=(m * n,)), (m, n))
         # Each place once: read where it comes from; the others are one zero at the end.
         source = np.full(m * n, place.size)

@@ -37,6 +37,7 @@ _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
+_TELLING = 5e-8  # seconds of compiled code, below which prices tell nothing
 _MANY = 256  # structures that are kept
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
 
@@ -134,10 +135,10 @@ def _by_loops(plain: tuple[Price, Price], others: Sequence[Price], system: Syste
     if best not in found:
         return _or_better(best, others)
     none = replace(best, seconds=inf)
-    return _or_better(
-        cheaper((found.get(plain[0], none), found.get(plain[1], none))),
-        [found[p] for p in others if p in found],
-    )
+    back, ahead = (found.get(p, none) for p in plain)
+    best = cheaper((back, ahead))
+    others = [found[p] for p in others if p in found]
+    return _or_better(best, [p for p in others if p.seconds < best.seconds - _TELLING])
 
 
 def _blocks(system: System, price: Price) -> list[Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from .jumps import RUNTIME
 from .names import Names, uses
+from .walking import children
 
 State = set[str] | None  # None: this place is never reached
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp)
@@ -19,8 +20,8 @@ _BLOCKS = (ast.If, ast.While, ast.For, ast.With, ast.Try, ast.TryStar, ast.Match
 
 
 class Assigned:
-    def __init__(self, names: Names, given: Iterable[str], mark: str):
-        self.mark = mark  # the attribute that a Name gets if it may have no value
+    def __init__(self, names: Names, given: Iterable[str], *marks: str):
+        self.marks = marks  # the attributes that a Name gets if it may have no value
         self.own = {name for name in names.own if not name.startswith(RUNTIME)}
         self.given = set(given)
         self.breaks: list[list[State]] = []
@@ -89,16 +90,20 @@ class Assigned:
     def read(self, nodes: Iterable[ast.AST | None], state: State) -> None:
         if state is None:
             return
+        missing = self.own - state
         for node in nodes:
             if node is not None:
-                self.look(node, self.own - state, self.own - state)
+                use = uses(node)
+                if not (missing.isdisjoint(use.reads) and self.captured.isdisjoint(use.captured)):
+                    self.look(node, missing, missing)
 
     def look(self, node: ast.AST, missing: set[str], at_all: set[str]) -> None:
         if isinstance(node, _SCOPES):
             missing = at_all | self.captured
         if isinstance(node, ast.Name) and node.id in missing:
-            setattr(node, self.mark, True)  # a target, too: x += 1 reads it
-        for child in ast.iter_child_nodes(node):
+            for mark in self.marks:
+                setattr(node, mark, True)  # a target, too: x += 1 reads it
+        for child in children(node):
             self.look(child, missing, at_all)
 
 
@@ -111,8 +116,8 @@ def _more(state: State, nodes: Sequence[ast.AST]) -> State:
     """With what a statement binds, but for `:=`, which may stand where it is not reached."""
     if state is None:
         return None
-    maybe = {n.target.id for s in nodes for n in ast.walk(s) if isinstance(n, ast.NamedExpr)}
-    return state | (uses(nodes).bound - maybe)
+    use = uses(nodes)
+    return state | (use.bound - use.perhaps)
 
 
 def _less(state: State, nodes: Sequence[ast.AST]) -> State:

@@ -22,6 +22,7 @@ from typing import Any
 
 from .aliases import METHODS
 from .jumps import RUNTIME
+from .walking import FIELDS, walk
 
 _OPERATORS = {
     ast.Lt: "<",
@@ -67,11 +68,11 @@ def thunk(body: ast.expr) -> ast.Lambda:
 
 def binds(node: ast.AST) -> bool:
     """Whether an expression cannot move into a lambda: it binds a name or suspends the function."""
-    return any(isinstance(n, _BINDS) for n in ast.walk(node))
+    return any(isinstance(n, _BINDS) for n in walk(node))
 
 
 def pure(node: ast.expr) -> bool:
-    for n in ast.walk(node):
+    for n in walk(node):
         if isinstance(n, ast.expr) and not isinstance(n, _PURE):
             return False
         if hasattr(n, "may_have_flag"):  # to read it may be an error
@@ -85,7 +86,7 @@ def pure(node: ast.expr) -> bool:
 
 def _is_fixed(node: ast.expr) -> bool:
     """Whether a key is the same each time: numbers and names of dict entries."""
-    return all(not isinstance(n, ast.Name | ast.Call) for n in ast.walk(node))
+    return all(not isinstance(n, ast.Name | ast.Call) for n in walk(node))
 
 
 Comprehension = ast.ListComp | ast.GeneratorExp
@@ -121,6 +122,18 @@ class Expressions(ast.NodeTransformer):
         self.is_plain = is_plain
         self.first = first
         self.changed = False
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for name in FIELDS[type(node)]:
+            old = getattr(node, name, None)
+            if type(old) is list:
+                old[:] = [self.visit(x) if isinstance(x, ast.AST) else x for x in old]
+            elif isinstance(old, ast.AST):
+                setattr(node, name, self.visit(old))
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return node
 
     def _call(self, name: str, *args: ast.expr, at: ast.AST) -> ast.expr:
         self.changed = True

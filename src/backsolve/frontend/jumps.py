@@ -15,9 +15,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from .marks import marks
+from .walking import children, walk
 
 RUNTIME = "_bs_"
 RESULT, RETURNED = "_bs_result", "_bs_returned"
@@ -35,16 +36,23 @@ class _Loop:
     skip: str
 
 
+def has_jumps(node: ast.FunctionDef) -> bool:
+    """Whether `lower_jumps` has anything to do."""
+    return bool(_escapes(node)) or any(map(_has_loop_jump, node.body))
+
+
+def _escapes(node: ast.FunctionDef) -> list[ast.stmt]:
+    """The statements of its body out of which it returns."""
+    escapes = [s for s in node.body if "return" in _jumps(s)]
+    last = node.body[-1]
+    return [] if escapes == [last] and isinstance(last, ast.Return) else escapes  # it may stay
+
+
 def lower_jumps(node: ast.FunctionDef) -> None:
     """Rewrite the body of `node` in place; nested functions are left for their own turn."""
     for s in node.body:
         _move_binding_tests(s)
-    escapes = [s for s in node.body if "return" in _jumps(s)]
-    if not escapes and not any(_has_loop_jump(s) for s in node.body):
-        return
-    last = node.body[-1]
-    if escapes == [last] and isinstance(last, ast.Return):
-        escapes = []  # the one return stands where it may stay
+    escapes, last = _escapes(node), node.body[-1]
     lowering = _Lowering(bool(escapes))
     if escapes and not _always(node.body):  # say what Python does at the end
         node.body.append(_at(ast.Return(None), last))
@@ -67,7 +75,7 @@ def _move_binding_tests(s: ast.stmt) -> None:
         return
     for child in _children(s):
         _move_binding_tests(child)
-    if isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
+    if _binds_in_test(s):
         if any(_jumps(x) & {"break", "continue"} for x in s.orelse):
             raise CannotRewriteError(
                 "a `while` with `:=` and a jump in its `else` cannot be rewritten"
@@ -76,6 +84,10 @@ def _move_binding_tests(s: ast.stmt) -> None:
         leave = _at(ast.If(over, [*s.orelse, _at(ast.Break(), s.test)], []), s.test)
         s.test = ast.copy_location(ast.Constant(True), s.test)
         s.body, s.orelse = [leave, *s.body], []
+
+
+def _binds_in_test(s: ast.stmt) -> TypeGuard[ast.While]:
+    return isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in walk(s.test))
 
 
 class _Lowering:
@@ -186,11 +198,9 @@ def none_of(flags: Sequence[str]) -> ast.expr:
 
 
 def _children(s: ast.AST) -> list[ast.stmt]:
-    return [c for c in ast.iter_child_nodes(s) if isinstance(c, ast.stmt)] + [
-        x
-        for c in ast.iter_child_nodes(s)
-        if isinstance(c, ast.ExceptHandler | ast.match_case)
-        for x in c.body
+    below = children(s)
+    return [c for c in below if isinstance(c, ast.stmt)] + [
+        x for c in below if isinstance(c, ast.ExceptHandler | ast.match_case) for x in c.body
     ]
 
 
@@ -211,10 +221,10 @@ def _jumps(s: ast.stmt) -> set[str]:
 
 
 def _has_loop_jump(s: ast.stmt) -> bool:
-    """Whether a loop in `s` is left, or has an else."""
+    """Whether a loop in `s` is left, has an else, or a test that binds a name."""
     if isinstance(s, _SCOPES):
         return False
-    if isinstance(s, _LOOPS) and s.orelse:
+    if isinstance(s, _LOOPS) and (s.orelse or _binds_in_test(s)):
         return True
     return isinstance(s, ast.Break | ast.Continue) or any(_has_loop_jump(c) for c in _children(s))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .marks import marks
+from .walking import children, walk
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -27,6 +28,7 @@ class Use:
     written: set[str] = field(default_factory=set)  # x[i] = …, x.a[i] = …, x += …
     deleted: set[str] = field(default_factory=set)
     captured: set[str] = field(default_factory=set)  # read by a nested function
+    perhaps: set[str] = field(default_factory=set)  # bound by `:=`, which may not be reached
 
     def merge(self, other: Use) -> None:
         self.reads |= other.reads
@@ -34,6 +36,7 @@ class Use:
         self.written |= other.written
         self.deleted |= other.deleted
         self.captured |= other.captured
+        self.perhaps |= other.perhaps
 
     @property
     def assigned(self) -> set[str]:
@@ -59,6 +62,14 @@ class _Uses(ast.NodeVisitor):
         self.augmented |= seen.augmented
         self.global_names |= seen.global_names
         self.nonlocal_names |= seen.nonlocal_names
+
+    def generic_visit(self, node: ast.AST) -> None:
+        for child in children(node):
+            self.visit(child)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.use.perhaps.add(node.target.id)
+        self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -142,9 +153,7 @@ class _Uses(ast.NodeVisitor):
         inner = _Uses()
         first = node.generators[0].iter
         inner.generic_visit(node)
-        targets = {
-            n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)
-        }
+        targets = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         inner.use.reads -= targets
         inner.use.bound -= targets
         self.use.merge(inner.use)
@@ -164,8 +173,14 @@ def uses(nodes: ast.AST | Iterable[ast.AST | None]) -> Use:
 
 
 def forget_uses(node: ast.AST) -> None:
-    for n in ast.walk(node):
+    """Of a statement and all inside of it."""
+    waiting = [node]
+    for n in waiting:
         n.__dict__.pop("seen", None)
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inside = getattr(n, name, None)
+            if type(inside) is list:
+                waiting += inside
 
 
 @dataclass(slots=True)

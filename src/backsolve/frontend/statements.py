@@ -19,9 +19,10 @@ from typing import Any
 
 from .assigned import Assigned
 from .expressions import Expressions, binds, constant, definition, key, runtime, thunk
-from .jumps import lower_jumps
+from .jumps import has_jumps, lower_jumps
 from .marks import marks
 from .names import Liveness, Names, forget_uses, names_of, parameters, uses
+from .walking import children
 
 _IN_PLACE = {
     ast.Add: "iadd",
@@ -48,7 +49,7 @@ def is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> b
         if isinstance(n, ast.Yield | ast.YieldFrom | ast.Await):
             return True
         if not isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(n))
+            waiting += children(n)
     return False
 
 
@@ -64,11 +65,15 @@ class Statements:
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         given = parameters(node)
-        Assigned(names_of(node), given, "may_lack").function(node.body)
-        forget_uses(node)
-        lower_jumps(node)
         self.names: Names = names_of(node)
-        Assigned(self.names, given, "may_have_flag").function(node.body)
+        if has_jumps(node):
+            Assigned(self.names, given, "may_lack").function(node.body)
+            forget_uses(node)
+            lower_jumps(node)
+            self.names = names_of(node)
+            Assigned(self.names, given, "may_have_flag").function(node.body)
+        else:
+            Assigned(self.names, given, "may_lack", "may_have_flag").function(node.body)
         self.expressions = Expressions(self.is_plain, given[0] if given else None)
         Liveness(self.names).block(node.body, set())
         bound_inside: set[str] = set()
@@ -121,7 +126,6 @@ class Statements:
         s.args = self.expressions.visit(s.args)
         around = (self.around | self.names.own) - self.names.global_names
         inner = Statements(self.is_plain, frozenset(around))
-        forget_uses(s)  # its own jumps are lowered now
         inner.function(s)
         self.changed |= inner.changed
         return [s]

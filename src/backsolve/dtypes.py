@@ -24,14 +24,15 @@ def know_dtype(prim: Primitive, dtype: np.dtype[Any], arity: int) -> None:
 def elementwise_dtype(prim: Primitive, inputs: Any, params: Any) -> tuple[np.dtype[Any], bool]:
     """Ask NumPy: run the primitive on single ones of these dtypes."""
     key = (prim, inputs, params)
-    if key not in _DTYPES:
+    found = _DTYPES.get(key)
+    if found is None:
         ones = [d.type(1).item() if weak else np.ones(1, d) for d, weak in inputs]
         with np.errstate(all="ignore"):
             y = prim.run(*ones, **dict(params))
         t = type_of(y)
         numbers = prim.is_operator and all(weak for _, weak in inputs)
-        _DTYPES[key] = (t.dtype, t.weak or (numbers and t.dtype == _FLOAT64))
-    return _DTYPES[key]
+        found = _DTYPES[key] = (t.dtype, t.weak or (numbers and t.dtype == _FLOAT64))
+    return found
 
 
 def frozen(params: dict[str, Any]) -> tuple[Any, ...]:

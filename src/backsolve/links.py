@@ -49,11 +49,15 @@ def record(t: Tensor) -> _Record:
     return found
 
 
-def link(a: Any, b: Any) -> None:
-    """Two Tensors that Python might hold in one memory."""
-    if a is not b and _is_array(a) and _is_array(b):
-        record(a).partners.append(ref(b))
-        record(b).partners.append(ref(a))
+def link(a: Any, *others: Any) -> None:
+    """Tensors that Python might hold in the memory of `a`."""
+    if not _is_array(a):
+        return
+    mine, me = record(a).partners, ref(a)
+    for b in others:
+        if b is not a and _is_array(b):
+            mine.append(ref(b))
+            record(b).partners.append(me)
 
 
 def partners(t: Any) -> list[Tensor]:

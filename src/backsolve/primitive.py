@@ -282,9 +282,11 @@ class Primitive:
             with np.errstate(all="ignore"):
                 return [type_of(self.run(*samples, **params))]
         dtype, weak = elementwise_dtype(
-            self, tuple((t.dtype, t.weak) for t in types), frozen(params)
+            self, tuple([(t.dtype, t.weak) for t in types]), frozen(params) if params else ()
         )
-        return [Type(np.broadcast_shapes(*[t.shape for t in types]), dtype, weak)]
+        shapes = dict.fromkeys([t.shape for t in types])
+        shape = types[0].shape if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+        return [Type(shape, dtype, weak)]
 
 
 def _are_weak(values: Sequence[Any]) -> bool:

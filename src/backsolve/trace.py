@@ -26,6 +26,7 @@ from .ownership import LARGE, is_shared, own
 from .primitive import Primitive, coerce, wrap
 
 _level = itertools.count().__next__
+_BARE = frozenset([float, int, bool, complex])  # written into a Program as they are
 
 
 class _Active(threading.local):
@@ -79,7 +80,7 @@ class Recorder:
             v = a._v
             if type(v) is Var and v.recorder is self:
                 return v
-        elif type(a) in (float, int, bool, complex):
+        elif type(a) in _BARE:
             return a
         # A constant is captured as it is now: a Tensor may be written into later, a small array too.
         raw, row = (a._v, a.row) if isinstance(a, hooks.Tensor) else (coerce(a), None)
@@ -129,13 +130,19 @@ def _same_bytes(a: Any, b: Any) -> bool:
 
 def recorder_of(name: str, args: Sequence[Any]) -> Recorder:
     """Where a call with these arguments, one of them staged, is recorded: the innermost place."""
-    staged = [a._v.recorder for a in args if isinstance(a, hooks.Tensor) and type(a._v) is Var]
-    if any(r.is_done for r in staged):
-        raise TracedValueError(
-            f"`{name}` got a value that was kept from an earlier staging (of `jit`, or of a loop or branch), "
-            "which has no number; return it from the function instead of storing it outside"
-        )
-    return max([*staged, *_active.regions[-1:]], key=lambda r: r.level)
+    Tensor, regions = hooks.Tensor, _active.regions
+    found: Any = regions[-1] if regions else None
+    for a in args:
+        if isinstance(a, Tensor) and type(a._v) is Var:
+            recorder = a._v.recorder
+            if recorder.is_done:
+                raise TracedValueError(
+                    f"`{name}` got a value that was kept from an earlier staging (of `jit`, or of a loop or "
+                    "branch), which has no number; return it from the function instead of storing it outside"
+                )
+            if found is None or recorder.level > found.level:
+                found = recorder
+    return found
 
 
 def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -144,17 +151,15 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     if prim.has_effect and recorder.is_region:
         recorder.checks.append((args[0], params["messages"]))
         return args[0]
-    args = [
-        a if isinstance(a, hooks.Tensor) or type(a) in (float, int, bool, complex) else coerce(a)
-        for a in args
-    ]
-    if any(a is None for a in args):
+    Tensor = hooks.Tensor
+    args = [a if isinstance(a, Tensor) or type(a) in _BARE else coerce(a) for a in args]
+    if any([a is None for a in args]):
         raise DTypeError(f"`{prim.name}` needs numbers, got None")
     if recorder.recognise is not None:
         better = recorder.recognise(recorder, prim, args, params)
         if better is not None:
             return better
-    atoms = tuple(recorder.atom(a) for a in args)
+    atoms = tuple([recorder.atom(a) for a in args])
     types = [type_of(a) for a in atoms]
     try:
         (out,) = prim.infer(types, params)
@@ -165,10 +170,10 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     var = Var(out, recorder)
     recorder.equations.append(Equation((var,), prim, atoms, params, where(2)))
     values = [recorder.captured(a) for a in args]
-    rows = [a.row if isinstance(a, hooks.Tensor) else None for a in args]
+    rows = [a.row if isinstance(a, Tensor) else None for a in args]
     row = prim.record(var, rows, values, params)
     if recorder.recognise is not None:  # as they are now: a Tensor may be written into later
-        now = [wrap(a._v, a.row) if isinstance(a, hooks.Tensor) else a for a in args]
+        now = [wrap(a._v, a.row) if isinstance(a, Tensor) else a for a in args]
         recorder.calls[var] = Call(prim, tuple(now), params, row)
     if hooks.observe is not None:
         hooks.observe(prim, row, var, args)

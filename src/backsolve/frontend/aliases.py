@@ -81,8 +81,7 @@ def seen(view: Any, whole: Any) -> Any:
     """A result that shows the memory of `whole`, as NumPy has it."""
     if isinstance(view, Tensor) and isinstance(whole, Tensor) and view is not whole and view.ndim:
         made(view)
-        for other in [whole, *partners(whole)]:  # of which `whole` may be a view that is soon gone
-            link(view, other)
+        link(view, whole, *partners(whole))  # of which `whole` may be a view that is soon gone
     return view
 
 

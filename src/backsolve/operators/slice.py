@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Type
+from ..ir import Shape, Type
 from ..primitive import P
 from .base import Cost, From, Into, Operator, whole
 from .structure import facts
@@ -139,9 +139,37 @@ def pad(in_type: Type, widths: tuple[tuple[int, int], ...]) -> Unslice:
     return Unslice(Type(shape, in_type.dtype), spec)
 
 
-def sliced_shape(shape: tuple[int, ...], spec: Spec) -> tuple[int, ...]:
-    shape = np.broadcast_to(np.empty(()), shape)[key_of(spec)].shape
-    return shape
+def sliced_shape(shape: Shape, spec: Spec) -> Shape:
+    return part_of(shape, shape, spec)[0]
+
+
+def part_of(shape: Shape, strides: Shape, spec: Spec) -> tuple[Shape, int, Shape]:
+    """What a spec takes of an array with these strides: the shape, where it begins, the strides."""
+    counts: list[int] = []
+    steps: list[int] = []
+    begin = axis = 0
+    for e in spec:
+        if e is None:
+            counts.append(1)
+            steps.append(0)
+            continue
+        if axis == len(shape):
+            indexed = sum(k is not None for k in spec)
+            raise IndexError(
+                f"too many indices for array: array is {axis}-dimensional, but {indexed} were indexed"
+            )
+        n, stride = shape[axis], strides[axis]
+        if type(e) is tuple:
+            start, stop, step = slice(*e).indices(n)
+            counts.append(len(range(start, stop, step)))
+            steps.append(step * stride)
+            begin += start * stride
+        elif -n <= e < n:
+            begin += int(e) % n * stride
+        else:
+            raise IndexError(f"index {e} is out of bounds for axis {axis} with size {n}")
+        axis += 1
+    return (*counts, *shape[axis:]), begin, (*steps, *strides[axis:])
 
 
 def show_spec(spec: Spec) -> str:

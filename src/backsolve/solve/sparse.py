@@ -53,14 +53,16 @@ class Pick:
         return numbers + P.scatter_add(take(pool, self.rest), self.at, shape=template.shape)
 
     @classmethod
-    def of(cls, at: Index, template: Any) -> Pick | None:
-        """None if too many places have several numbers that are to be added."""
+    def of(cls, at: Index, template: Any, once: bool = False) -> Pick | None:
+        """None if too many places have several numbers that are to be added; `once`: if none has."""
         counting = np.arange(at.size)
         source = np.full(template.size, -1, np.intp)
         source[at] = counting
-        more = np.flatnonzero(source[at] != counting)
-        free = np.flatnonzero(source < 0)
-        both = np.flatnonzero((source >= 0) & (template != 0))
+        more = both = counting[:0]
+        if not once:
+            more = np.flatnonzero(source[at] != counting)
+            both = np.flatnonzero((source >= 0) & (template != 0))
+        free = np.flatnonzero(source < 0) if at.size - more.size < template.size else counting[:0]
         if 2 * (more.size + both.size) > at.size:
             return None
         distinct, which = _distinct(template[free])
@@ -111,23 +113,27 @@ def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
     rows = np.concatenate([none, *[p.rows for p in parts]])
     cols = np.concatenate([none, *[p.cols for p in parts]])
     first, place, count = numbered(rows, cols)
+    once = count == rows.size
     template = np.zeros(count, number_dtype(e.in_type.dtype, e.out_type.dtype))
     places, values, at = [], [], 0
     for part in parts:
         here = place[at : at + part.size]
         at += part.size
         if is_known(part.values):
-            np.add.at(template, here, part.values)
+            if once:
+                template[here] = part.values
+            else:
+                np.add.at(template, here, part.values)
         else:
             places.append(here)
             values.append(spread(part.values, (part.size,)))
     small = np.int32 if max(count, width) < 2**31 else np.int64
     indptr = np.zeros(height + 1, small)
-    np.cumsum(np.bincount(rows[first], minlength=height), out=indptr[1:])
+    np.cumsum(np.bincount(rows if once else rows[first], minlength=height), out=indptr[1:])
     indices = cols[first].astype(small)
     for shared in (indptr, indices):  # all matrices of this layout have them in common
         shared.flags.writeable = False
-    return Layout((height, width), indptr, indices, template, _fill(places, template)), values
+    return Layout((height, width), indptr, indices, template, _fill(places, template, once)), values
 
 
 def number_dtype(argument: Any, result: Any) -> Any:
@@ -140,21 +146,21 @@ def _joined(values: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else np.concatenate(values)
 
 
-def _fill(places: Sequence[Index], template: Any) -> Put | Pick | None:
+def _fill(places: Sequence[Index], template: Any, once: bool) -> Put | Pick | None:
     if not places:
         return None
     at = np.concatenate(places)
     steps = np.diff(at)
     if _LITTLE * at.size < template.size or not steps.size or np.all(steps == steps[0]):
         return Put(at)
-    return Pick.of(at, template) or Put(at)
+    return Pick.of(at, template, once) or Put(at)
 
 
 def _distinct(constants: Any) -> tuple[Any, Index]:
     """The distinct ones, by their bits, and which of them each is; all, if they are many."""
     width = min(constants.dtype.itemsize, 8)
     bits = np.ascontiguousarray(constants).view(f"u{width}")
-    words = bits.reshape(constants.size, constants.dtype.itemsize // width).T  # of complex ones two
+    words = list(bits.reshape(constants.size, constants.dtype.itemsize // width).T)  # complex: two
     which = np.full(constants.size, -1, np.intp)
     left = np.arange(constants.size)
     found: list[int] = []
@@ -162,7 +168,8 @@ def _distinct(constants: Any) -> tuple[Any, Index]:
         if len(found) == _FEW:
             return constants, np.arange(constants.size)
         found.append(int(left[0]))
-        same = reduce(np.logical_and, [w[left] == w[left[0]] for w in words])
+        same = reduce(np.logical_and, [w == w[0] for w in words])
         which[left[same]] = len(found) - 1
-        left = left[~same]
+        others = ~same
+        left, words = left[others], [w[others] for w in words]
     return constants[found], which

@@ -155,6 +155,8 @@ def _added_up(pieces: Sequence[Any], place: Index, size: int) -> Any:
 
 def tidied(terms: Sequence[Part]) -> list[Part]:
     """Terms at the same places added up; all of them listed as one, if they are too many."""
+    if len(terms) == 1:
+        return [terms[0]]
     found: dict[Any, Part] = {}
     for t in terms:
         key = t.place
@@ -190,9 +192,12 @@ def numbered(rows: Index, cols: Index) -> tuple[Index, Index, int]:
     key = rows * width + cols
     order = np.argsort(key, kind="stable")  # runs that are sorted already are merged quickly
     key = key[order]
-    new = np.ones(key.size, bool)
-    new[1:] = key[1:] != key[:-1]
+    differs = key[1:] != key[:-1]
     place = np.empty(key.size, np.intp)
+    if differs.all():  # each place once
+        place[order] = np.arange(key.size)
+        return order, place, key.size
+    new = np.concatenate([[True], differs])
     place[order] = np.cumsum(new) - 1
     return order[new], place, int(new.sum())
 

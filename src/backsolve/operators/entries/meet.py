@@ -22,10 +22,45 @@ from .terms import Part, Shape, Steps, Term, compact, scaled, shape_of, shaped
 def meet(a: Part, b: Part, middle: Shape) -> Part | None:
     """A @ B for one term of each; None if no entries meet."""
     if isinstance(a, Term) and isinstance(b, Term):
+        is_summed = not any(a.rows.strides) and not any(b.cols.strides)
+        if _is_line(a, a.cols) and _is_line(b, b.rows) and not is_summed:
+            return _meet_on_a_line(a, b)
         left, right = _along_axes(a, a.cols, middle), _along_axes(b, b.rows, middle)
         if left is not None and right is not None:
             return _meet_evenly(*left, *right, len(middle))
     return join(a.listed(), b.listed(), prod(middle))
+
+
+# ---- on a line: most terms have one counter, and run through the middle as it lies in memory
+
+
+def _is_line(t: Term, through: Steps) -> bool:
+    """Whether it has one counter, which moves through the middle, and a value for each place or one for all."""
+    if len(t.counts) != 1 or not through.strides[0]:
+        return False
+    lengths = shape_of(t.values)
+    return not lengths or lengths == t.counts
+
+
+def _meet_on_a_line(a: Term, b: Term) -> Term | None:
+    (length_a,), (length_b,) = a.counts, b.counts
+    common = _intersection(
+        _Run(a.cols.offset, a.cols.strides[0], length_a, 0),
+        _Run(b.rows.offset, b.rows.strides[0], length_b, 0),
+    )
+    if common is None:
+        return None
+    first_a, step_a, first_b, step_b, n = common
+    row, col = a.rows.strides[0], b.cols.strides[0]
+    return compact(
+        (n,),
+        Steps(a.rows.offset + row * first_a, (row * step_a,)),
+        Steps(b.cols.offset + col * first_b, (col * step_b,)),
+        scaled(
+            _read(a.values, [_part(first_a, step_a, n, length_a)]),
+            _read(b.values, [_part(first_b, step_b, n, length_b)]),
+        ),
+    )
 
 
 # ---- along axes
@@ -207,15 +242,18 @@ def _read(values: Any, key: list[Any]) -> Any:
     places = []
     for n, k in zip(lengths, key, strict=True):
         places.append((0 if isinstance(k, int) else slice(None)) if n == 1 else k)
-    if all(isinstance(k, slice) and k == slice(None) for k in places):
+    if places == [slice(None)] * len(places):
         return values
     return values[tuple(places)]
 
 
 def _intersection(x: _Run, y: _Run) -> tuple[int, int, int, int, int] | None:
     """What two progressions share: for each its first place and step, and how many."""
-    step = x.step * y.step // gcd(x.step, y.step)
-    step = abs(step)
+    if x.step == 1 == y.step:
+        first = max(x.start, y.start)
+        n = min(x.start + x.length, y.start + y.length) - first
+        return (first - x.start, 1, first - y.start, 1, n) if n > 0 else None
+    step = abs(x.step * y.step // gcd(x.step, y.step))
     # Solve x.start + x.step·i = y.start + y.step·j.
     g = gcd(x.step, y.step)
     if (y.start - x.start) % g:

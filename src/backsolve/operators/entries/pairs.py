@@ -77,7 +77,7 @@ class Pair(Operator):
 
 
 def is_complex(a: Operator) -> bool:
-    return any(t.dtype.kind == "c" for t in (a.in_type, a.out_type)) or isinstance(a, Pair)
+    return a.in_type.dtype.kind == "c" or a.out_type.dtype.kind == "c" or isinstance(a, Pair)
 
 
 def without_complex_parts(a: Operator) -> Operator:

@@ -31,6 +31,11 @@ class Steps:
     strides: Shape
 
     def listed(self, counts: Shape) -> Index:
+        if not counts:
+            return np.array([self.offset], np.intp)
+        if len(counts) == 1 and self.strides[0]:
+            step = self.strides[0]
+            return np.arange(self.offset, self.offset + step * counts[0], step, dtype=np.intp)
         at = np.full((1,) * len(counts), self.offset, np.intp)
         for k, (n, s) in enumerate(zip(counts, self.strides, strict=True)):
             shape = [1] * len(counts)
@@ -57,7 +62,8 @@ class Term:
     @property
     def place(self) -> Any:
         """What two terms must have in common to be added value by value."""
-        return self.counts, self.rows, self.cols
+        rows, cols = self.rows, self.cols
+        return self.counts, rows.offset, rows.strides, cols.offset, cols.strides
 
     def strides_in(self, width: int) -> Shape:
         """The steps through the memory of the matrix, if it has so many columns."""
@@ -110,6 +116,8 @@ Part = Term | Listed
 
 def compact(counts: Shape, rows: Steps, cols: Steps, values: Any) -> Term:
     """A term without axes of length 1, and with axes as one where they follow each other evenly."""
+    if len(counts) == 1 != counts[0]:
+        return Term(counts, rows, cols, values)
     keep = [k for k, n in enumerate(counts) if n != 1]
     lengths = shape_of(values)
     if lengths:

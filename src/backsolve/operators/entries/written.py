@@ -22,7 +22,7 @@ from ..product import Product
 from ..recurrence import Cumsum
 from ..reshape import Reshape, Transpose
 from ..scale import Scale
-from ..slice import Slice, Unslice, key_of
+from ..slice import Slice, Spec, Unslice, part_of
 from ..sum import OperatorSum
 from ..windows import Fold, Windows
 from ..zero import Zero
@@ -48,9 +48,9 @@ def entries_over_its_field(a: Operator) -> Entries:
     source, target = a.in_type, a.out_type
     if not source.size or not target.size:
         return Entries(source, target, [])
-    for kind, write in _FORMS.items():
-        if isinstance(a, kind):
-            return write(a)
+    write = _FORMS.get(type(a)) or next((w for k, w in _FORMS.items() if isinstance(a, k)), None)
+    if write is not None:
+        return write(a)
     if _is_moving(a):
         found = _moved(a)
         if found is not None:
@@ -87,17 +87,13 @@ def number(c: Any) -> Any:
 
 
 def _of_slice(a: Slice) -> Entries:
-    """Strides of the part that it takes, as NumPy finds them."""
-    at, counts = _view(a.in_type.shape, a)
+    at, counts = _view(a.in_type.shape, a.spec)
     return _one(a, counts, steps_over(counts), at)
 
 
-def _view(shape: tuple[int, ...], a: Slice) -> tuple[Steps, tuple[int, ...]]:
-    strides = steps_over(shape).strides
-    base = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides, writeable=False)
-    part = base[(*key_of(a.spec), ...)]  # an array, even of one entry
-    offset = part.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return Steps(int(offset), tuple(int(s) for s in part.strides)), part.shape
+def _view(shape: tuple[int, ...], spec: Spec) -> tuple[Steps, tuple[int, ...]]:
+    counts, offset, strides = part_of(shape, steps_over(shape).strides, spec)
+    return Steps(offset, strides), counts
 
 
 def _of_broadcast(a: Broadcast) -> Entries:
@@ -176,7 +172,7 @@ def _of_windows(a: Windows) -> Entries:
     terms = []
     for k in np.ndindex(*inside):
         spec = tuple((s.start, s.stop, s.step) for s in a.cut.places(k, source.shape))
-        at, counts = _view(source.shape, Slice(source, spec))
+        at, counts = _view(source.shape, spec)
         offset = sum(i * s for i, s in zip(k, strides[len(counts) :], strict=True))
         terms.append(compact(counts, Steps(offset, strides[: len(counts)]), at, 1.0))
     return Entries(source, a.out_type, terms)

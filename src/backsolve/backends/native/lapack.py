@@ -93,12 +93,39 @@ def lower_solve(schedule: Schedule, e: Equation) -> View:
     def body(b: ir.IRBuilder, pointers: list[ir.Value]) -> None:
         matrix, order, columns = pointers
         _refuse_zeros(b, matrix, out.dtype, n, n + 1, code)
-        how, info = "N" if turned else "T", slot(b)
-        fortran(b, out.dtype, "getrs", how, n, k, matrix, n, order, columns, n, info)
+        how = "N" if turned else "T"
+        if k == 1:
+            fortran(b, out.dtype, "getrs", how, n, k, matrix, n, order, columns, n, slot(b))
+            return
+        # OpenBLAS's getrs shares out the exchanges of two columns and more among its threads, however small
+        # they are, and on a busy machine waits for the system to run these.
+        if turned:
+            _exchange(b, columns, order, n, k, out.dtype, backwards=False)
+        triangles = [("L", "U"), ("U", "N")]
+        for triangle, diagonal in triangles if turned else reversed(triangles):
+            sides = ("L", triangle, how, diagonal)
+            fortran(b, out.dtype, "trsm", *sides, n, k, 1.0, matrix, n, columns, n)
+        if not turned:
+            _exchange(b, columns, order, n, k, out.dtype, backwards=True)
 
     if x.imaginary.size:
         append(schedule, Stacked("solve", [factor, pivots, x], 2 * n * n * k, body), x)
     return swapped(view)
+
+
+def _exchange(
+    b: ir.IRBuilder, columns: Any, order: Any, n: int, k: int, dtype: Any, backwards: bool
+) -> None:
+    """The exchanges of rows that elimination made, in k columns; or their inverse."""
+    with counting(b, k) as j:
+        column = b.gep(columns, [b.mul(j, INT(n))])
+        with counting(b, n) as i:
+            row = b.sub(INT(n - 1), i) if backwards else i
+            other = b.sub(b.sext(b.load(b.gep(order, [row])), INT), INT(1))
+            one, two = b.gep(column, [row]), b.gep(column, [other])
+            first, second = load(b, one, dtype), load(b, two, dtype)
+            store(b, second, one, dtype)
+            store(b, first, two, dtype)
 
 
 def lower_inv(schedule: Schedule, e: Equation) -> View:

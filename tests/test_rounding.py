@@ -149,3 +149,27 @@ def test_a_network_with_cross_entropy() -> None:
 def test_calls_without_blocks_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="an implicit, checkpointed or hand-written call"):
         bs.rounding(lambda p: bs.root(lambda x, p: x**3 - p, 1.0, p), 8.0)
+
+
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "a product's imaginary part": lambda z: np.imag(np.sum(z * z)),
+    "moduli": lambda z: np.sum(np.abs(z * z) ** 3),
+    "a quotient": lambda z: np.real(np.sum(1j * z / (z + 2))),
+    "exp and conjugate": lambda z: np.sum(np.real(np.exp(z) * np.conj(z)[::-1])),
+    "a matrix": lambda z: np.imag(z @ ((1 + 2j) * W.astype(z.dtype)) @ z),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_rows_are_bounded_by_moduli(name: str) -> None:
+    """In single precision, beside double: of imaginary adjoints nothing is lost."""
+    f = COMPLEX[name]
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        z = (rng.normal(size=N) + 1j * rng.normal(size=N)).astype(np.complex64)
+        found = bs.rounding(f, z)
+        error = np.abs(found.gradient - bs.grad(f)(z.astype(np.complex128)))
+        assert found.gradient.dtype == np.complex64
+        assert (error <= found.bound).all()
+        assert (found.bound <= 300 * np.finfo(np.float32).eps * np.abs(found.gradient).max()).all()
+        assert (found.bound > 0).all()

@@ -23,7 +23,10 @@ FUNCTION = 8  # u of an elementary function: four units in the last place, what 
 
 @dataclass(frozen=True)
 class Source:
-    """|δ| ≤ size, entry by entry; or with `axes` (of δ), the length of δ along them is at most size."""
+    """|δ| ≤ size, entry by entry; or with `axes` (of δ), the length of δ along them is at most size.
+
+    Of complex rows |δ| is the modulus.
+    """
 
     size: Any
     operator: Operator | None = None  # from δ to the row; None: δ is the row's error itself
@@ -39,7 +42,7 @@ class Source:
     def carried(self, adjoint: Any) -> float:
         """The largest change of a number with this adjoint in the row."""
         back = adjoint if self.operator is None else self.operator.T.apply(adjoint)
-        reach = np.abs(np.asarray(back, float))
+        reach = np.abs(np.asarray(back, np.result_type(back, float)))
         if self.axes:
             reach = np.sqrt(np.sum(reach * reach, axis=self.axes, keepdims=True))
         # no error, no change: where a derivative is infinite, too

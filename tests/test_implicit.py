@@ -275,6 +275,11 @@ def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(ConvergenceError, match="residuals: ") as caught:
         bs.root(lambda x: x * x + 1.0, 0.7)
     assert len(caught.value.history) > 1
+    for start, rounds in ((0.0, 0), (1.0, 1)):  # where the parabola is level, at once and later
+        with pytest.raises(SingularError, match=r"residuals: .*Start elsewhere") as met:
+            bs.root(lambda x: x**2 + 1, start)
+        assert len(met.value.history) == rounds + 1
+        assert met.value.history[-1] == 1.0
     with pytest.raises(ConvergenceError, match="contraction"):
         bs.fixed_point(lambda x: 2 * x + 1.0, 1.0, maxiter=20)
     with pytest.raises(ConvergenceError, match="minimum"):

@@ -333,3 +333,17 @@ def test_threads_share_triangular_systems_and_products(threads: int) -> None:
         bs.set_threads(before)
     for x, y in zip(got, f(A, B), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_compiled_systems_with_several_right_hand_sides(dtype: Any) -> None:
+    """Rows are exchanged in compiled code, forth for A and back for Aᵀ."""
+    rng = np.random.default_rng(0)
+    A = rng.permutation(np.triu(rng.normal(size=(6, 6))) + 3 * np.eye(6)).astype(
+        dtype
+    )  # pivots move
+    B = rng.normal(size=(6, 4)).astype(dtype)
+    if dtype is np.complex128:
+        A, B = A * (1 + 2j), B * (3 - 1j)
+    for f in (np.linalg.solve, lambda A, B: np.linalg.solve(A.T, B)):
+        np.testing.assert_allclose(bs.jit(f)(A, B), f(A, B), rtol=1e-12, atol=1e-13)

@@ -325,8 +325,11 @@ class SingularError(BacksolveError, np.linalg.LinAlgError):
     """The matrix of a linear system, such as ∂F/∂x of `bs.implicit`, is singular.
 
     Then F(x, p) = 0 does not determine how x moves with p: two solutions meet, or an unknown is free. Check
-    that every unknown occurs in F, and that the solution is an isolated one.
+    that every unknown occurs in F, and that the solution is an isolated one. Where it is met on the way of
+    `bs.root`, `history` has the size of F before the first and after each round.
     """
+
+    history: tuple[float, ...] = ()
 
 
 class DeviceError(BacksolveError, RuntimeError):

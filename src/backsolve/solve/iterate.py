@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConvergenceError, ShapeError, StructureError
+from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
 from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
 from .implicit import Point, preconditioner_at, type_of_leaf
 from .krylov import cg, is_indefinite, norm, note
 from .packing import Packing, plain
-from .square import How, report
+from .square import How, report, shown
 
 Residual = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HALVINGS = 30
@@ -53,7 +53,15 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
         leaves = packing.unpack(x)
         point = Point(F, leaves, (), (), record=False)
         M = preconditioner_at(how, leaves, (), point.unknowns)
-        d = point.linear(how, M).solve(-r, is_step=True)
+        try:
+            d = point.linear(how, M).solve(-r, is_step=True)
+        except SingularError as error:
+            found = SingularError(
+                f"Newton's method came to a singular ∂F/∂x after {len(history) - 1} rounds; "
+                f"{shown(history)}. Is there a solution? Start elsewhere"
+            )
+            found.history = tuple(history)
+            raise found from error
         t, r, new = hooks.while_loop(
             lambda s: ~(s[2] <= (1 - 1e-4 * s[0]) * size) & (s[0] > 0.5**HALVINGS),
             lambda s: _tried(residual, x, d, 0.5 * s[0]),

@@ -53,15 +53,18 @@ def report(
     if isinstance(failed, Staged):
         _stop_with_decade(what, advice, failed, last, first)
     elif failed:
-        shown = [f"{r:.3g}" for r in history]
-        if len(shown) > 8:
-            shown = [*shown[:3], "…", *shown[-4:]]
         error = ConvergenceError(
-            f"{what} did not converge in {max(len(history) - 1, 0)} rounds; "
-            f"residuals: {', '.join(shown)}. {advice}"
+            f"{what} did not converge in {max(len(history) - 1, 0)} rounds; {shown(history)}. {advice}"
         )
         error.history = tuple(history)
         raise error
+
+
+def shown(history: Sequence[float]) -> str:
+    sizes = [f"{r:.3g}" for r in history]
+    if len(sizes) > 8:
+        sizes = [*sizes[:3], "…", *sizes[-4:]]
+    return f"residuals: {', '.join(sizes)}"
 
 
 def _stop_with_decade(what: str, advice: str, failed: Any, last: Any, first: Any) -> None:

@@ -19,8 +19,9 @@ def contract(m: Any, e: Any, inputs: Any) -> Any:
     sizes = label_sizes(subscripts, [a.shape for a in operands], e.params["sizes"])
     distinct = "".join(dict.fromkeys(output))
     known = "".join(c for c in distinct if any(c in x for x in labels))
+    precision = m.precision if _is_product(labels, known, sizes) else lax.Precision.HIGHEST
     y = jnp.einsum(
-        f"{','.join(labels)}->{known}", *operands, precision=m.precision, optimize="optimal"
+        f"{','.join(labels)}->{known}", *operands, precision=precision, optimize="optimal"
     )
     if distinct != known:
         places = [distinct.index(c) for c in known]
@@ -28,6 +29,13 @@ def contract(m: Any, e: Any, inputs: Any) -> Any:
     if distinct == output:
         return y
     return _diagonal(y, distinct, output, sizes)
+
+
+def _is_product(labels: list[str], output: str, sizes: dict[str, int]) -> bool:
+    """Whether this is a product of matrices, not a sum along axes, for which fewer digits gain nothing."""
+    summed = {c for x in labels for c in x if c not in output and sizes[c] > 1}
+    free = [{c for c in x if c in output and sizes[c] > 1} for x in labels]
+    return bool(summed) and len(labels) == 2 and bool(free[0] - free[1]) and bool(free[1] - free[0])
 
 
 def _diagonal(y: Any, distinct: str, output: str, sizes: dict[str, int]) -> Any:

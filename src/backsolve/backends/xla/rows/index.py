@@ -47,7 +47,8 @@ def gather(m: Any, e: Any, inputs: Any) -> Any:
 def scatter_add(m: Any, e: Any, inputs: Any) -> Any:
     t, *indices = inputs
     t, shape = jnp.asarray(t), e.params["shape"]
-    return jnp.zeros(shape, t.dtype).at[_checked(m, e, indices, 1, shape)].add(t, mode="drop")
+    places = jnp.zeros(shape, t.dtype).at[_checked(m, e, indices, 1, shape)]
+    return places.max(t, mode="drop") if t.dtype == bool else places.add(t, mode="drop")
 
 
 @row("scatter_set")

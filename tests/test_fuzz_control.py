@@ -22,7 +22,7 @@ def test_random_programs(first):
     """A program may be refused by an error that has a name and the user's line; any other is a failure."""
     fuzz_control.refused.clear()
     for seed in range(first, first + CHUNK):
-        found = fuzz_control.explain(seed, is_native=seed % 7 == 0)
+        found = fuzz_control.explain(seed, backend="numpy" if seed % 7 else "native")
         assert found is None, found
     assert sum(fuzz_control.refused.values()) <= MOST_REFUSED, fuzz_control.refused
 
@@ -31,10 +31,10 @@ def test_a_refusal_names_the_line_and_is_counted():
     lines = "    y = x[1:]\n    x[1] = a\n    return np.sum(y) * b"
     p = Written(0, f"def f(a, b, x, k, idx):\n{lines}\n", ARGS)
     fuzz_control.refused.clear()
-    assert fuzz_control.failure(p, is_native=False) is None
+    assert fuzz_control.failure(p, backend="numpy") is None
     assert fuzz_control.refused == {"InPlaceError": 1}
     with pytest.raises(fuzz_control.RefusedError) as caught:
-        fuzz_control.check_function(p.function(), ARGS, is_native=False)
+        fuzz_control.check_function(p.function(), ARGS, backend="numpy")
     assert "return np.sum(y) * b" in str(caught.value.__cause__)
 
 
@@ -71,7 +71,7 @@ def test_a_failure_is_found_and_made_small(monkeypatch):
     """A wrong rule, planted: what is left of the program is the line that shows it."""
     monkeypatch.setitem(RULES, "sin", [lambda walk, e: e.inputs[0]])
     p = Written(0, PLANTED, ARGS)
-    assert "value" in fuzz_control.failure(p, is_native=False)
+    assert "value" in fuzz_control.failure(p, backend="numpy")
     small = fuzz_control.shrink(p, lambda q: fuzz_control.failure(q, False, "gradient"))
     assert "np.sin(" in small.source
     assert len(small.source.splitlines()) <= 4, small.source

@@ -248,10 +248,15 @@ class Callee:
     where: str = ""  # the user's line, if it is recursive
 
     @property
+    def plain_name(self) -> str:
+        """As the user wrote it, of a derivative, too."""
+        return self.name.rstrip(_OF_DERIVATIVES)
+
+    @property
     def too_deep(self) -> str:
         """What to say if it calls itself until there is no place."""
         at = f"\n    at {self.where}" if self.where else ""
-        return f"`{self.name.rstrip(_OF_DERIVATIVES)}` calls itself too many times{at}"
+        return f"`{self.plain_name}` calls itself too many times{at}"
 
     def outputs(self) -> list[Type]:
         return self.types

@@ -27,8 +27,8 @@ HALF, SINGLE, DOUBLE = 0.1, 2e-4, 1e-9  # what rounding may do, relative to the 
 # ---- checking
 
 
-def check(s: Sketch) -> None:
-    check_function(s.function(), s.inputs, s.seed, _precision(s))
+def check(s: Sketch, backend: str = "native") -> None:
+    check_function(s.function(), s.inputs, s.seed, _precision(s), backend)
 
 
 def _precision(s: Sketch) -> float:
@@ -43,7 +43,11 @@ def _precision(s: Sketch) -> float:
 
 
 def check_function(
-    f: Callable[..., tuple[Any, ...]], args: Sequence[Any], seed: int = 0, unit: float = 2e-4
+    f: Callable[..., tuple[Any, ...]],
+    args: Sequence[Any],
+    seed: int = 0,
+    unit: float = 2e-4,
+    backend: str = "native",
 ) -> None:
     """Raises CheckError where compiled values, gradients or batches are not the eager ones."""
     rng = np.random.default_rng(seed + 1)
@@ -54,7 +58,7 @@ def check_function(
         expected = [np.asarray(y) for y in both(*args, *seeds)]
         kinds = ["value"] * len(plain) + ["gradient"] * (len(expected) - len(plain))
         _compare(expected[: len(plain)], plain, kinds[: len(plain)], "eager on Tensors", unit)
-        compiled = Jitted(both, (), "native")
+        compiled = Jitted(both, (), backend)
         got = compiled(*args, *seeds)
         try:
             _compare(got, expected, kinds, "compiled", unit)

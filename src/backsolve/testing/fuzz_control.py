@@ -17,6 +17,7 @@ import numpy as np
 from ..api import grad, jvp, value_and_grad, vmap
 from ..compiled import Jitted
 from ..errors import (
+    BackendError,
     ControlFlowError,
     DroppedDerivativeError,
     InPlaceError,
@@ -35,7 +36,7 @@ EXACT, NUMERIC = (
 )  # what rounding may do, and what differences do, relative to the largest number
 VARYING = (0, 1, 2)  # a, b and x; k and idx are whole numbers
 # Clear ones, if they name the line.
-REFUSALS = (ControlFlowError, InPlaceError, RecursionDepthError, UndefinedNameError)
+REFUSALS = (BackendError, ControlFlowError, InPlaceError, RecursionDepthError, UndefinedNameError)
 
 
 class RefusedError(Exception):
@@ -49,7 +50,7 @@ def check_function(
     f: Callable[..., Any],
     args: Sequence[Any],
     seed: int = 0,
-    is_native: bool = True,
+    backend: str = "native",
     only: str | None = None,
 ) -> None:
     """Raises CheckError where the compiled function or a derivative of it is not what Python says.
@@ -60,7 +61,7 @@ def check_function(
     slopes = differences(f, p)
     if slopes is None:
         raise CheckError("no program: it does not end, grows, or is not smooth here")
-    run = Checks(f, p, slopes, is_native)
+    run = Checks(f, p, slopes, backend)
     for name in [only] if only else run.names():
         try:
             getattr(run, name)()
@@ -96,12 +97,12 @@ def _direction(p: Written) -> tuple[Any, ...]:
 
 
 class Checks:
-    """One method a check. The first one runs natively if `is_native`; the others take turns."""
+    """One method a check. The first one runs on the backend; the others take turns."""
 
-    def __init__(self, f: Any, p: Written, slopes: Any, is_native: bool):
+    def __init__(self, f: Any, p: Written, slopes: Any, backend: str):
         self.f, self.p, self.slopes = f, p, slopes
-        self.backend = "native" if is_native else "numpy"
-        self.turn = "native" if is_native and p.seed % 2 else "numpy"
+        self.backend = backend
+        self.turn = backend if p.seed % 2 else "numpy"
         self.derived = grad(f, argnums=VARYING)
         self.both = Jitted(value_and_grad(f, argnums=VARYING), (), self.backend)
 
@@ -213,7 +214,7 @@ def reverse_over_reverse(f: Any, v: Any) -> Any:
     return grad(along, argnums=VARYING)
 
 
-def failure(p: Written, is_native: bool = True, only: str | None = None) -> str | None:
+def failure(p: Written, backend: str = "native", only: str | None = None) -> str | None:
     """Why the check fails, or None. What is no program cannot fail."""
     try:
         f = p.function()
@@ -222,7 +223,7 @@ def failure(p: Written, is_native: bool = True, only: str | None = None) -> str 
     except Exception:
         return None
     try:
-        check_function(f, p.args, p.seed, is_native, only)
+        check_function(f, p.args, p.seed, backend, only)
     except CheckError as error:
         return str(error)
     except RefusedError as error:
@@ -230,15 +231,15 @@ def failure(p: Written, is_native: bool = True, only: str | None = None) -> str 
     return None
 
 
-def explain(seed: int, size: int = 6, is_native: bool = True) -> str | None:
+def explain(seed: int, size: int = 6, backend: str = "native") -> str | None:
     """The failure of a seed, made small and printed to be run; None if there is none."""
     p = written(seed, size)
-    found = failure(p, is_native)
+    found = failure(p, backend)
     if found is None:
         return None
     kind, name = found.partition("\n")[0][:50], found.partition(":")[0]
-    small = shrink(p, lambda q: (failure(q, is_native, name) or "").startswith(kind))
-    return f"# seed {seed}: {failure(small, is_native, name)}\n{small}"
+    small = shrink(p, lambda q: (failure(q, backend, name) or "").startswith(kind))
+    return f"# seed {seed}: {failure(small, backend, name)}\n{small}"
 
 
 def main(count: int, first: int = 0) -> int:

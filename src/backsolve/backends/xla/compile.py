@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...ir import Program, Type
+from ...ir import Equation, Program, Type
+from ...regions import Callee
 from ..target import Target
 from .library import device_of, is_array, jax, wide
-from .machine import Machine
+from .machine import Machine, refuse_recursion
 
 _FIRST_CAPACITY = 128  # entries of a stack, before a run tells how many it needs
 _LITERAL = 1 << 12  # bytes of a constant that is written into the code
@@ -27,6 +28,9 @@ class Compiled:
         self._program, self._target = program, target
         self._donated, self._unsafe = donated, unsafe
         self._types = [v.type for v in program.inputs]
+        # Stacks may turn out too small: then the arguments are needed once more.
+        made = [v for e in _equations(program, set()) for v in e.outputs]
+        self._may_run_again = any(v.type.is_stack for v in made)
         self._device = device_of(target.device)
         self._constants = [_raw(c) for _, c in program.constants]
         self._placed: list[Any] | None = None
@@ -88,13 +92,9 @@ class Compiled:
         if self._device is not None:
             there = jax().sharding.SingleDeviceSharding(self._device)
             options["in_shardings"] = options["out_shardings"] = there
-        if self._donated and not self._may_run_again():
+        if self._donated and not self._may_run_again:
             options["donate_argnums"] = [k + 1 for k in self._donated]
         return jax().jit(run, **options), machine
-
-    def _may_run_again(self) -> bool:
-        """Stacks may turn out too small: then the arguments are needed once more."""
-        return any(v.type.is_stack for v in _variables(self._program))
 
     # ---- to be looked at
 
@@ -139,11 +139,17 @@ def _fits(a: Any, t: Type) -> bool:
     return isinstance(a, np.generic) and not t.shape and a.dtype == t.dtype
 
 
-def _variables(program: Program) -> Any:
-    """All variables of a Program and of the regions in it."""
-    yield from program.inputs
+def _equations(program: Program, seen: set[Callee]) -> Iterator[Equation]:
+    """All equations of a Program, of the regions in it and of what it calls."""
     for e in program.equations:
-        yield from e.outputs
-        if e.primitive.holds_regions:
-            for inner in e.params["region"].programs():
-                yield from _variables(inner)
+        yield e
+        if not e.primitive.holds_regions:
+            continue
+        region = e.params["region"]
+        for inner in region.programs():
+            yield from _equations(inner, seen)
+        if isinstance(region, Callee) and region not in seen:
+            seen.add(region)
+            refuse_recursion(region, e.where)
+            assert region.program is not None
+            yield from _equations(region.program, seen)

@@ -12,8 +12,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ...errors import BackendError
 from ...ir import Equation, Program, Var, type_of
 from ...primitives.checks import code_of, exception_of
+from ...regions import Callee
 from .rows import ROWS
 from .rows.elsewhere import call_elsewhere
 
@@ -113,3 +115,12 @@ class Machine:
             self.failure, self.needed = outside
         zero = jnp.int64(0)
         return result, *[zero if x is None else x for x in inside]
+
+
+def refuse_recursion(callee: Callee, where: str) -> None:
+    if callee.is_recursive or callee.program is None:
+        raise BackendError(
+            f"XLA has no calls that return to where they came from: `{callee.plain_name}` calls itself. "
+            'Write it as a loop, or compile it with backend="native"',
+            at=callee.where or where,
+        )

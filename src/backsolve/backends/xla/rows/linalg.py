@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ....primitives.adjugate import TOO_MANY_ZEROS
 from ....primitives.eigen import CLOSED_GAP
 from .base import as_output, row
 
@@ -32,7 +33,10 @@ def _factored(m: Any, e: Any, a: Any) -> tuple[Any, Any]:
 def _solved(m: Any, e: Any, a: Any, b: Any) -> Any:
     if not b.size:
         return b
-    factors, order = _factored(m, e, a)
+    return _substituted(*_factored(m, e, a), b)
+
+
+def _substituted(factors: Any, order: Any, b: Any) -> Any:
     b = jnp.take_along_axis(b, order[..., None], axis=-2)
     b = lax.linalg.triangular_solve(factors, b, left_side=True, lower=True, unit_diagonal=True)
     return lax.linalg.triangular_solve(factors, b, left_side=True, lower=False)
@@ -46,7 +50,12 @@ def solve(m: Any, e: Any, inputs: Any) -> Any:
 @row("inv")
 def inv(m: Any, e: Any, inputs: Any) -> Any:
     (a,) = as_output(e, inputs)
-    return _solved(m, e, a, jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape))
+    return _inverse(*_factored(m, e, a)) if a.size else a
+
+
+def _inverse(factors: Any, order: Any) -> Any:
+    one = jnp.eye(factors.shape[-1], dtype=factors.dtype)
+    return _substituted(factors, order, jnp.broadcast_to(one, factors.shape))
 
 
 @row("triangular_solve")
@@ -106,6 +115,63 @@ def pivots(m: Any, e: Any, inputs: Any) -> Any:
     if not a.size:
         return jnp.broadcast_to(jnp.arange(a.shape[-2]), a.shape[:-1])
     return lax.linalg.lu(a)[2]
+
+
+@row("lu_diagonal")
+def lu_diagonal(m: Any, e: Any, inputs: Any) -> Any:
+    """The pivots, each with the sign of its exchange of rows."""
+    (a,) = as_output(e, inputs)
+    if not a.size:
+        return jnp.zeros(e.outputs[0].shape, a.dtype)
+    factors, exchanges, _ = lax.linalg.lu(a)
+    stayed = exchanges == jnp.arange(a.shape[-1], dtype=exchanges.dtype)
+    return jnp.where(stayed, 1, -1).astype(a.dtype) * _diagonal(factors)
+
+
+@row("inv_of_pivots")
+def inv_of_pivots(m: Any, e: Any, inputs: Any) -> Any:
+    """A⁻¹ with tiny numbers in the place of pivots of 0."""
+    a, tiny = as_output(e, inputs)
+    factors, _, order = lax.linalg.lu(a)
+    diagonal = jnp.eye(a.shape[-1], dtype=bool)
+    is_zero = diagonal & (factors == 0)
+    y = _inverse(jnp.where(is_zero, tiny, factors), order)
+    failed = jnp.any(is_zero) & ~jnp.all(jnp.isfinite(y))
+    m.fail_if(failed, np.linalg.LinAlgError, TOO_MANY_ZEROS, e.where)
+    return y
+
+
+@row("repeated_square")
+def repeated_square(m: Any, e: Any, inputs: Any) -> Any:
+    a, times = jnp.asarray(inputs[0]), jnp.asarray(inputs[1])
+
+    def step(state: Any) -> Any:
+        k, y = state
+        squared = jnp.matmul(y, y, precision=m.precision)
+        return k + 1, jnp.where((k < times)[..., None, None], squared, y)
+
+    return _repeated(step, times, (a,))[0]
+
+
+@row("repeated_square_along")
+def repeated_square_along(m: Any, e: Any, inputs: Any) -> Any:
+    a, along, times = (jnp.asarray(x) for x in inputs)
+
+    def step(state: Any) -> Any:
+        k, x, t = state
+        more = (k < times)[..., None, None]
+        both = jnp.matmul(x, t, precision=m.precision) + jnp.matmul(t, x, precision=m.precision)
+        squared = jnp.matmul(x, x, precision=m.precision)
+        return k + 1, jnp.where(more, squared, x), jnp.where(more, both, t)
+
+    return _repeated(step, times, (a, along))[1]
+
+
+def _repeated(step: Any, times: Any, values: tuple[Any, ...]) -> Any:
+    """As often as the one matrix needs that needs most."""
+    most = jnp.max(times, initial=0)
+    start = (jnp.zeros((), times.dtype), *values)
+    return lax.while_loop(lambda state: state[0] < most, step, start)[1:]
 
 
 @row("qr")

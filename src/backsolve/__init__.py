@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from . import numeric as numeric
     from . import optim as optim
     from . import random as random
+    from . import sharding as sharding
     from . import sklearn as sklearn
     from . import symbolic as symbolic
     from . import testing as testing
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from .jets import jet as jet
     from .nests import loops as loops
     from .recurrences import recurrence as recurrence
+    from .sharding import mesh as mesh
     from .sparse import sparsity as sparsity
     from .training import fit as fit
 
@@ -108,6 +110,7 @@ _LATER = {
     "loops": (".nests", "loops"),
     "manifolds": (".manifolds", None),
     "map": (".control", "map"),
+    "mesh": (".sharding", "mesh"),
     "nn": (".nn", None),
     "numeric": (".numeric", None),
     "on": (".declared", "on"),
@@ -122,6 +125,7 @@ _LATER = {
     "scipy": (".interop.scipy", None),
     "set_default_backend": (".compiled.defaults", "set_default_backend"),
     "set_threads": (".backends.native.threads", "set_threads"),
+    "sharding": (".sharding", None),
     "sklearn": (".sklearn", None),
     "sparsity": (".sparse", "sparsity"),
     "symbolic": (".symbolic", None),

@@ -402,6 +402,18 @@ def leaf_names(form: Structure, name: str) -> list[str]:
     return list(_leaf_names(form, name, False))
 
 
+def dotted_names(form: Structure, name: str = "") -> Iterator[str]:
+    """The leaves of a tree that is called `name`, by the keys on the way to them.
+
+    >>> list(dotted_names(flatten({"w": [1.0, 2.0], "b": None})[1], "params"))
+    ['params.w.0', 'params.w.1']
+    """
+    if form.kind is LEAF:
+        yield name
+    for part, child in zip(_names(form), form.children, strict=True):
+        yield from dotted_names(child, f"{name}.{part}" if name else str(part))
+
+
 def _leaf_names(form: Structure, name: str, in_module: bool) -> Iterator[str]:
     if form.kind is LEAF:
         yield name

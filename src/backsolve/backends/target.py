@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 BACKENDS = ("native", "numpy", "xla")
 PRECISIONS = ("highest", "tf32")
+
+Named = Sequence[tuple[str, tuple[int, ...]]]
+
+
+class Placed(Protocol):
+    """Where the arrays of one program lie: `results` has a sharding for each, or None for XLA's choice."""
+
+    whole: Any
+    results: list[Any] | None
+
+    def argument(self, k: int) -> Any: ...
+    def put(self, leaves: Sequence[Any]) -> list[Any]: ...
+
+
+class Placement(Protocol):
+    """Where arrays lie on many devices, by their names and shapes; see backsolve.sharding."""
+
+    def of(self, arguments: Named, results: Named) -> Placed: ...
+    def nowhere(self) -> Placed: ...
 
 
 @dataclass(frozen=True)
@@ -15,6 +36,7 @@ class Target:
     backend: str = "native"
     device: str | None = None
     precision: str = "highest"
+    placement: Placement | None = None  # where arrays lie, on many devices
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -22,6 +44,12 @@ class Target:
         if self.precision not in PRECISIONS:
             raise ValueError(
                 f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}"
+            )
+        if self.backend != "xla" and self.placement is not None:
+            raise ValueError(f'mesh= is for backend="xla", got backend={self.backend!r}')
+        if self.placement is not None and self.device is not None:
+            raise ValueError(
+                f"the mesh says which devices there are: leave device={self.device!r} out, or give it to `mesh`"
             )
         if self.backend != "xla" and (self.device, self.precision) != (None, "highest"):
             raise ValueError(

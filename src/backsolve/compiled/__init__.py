@@ -177,7 +177,10 @@ class Jitted:
         donated = self._donated(given)
         f = self._rewritten()
         try:
-            made = specialise(f, given.rebuild, given.types, self.target, donated, self._freedoms)
+            names = given.names(self._f) if self.target.placement is not None else None
+            made = specialise(
+                f, given.rebuild, given.types, self.target, donated, self._freedoms, names
+            )
         except TypeError as error:
             if isinstance(error, BacksolveError) or "Tensor(staged" not in str(error):
                 raise
@@ -287,6 +290,8 @@ def jit(
     backend: str | None = None,
     device: str | None = None,
     precision: str = "highest",
+    mesh: Any = None,
+    shard: Any = None,
     fastmath: bool = False,
     unsafe: bool = False,
 ) -> Any:
@@ -304,6 +309,11 @@ def jit(
     NumPy's and of JAX's go in, JAX's come out and stay on the device. There `precision` says how products of
     float32 are computed: "highest", or as fast as the device likes, "tf32".
 
+    With `mesh=bs.mesh(data=4, model=2)` it is one program over all its devices. `shard` says along which axes
+    of the mesh arrays are split: a dict from patterns of names of arguments and results to axes,
+    `{"x": ("data",), "*.weight": ("model", None)}`, a function of (name, shape), or a rule of `bs.sharding`;
+    other arguments lie whole on each device.
+
     With `fastmath`, arithmetic may be reordered and NaN, infinities and the sign of zero are not kept up.
     With `unsafe`, indices are not looked at: one that is out of range reads or writes foreign memory; and
     assertions about values are taken to hold.
@@ -316,7 +326,11 @@ def jit(
     array([0.        , 1.38177329])
     """
     target = None
-    if backend is not None or device is not None or precision != "highest":
+    if mesh is not None:
+        target = Target(backend or "xla", device, precision, mesh.placement(shard))
+    elif shard is not None:
+        raise ValueError("shard= splits arrays over a mesh: give mesh=bs.mesh(data=-1) as well")
+    elif backend is not None or device is not None or precision != "highest":
         given = default_target().backend if backend is None else backend
         target = Target(given, device, precision)
     if f is None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..declared import plain_structure
 from ..errors import StaticArgumentError
 from ..ir import Type, type_of
 from ..primitive import coerce
@@ -87,6 +88,20 @@ class Arguments:
             ) from None
         return key
 
+    def names(self, f: Callable[..., Any]) -> list[str]:
+        """The numbers, by dotted names that begin with that of their argument."""
+        positional, named = plain_structure(self.structure).children
+        count = len(positional.children) + len(self.static)
+        places = [k for k in range(count) if k not in self.static]
+        owners = [*[_argument(f, k) for k in places], *(named.meta or ())]
+        forms = [*positional.children, *named.children]
+        found = [
+            name
+            for owner, form in zip(owners, forms, strict=True)
+            for name in tree.dotted_names(form, owner)
+        ]
+        return [name for k, name in enumerate(found) if k not in self.fixed]
+
     def rebuild(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments with other numbers."""
         rest = iter([np.transpose(v) if k in self.turned else v for k, v in enumerate(values)])
@@ -125,6 +140,12 @@ def names_of(f: Callable[..., Any], places: set[int]) -> frozenset[str]:
     positional = [p for p in parameters if p.kind in kinds]
     found = [positional[k] for k in places if -len(positional) <= k < len(positional)]
     return frozenset([p.name for p in found if p.kind is kinds[1]])
+
+
+def _argument(f: Callable[..., Any], place: int) -> str:
+    """What the argument at a place is called."""
+    found = names_of(f, {place})
+    return next(iter(found), str(place))
 
 
 def _is_number(x: Any) -> bool:

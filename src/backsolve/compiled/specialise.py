@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tree
-from ..backends.target import NATIVE, Target
+from ..backends.target import NATIVE, Placed, Target
+from ..declared import plain_structure
 from ..ir import Program, Type, type_of
 from ..primitive import wrap
 from ..rewrite import rewrite, rewrite_for_machines, rewrite_for_xla
@@ -137,7 +138,9 @@ def specialise(
     target: Target,
     donated: tuple[int, ...] = (),
     freedoms: tuple[bool, bool] = (False, False),
+    names: Sequence[str] | None = None,
 ) -> Specialised | None:
+    """`names` are those of the numbers among the arguments, where many devices ask for them."""
     structures: list[tree.Structure] = []
     recorders: list[Any] = []
 
@@ -166,7 +169,8 @@ def specialise(
     if target.backend == "xla":
         from ..backends.xla import compile_program as compile_xla
 
-        code = compile_xla(rewrite_for_xla(program()), target, donated, freedoms[1])
+        placed = _placed(target, names, recorded, structures[0])
+        code = compile_xla(rewrite_for_xla(program()), target, donated, freedoms[1], placed)
     elif target.backend == "native":
         code, reason = _native(recorded, program, donated, freedoms)
     else:
@@ -183,6 +187,23 @@ def specialise(
         target,
         has_own_derivative=own,
     )
+
+
+def _placed(
+    target: Target, names: Sequence[str] | None, program: Program, results: tree.Structure
+) -> Placed | None:
+    """Where arguments and results lie, if there are many devices."""
+    if target.placement is None or names is None:
+        return None if target.placement is None else target.placement.nowhere()
+    shapes = [v.type.shape for v in program.inputs]
+    arguments = list(zip(names, shapes, strict=True))
+    made = (
+        list(tree.dotted_names(plain_structure(results)))
+        if results.kind is not tree.LEAF
+        else ["result"]
+    )
+    shapes = [type_of(a).shape for a in program.outputs]
+    return target.placement.of(arguments, list(zip(made, shapes, strict=True)))
 
 
 def _native(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir import Equation, Program, Type
 from ...regions import Callee
-from ..target import Target
+from ..target import Placed, Target
 from .library import device_of, is_array, jax, wide
 from .machine import Machine, refuse_recursion
 
@@ -23,10 +23,15 @@ class Compiled:
     """`call(*leaves)` gives the outputs, one alone bare; NotImplemented for leaves of other types."""
 
     def __init__(
-        self, program: Program, target: Target, donated: tuple[int, ...], unsafe: bool
+        self,
+        program: Program,
+        target: Target,
+        donated: tuple[int, ...],
+        unsafe: bool,
+        placed: Placed | None = None,
     ) -> None:
         self._program, self._target = program, target
-        self._donated, self._unsafe = donated, unsafe
+        self._donated, self._unsafe, self._places = donated, unsafe, placed
         self._types = [v.type for v in program.inputs]
         # Stacks may turn out too small: then the arguments are needed once more.
         made = [v for e in _equations(program, set()) for v in e.outputs]
@@ -44,7 +49,7 @@ class Compiled:
             return NotImplemented
         self.calls += 1
         with wide():
-            results = self._run(leaves)
+            results = self._run(leaves if self._places is None else self._places.put(leaves))
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, leaves: Sequence[Any]) -> list[Any]:
@@ -67,7 +72,8 @@ class Compiled:
         """The large constants, brought there once."""
         if self._placed is None:
             large = [c for c in self._constants if c.nbytes > _LITERAL]
-            self._placed = [jax().device_put(c, self._device) for c in large]
+            there = self._device if self._places is None else self._places.whole
+            self._placed = [jax().device_put(c, there) for c in large]
         return self._placed
 
     def _code(self, capacity: int) -> tuple[Any, Machine]:
@@ -92,6 +98,9 @@ class Compiled:
         if self._device is not None:
             there = jax().sharding.SingleDeviceSharding(self._device)
             options["in_shardings"] = options["out_shardings"] = there
+        if self._places is not None:
+            whole = self._places.whole
+            options["out_shardings"] = (self._places.results, whole, whole)
         if self._donated and not self._may_run_again:
             options["donate_argnums"] = [k + 1 for k in self._donated]
         return jax().jit(run, **options), machine
@@ -108,7 +117,11 @@ class Compiled:
     def _lowered(self) -> Any:
         run, _ = self._code(self._capacity)
         with wide():
-            structs = [jax().ShapeDtypeStruct(t.shape, t.dtype) for t in self._types]
+            at = self._places.argument if self._places is not None else lambda k: None
+            structs = [
+                jax().ShapeDtypeStruct(t.shape, t.dtype, sharding=at(k))
+                for k, t in enumerate(self._types)
+            ]
             return run.lower(self._on_device(), *structs)
 
     @property
@@ -122,9 +135,13 @@ class Compiled:
 
 
 def compile_program(
-    program: Program, target: Target, donated: tuple[int, ...] = (), unsafe: bool = False
+    program: Program,
+    target: Target,
+    donated: tuple[int, ...] = (),
+    unsafe: bool = False,
+    placed: Placed | None = None,
 ) -> Compiled:
-    return Compiled(program, target, donated, unsafe)
+    return Compiled(program, target, donated, unsafe, placed)
 
 
 def _raw(c: Any) -> Any:

@@ -1,0 +1,134 @@
+"""Where the arrays of one compiled function lie: on its devices before it runs, and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.xla.library import is_array, jax
+from ..errors import DeviceError
+from .devices import Mesh, name_of
+from .rules import Axes, Leaf, Rule, checked
+
+
+class Placement:
+    """A mesh and a rule, for arguments of all forms."""
+
+    def __init__(self, mesh: Mesh, rule: Rule):
+        self.mesh, self.rule = mesh, rule
+
+    def of(
+        self,
+        arguments: Sequence[tuple[str, tuple[int, ...]]],
+        results: Sequence[tuple[str, tuple[int, ...]]],
+    ) -> Placed:
+        """For arguments and results of these names and shapes."""
+        given, made = [Leaf(*a) for a in arguments], [Leaf(*r) for r in results]
+        self.rule.check(given, made)
+        sizes = self.mesh.sizes
+        split = self._checked(given, self.rule.axes(given, sizes))
+        split = _likewise(given, split, self._known(given, split))
+        found = self._checked(made, self.rule.results(made, sizes))
+        whole = [() if axes is None else axes for axes in split]
+        found = _likewise(made, found, self._known(given, whole))
+        return Placed(self.mesh, given, split, found)
+
+    def nowhere(self) -> Placed:
+        """For arguments that have no names: they stay where they are."""
+        return Placed(self.mesh, [], [], [])
+
+    def _known(self, leaves: Sequence[Leaf], split: Sequence[Axes | None]) -> dict[Leaf, Axes]:
+        """How arguments are split that are no examples, and that a rule is about."""
+        return {
+            leaf: axes
+            for leaf, axes in zip(leaves, split, strict=True)
+            if axes is not None and not self.rule.is_batch(leaf)
+        }
+
+    def _checked(self, leaves: Sequence[Leaf], found: Sequence[Axes | None]) -> list[Axes | None]:
+        return [
+            None if axes is None else checked(axes, leaf, self.mesh.sizes)
+            for axes, leaf in zip(found, leaves, strict=True)
+        ]
+
+
+def _likewise(
+    leaves: Sequence[Leaf], split: Sequence[Axes | None], known: Mapping[Leaf, Axes]
+) -> list[Axes | None]:
+    """What no rule is about, but has name and shape of something that is, lies as that does: what an optimiser
+    keeps for a parameter, its gradient, its new value."""
+    names = {f".{_inside(leaf.name)}.": (leaf.shape, axes) for leaf, axes in known.items()}
+    names.pop("..", None)
+
+    def found(leaf: Leaf) -> Axes | None:
+        whole = f".{leaf.name}."
+        same = [n for n, (shape, _) in names.items() if shape == leaf.shape and n in whole]
+        return names[max(same, key=len)][1] if same else None
+
+    return [found(leaf) if axes is None else axes for leaf, axes in zip(leaves, split, strict=True)]
+
+
+def _inside(name: str) -> str:
+    """A dotted name without that of its argument, and without `parameters`, a part of a training's state."""
+    return name.partition(".")[2].removeprefix("parameters.")
+
+
+class Placed:
+    """The same for one form of arguments.
+
+    An argument that no rule is about lies whole on each device, or as it does if it is on the mesh. Where
+    a result lies that none is about, XLA decides.
+    """
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        arguments: Sequence[Leaf],
+        given: Sequence[Axes | None],
+        made: Sequence[Axes | None],
+    ):
+        self.mesh = mesh
+        self._names = [leaf.name for leaf in arguments]
+        self._given = [None if a is None else mesh.sharding(a) for a in given]
+        self.whole = mesh.sharding()
+        self.results = [None if a is None else mesh.sharding(a) for a in made] or None
+        self._devices = set(mesh.devices.flat)
+
+    def argument(self, k: int) -> Any:
+        """The sharding of argument number k; None if it is left as it is."""
+        return self._given[k] if self._given else None
+
+    def put(self, leaves: Sequence[Any]) -> list[Any]:
+        """Arguments on the mesh; numbers of Python's stay what they are."""
+        return [self._put(k, a) for k, a in enumerate(leaves)]
+
+    def _put(self, k: int, a: Any) -> Any:
+        wanted = self.argument(k)
+        if not is_array(a):
+            is_number = not isinstance(a, np.ndarray | np.generic)
+            return a if is_number else put(a, wanted or self.whole)
+        there = a.sharding
+        devices = there.device_set
+        if devices == self._devices:
+            if wanted is None or there == wanted or there.is_equivalent_to(wanted, a.ndim):
+                return a
+        elif not (devices <= self._devices) and a.committed:
+            where = ", ".join(sorted(map(name_of, devices))[:4])
+            name = self._names[k] if self._names else "an argument"
+            raise DeviceError(
+                f"`{name}` lives on {where}, outside of {self.mesh!r}: give it as np.asarray({name}), or make "
+                "the mesh of the devices that it is on"
+            )
+        return put(a, wanted or self.whole)
+
+
+def put(a: Any, sharding: Any) -> Any:
+    """An array, whole here, as this process's part of one that lies as `sharding` says."""
+    if sharding.is_fully_addressable:
+        return jax().device_put(a, sharding)
+    if is_array(a) and not a.is_fully_addressable:
+        return jax().jit(lambda x: x, out_shardings=sharding)(a)
+    whole = np.asarray(a)
+    return jax().make_array_from_callback(whole.shape, sharding, lambda at: whole[at])

@@ -1,15 +1,16 @@
-"""Where other libraries are met: SciPy's solvers, PyTorch's weights, other libraries' arrays."""
+"""Where other libraries are met: SciPy's solvers, PyTorch's weights, ONNX models, other libraries' arrays."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import onnx as onnx
     from . import safetensors as safetensors
     from . import scipy as scipy
     from . import torch as torch
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("safetensors", "scipy", "torch"):
+    if name not in ("onnx", "safetensors", "scipy", "torch"):
         raise AttributeError(f"module 'backsolve.interop' has no attribute {name!r}")
     return importlib.import_module(f".{name}", __name__)

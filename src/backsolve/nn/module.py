@@ -237,9 +237,11 @@ def _put_together(kind: type, form: Any, entries: list[Any]) -> Any:
 
 
 def _is_entry(value: Any) -> bool:
-    """Whether something is an array or a module, or a container that holds one."""
-    return isinstance(value, (*_ARRAYS, Module)) or any(
-        _is_entry(part) for _, part in _parts(value)
+    """Whether something is an array or a module, or a container that holds one; an empty dict may."""
+    return (
+        isinstance(value, (*_ARRAYS, Module))
+        or (type(value) is dict and not value)
+        or any(_is_entry(part) for _, part in _parts(value))
     )
 
 

@@ -41,6 +41,7 @@ MODULES: dict[str, str] = {
     "optim": "backsolve.optim",
     "optim.schedules": "backsolve.optim.schedules",
     "data": "backsolve.data",
+    "distributed": "backsolve.distributed",
     "random": "backsolve.random",
     "manifolds": "backsolve.manifolds",
     "operators": "backsolve.operators",

@@ -38,6 +38,7 @@ _keep_pages()
 
 if TYPE_CHECKING:
     from . import data as data
+    from . import distributed as distributed
     from . import interop as interop
     from . import manifolds as manifolds
     from . import nn as nn
@@ -90,6 +91,7 @@ _LATER = {
     "argmin": (".implicits", "argmin"),
     "cond": (".control", "cond"),
     "data": (".data", None),
+    "distributed": (".distributed", None),
     "explain_cost": (".costs", "explain_cost"),
     "explain": (".explaining", "explain"),
     "fisher": (".curvature", "fisher"),

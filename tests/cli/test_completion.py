@@ -14,7 +14,7 @@ from backsolve.cli.names import functions, targets
 
 COMMANDS = {
     *("explore", "explain", "check", "bench"),
-    *("train", "predict", "show", "dashboard", "completion"),
+    *("train", "predict", "show", "dashboard", "launch", "completion"),
 }
 CASES = [
     ("", COMMANDS),

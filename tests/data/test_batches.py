@@ -139,3 +139,20 @@ def test_what_a_transform_draws_depends_on_seed_epoch_and_batch_alone() -> None:
     again.load_state_dict({"epoch": 1, "done": 2, "seed": 1})
     assert [b.tolist() for b in again] == epochs[1][2:]
     assert [b.tolist() for b in made(2)] != epochs[0]
+
+
+def test_parts_of_processes_are_the_whole_in_the_same_order() -> None:
+    given = np.arange(24)
+    one = data.Batches(given, 8, shuffle=True, seed=3)
+    parts = [data.Batches(given, 8, shuffle=True, seed=3, part=(k, 4)) for k in range(4)]
+    for _ in range(2):
+        for batch, *pieces in zip(one, *parts, strict=True):
+            assert [len(p) for p in pieces] == [2, 2, 2, 2]
+            np.testing.assert_array_equal(batch, np.concatenate(pieces))
+
+
+def test_a_batch_that_does_not_divide_among_processes() -> None:
+    with pytest.raises(ShapeError, match="6 examples does not divide among 4 processes"):
+        next(iter(data.Batches(np.arange(24), 6, part=(0, 4))))
+    with pytest.raises(ValueError, match="index below the count"):
+        data.Batches(np.arange(24), 6, part=(4, 4))

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import BacksolveError, describe_line
-from . import bench, check, completion, dashboard, explain, explore, predict, show, train
+from . import bench, check, completion, dashboard, explain, explore, launch, predict, show, train
 from .targets import near
 
 _COMMANDS = {
@@ -23,6 +23,7 @@ _COMMANDS = {
     "predict": predict,
     "show": show,
     "dashboard": dashboard,
+    "launch": launch,
     "completion": completion,
 }
 _ABOUT = """\
@@ -37,6 +38,10 @@ Train networks on tables and images, predict with them, look at their curves:
   backsolve show runs/digits
   backsolve dashboard runs/digits
   backsolve predict runs/digits --out predictions.csv
+
+Run a script in many processes:
+
+  backsolve launch -n 4 train.py
 
 Each command explains itself: backsolve check --help
 """

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from .sources import as_source
 
 
@@ -21,6 +22,9 @@ class Batches:
     were handed out: after `load_state_dict` the next is the one that would have come. `transform` is a function
     of a batch, or of a batch and a NumPy Generator, which depends on seed, epoch and number of the batch alone.
     `prefetch` batches are made ahead, by a thread (2 if the source reads files, else 0).
+
+    With `part=(index, count)` only that one of `count` equal parts of each batch is read, as the processes of
+    one run do, in the same order everywhere; the Generator of `transform` then depends on `index`, too.
 
     >>> import numpy as np
     >>> batches = Batches(np.arange(5), 2)
@@ -37,6 +41,7 @@ class Batches:
         drop_last: bool = False,
         transform: Callable[..., Any] | None = None,
         prefetch: int | None = None,
+        part: tuple[int, int] = (0, 1),
     ):
         self.source = as_source(data)
         if prefetch is None:
@@ -45,7 +50,9 @@ class Batches:
             raise ValueError(
                 f"batch_size={batch_size} must be at least 1, prefetch={prefetch} at least 0"
             )
-        self.batch_size = batch_size
+        if not 0 <= part[0] < part[1]:
+            raise ValueError(f"part={part} must be (index, count), with an index below the count")
+        self.batch_size, self.part = batch_size, part
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.transform, self.prefetch = transform, prefetch
         self.epoch, self.done = 0, 0
@@ -71,14 +78,25 @@ class Batches:
         self.epoch, self.done = self.epoch + 1, 0
 
     def _batch(self, order: Any, epoch: int, k: int) -> Any:
-        batch = self.source.take(order[k * self.batch_size : (k + 1) * self.batch_size])
+        batch = self.source.take(self._own(order[k * self.batch_size : (k + 1) * self.batch_size]))
         if self.transform is None:
             return batch
         if not _takes_two(self.transform):
             return self.transform(batch)
         # The order of an epoch is drawn at counters that begin with 0.
-        stream = np.random.Philox(key=[self.seed, epoch], counter=[0, 0, 0, k + 1])
+        stream = np.random.Philox(key=[self.seed, epoch], counter=[0, 0, self.part[0], k + 1])
         return self.transform(batch, np.random.Generator(stream))
+
+    def _own(self, numbers: Any) -> Any:
+        """The part of a batch that is read here."""
+        index, count = self.part
+        size, rest = divmod(len(numbers), count)
+        if rest:
+            raise ShapeError(
+                f"a batch of {len(numbers)} examples does not divide among {count} processes: take a "
+                f"batch_size that is a multiple of {count}, and drop_last=True for the rest of an epoch"
+            )
+        return numbers[index * size : (index + 1) * size]
 
     def state_dict(self) -> dict[str, int]:
         return {"epoch": self.epoch, "done": self.done, "seed": self.seed}

@@ -1,0 +1,198 @@
+"""The bond between processes: if one dies, all end, at once, and say which one it was.
+
+Each process holds a connection to process 0, which the system closes when a process dies, however it does. A
+connection that ends without a farewell is a death; process 0 then tells all others. Collectives would wait for
+minutes instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn
+
+OTHERS_DIED = 75  # the exit status of a process that ends because another one did
+_PATIENCE = 5.0  # seconds in which the bond tells why a collective failed
+
+
+class Bond:
+    """`hear` is called with a text, on a thread of its own, when another process has died."""
+
+    def __init__(self, index: int, hear: Callable[[str], Any]):
+        self.index, self.hear = index, hear
+        self.broken = threading.Event()
+
+    def listen(self, host: str, count: int) -> int:
+        """Process 0: wait for the others at a port, which they must be told."""
+        self._server = socket.create_server((host, 0))
+        self._peers: dict[socket.socket, int] = {}
+        self._gone: set[int] = set()
+        self._mine, theirs = socket.socketpair()  # its own failures take the same way
+        self._peers[theirs] = 0
+        self._run(lambda: self._watch(count))
+        port: int = self._server.getsockname()[1]
+        return port
+
+    def join(self, host: str, port: int) -> None:
+        """All others: connect to process 0."""
+        self._mine = socket.create_connection((host, port), timeout=60)
+        self._mine.settimeout(None)
+        self._say(f"hello {self.index}")
+        self._run(self._follow)
+
+    def fail(self, text: str) -> None:
+        """Tell the others that this process fails."""
+        self._say(f"failed {text}")
+
+    def leave(self) -> None:
+        """A farewell: this process has ended well."""
+        self._say("done")
+        if self.index == 0:
+            self._thread.join(timeout=1)  # all have left, or will find the farewell in their mail
+
+    # ---- how
+
+    def _run(self, work: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=work, daemon=True, name="backsolve bond")
+        self._thread.start()
+
+    def _say(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._mine.sendall((text.replace("\n", " ")[:2000] + "\n").encode())
+
+    def _watch(self, count: int) -> None:
+        """Process 0: take connections and messages until somebody dies or all have left."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._server, selectors.EVENT_READ)
+            for peer in self._peers:
+                selector.register(peer, selectors.EVENT_READ)
+            while len(self._gone) < count:
+                for key, _ in selector.select():
+                    if key.fileobj is self._server:
+                        peer = self._server.accept()[0]
+                        self._peers[peer] = -1
+                        selector.register(peer, selectors.EVENT_READ)
+                        continue
+                    peer = key.fileobj  # type: ignore[assignment]
+                    verdict = self._read(peer)
+                    if verdict is not None:
+                        self._end_all(verdict, besides=peer)
+                        return
+                    if peer not in self._peers:
+                        selector.unregister(peer)
+
+    def _read(self, peer: socket.socket) -> str | None:
+        """What happened to the process at the other end, if it is bad."""
+        try:
+            given = peer.recv(4096).decode(errors="replace")
+        except OSError:
+            given = ""
+        for line in given.splitlines():
+            word, _, text = line.partition(" ")
+            if word == "hello":
+                self._peers[peer] = int(text)
+            elif word == "failed":
+                return f"process {self._peers[peer]} failed: {text}"
+            elif word == "done":
+                self._gone.add(self._peers[peer])
+                if self._peers[peer] == 0:
+                    self._tell("bye")
+        if given:
+            return None
+        index = self._peers.pop(peer)
+        return None if index in self._gone or index < 0 else f"process {index} died"
+
+    def _tell(self, text: str, besides: socket.socket | None = None) -> None:
+        for peer, index in self._peers.items():
+            if peer is not besides and index > 0:
+                with contextlib.suppress(OSError):
+                    peer.sendall((text + "\n").encode())
+
+    def _end_all(self, verdict: str, besides: socket.socket) -> None:
+        self._tell(f"ended {verdict}", besides)
+        if self._peers.get(besides) != 0:
+            self._broken_by(verdict)
+
+    def _follow(self) -> None:
+        """All others: wait for what process 0 has to tell."""
+        while True:
+            try:
+                given = self._mine.recv(4096).decode(errors="replace")
+            except OSError:
+                given = ""
+            for line in given.splitlines():
+                word, _, text = line.partition(" ")
+                if word == "bye":
+                    return
+                if word == "ended":
+                    self._broken_by(text)
+                    return
+            if not given:
+                self._broken_by("process 0 died")
+                return
+
+    def _broken_by(self, verdict: str) -> None:
+        self.broken.set()
+        self.hear(verdict)
+
+
+_bond: list[Bond] = []
+
+
+def tie(index: int, count: int, host: str, broadcast: Callable[[int], int]) -> Bond:
+    """Tie this process to the others; `broadcast` gives all of them the number that process 0 has."""
+    bond = Bond(index, lambda verdict: end_with_others(index, count, verdict))
+    port = broadcast(bond.listen(host, count) if index == 0 else 0)
+    if index:
+        bond.join(host, port)
+    _bond.append(bond)
+    before = sys.excepthook
+
+    def failing(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> Any:
+        if _is_of_collectives(error):
+            bond.broken.wait(_PATIENCE)  # another process died: that is the message, not this error
+        if bond.broken.is_set():
+            threading.Event().wait()  # until the bond ends this process
+        before(kind, error, trace)
+        tell_failure(f"{kind.__name__}: {error}", 1)
+
+    sys.excepthook = failing
+    return bond
+
+
+def end_with_others(index: int, count: int, verdict: str) -> NoReturn:
+    print(
+        f"backsolve: {verdict}; process {index} of {count} ends with it. Start all of them again: with a "
+        "checkpoint the run goes on where it was last saved",
+        file=sys.stderr,
+        flush=True,
+    )
+    _end(OTHERS_DIED)
+
+
+def tell_failure(text: str, status: int) -> None:
+    """End this process, and so the others, if it is tied to any: without waiting for them at the exit."""
+    if _bond:
+        _bond[0].fail(text)
+        _end(status)
+
+
+def _end(status: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(status)
+
+
+def _is_of_collectives(error: BaseException) -> bool:
+    return any(
+        kind.__name__ in ("JaxRuntimeError", "XlaRuntimeError") for kind in type(error).__mro__
+    )

@@ -1,0 +1,58 @@
+"""What processes do together on the host: wait for each other, agree on numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.xla.library import wide
+from .start import place
+
+
+def wait(what: str) -> None:
+    """Until all processes have come here."""
+    if place().count > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices(what)
+
+
+def numbers_of_first(*numbers: int) -> tuple[int, ...]:
+    """What process 0 was called with, in all processes."""
+    if place().count == 1:
+        return numbers
+    from jax.experimental import multihost_utils
+
+    with wide():
+        found = multihost_utils.broadcast_one_to_all(np.array(numbers, np.int64))
+    return tuple(int(k) for k in found)
+
+
+def largest(*numbers: int) -> tuple[int, ...]:
+    """The largest that any process was called with, place by place, in all processes."""
+    if place().count == 1:
+        return numbers
+    from jax.experimental import multihost_utils
+
+    with wide():
+        found = multihost_utils.process_allgather(np.array(numbers, np.int64))
+    return tuple(int(k) for k in np.max(found, axis=0))
+
+
+def gather(arrays: Any) -> Any:
+    """A container of arrays over many devices as NumPy's own, whole, in every process. All must call it."""
+    from .. import tree
+
+    return tree.map(_gathered, arrays)
+
+
+def _gathered(a: Any) -> Any:
+    if not hasattr(a, "is_fully_addressable"):
+        return np.asarray(a)
+    if a.is_fully_addressable or a.is_fully_replicated:
+        return np.asarray(a)
+    from jax.experimental import multihost_utils
+
+    with wide():
+        return np.asarray(multihost_utils.process_allgather(a, tiled=True))

@@ -9,6 +9,15 @@ from ...numpy._register import dtype_of, shape_of
 from .graph import Graph, Node, called, expanded, value_of
 from .operators.table import Run
 
+_RANDOM = {
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+}
+
 
 def definition(node: Node, opset: int) -> Run:
     """A function that runs what an operator is defined as, or an error that names the node."""
@@ -24,6 +33,8 @@ def definition(node: Node, opset: int) -> Run:
         body = schema.function_body
         graph = expanded(body, node.domains.of(body), _with_defaults(schema, node))
         return called(graph)
+    if proto.op_type in _RANDOM:
+        raise UnsupportedError(f"{node} draws random numbers: draw them outside, as an input")
     if not schema.has_context_dependent_function:
         raise UnsupportedError(f"{node}: this operator cannot be run here")
     graphs: dict[Any, Graph] = {}

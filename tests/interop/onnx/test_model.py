@@ -1,0 +1,391 @@
+"""Models brought in: run, differentiated, compiled, trained; opsets; files; what cannot be run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.errors import ShapeError, StructureError, TracedValueError, UnsupportedError
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+node, load = helper.make_node, bs.interop.onnx.load
+Make = Any
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def mlp(make: Make, rng: np.random.Generator) -> Any:
+    nodes = [
+        node("Gemm", ["x", "w1", "b1"], ["h"], transB=1),
+        node("Relu", ["h"], ["a"]),
+        node("Gemm", ["a", "w2", "b2"], ["y"], transB=1),
+    ]
+    arrays = {
+        "w1": rng.normal(size=(8, 3)).astype(np.float32),
+        "b1": np.zeros(8, np.float32),
+        "w2": rng.normal(size=(2, 8)).astype(np.float32),
+        "b2": np.zeros(2, np.float32),
+    }
+    return make(nodes, {"x": ["batch", 3]}, {"y": ["batch", 2]}, arrays)
+
+
+@pytest.fixture
+def cnn(make: Make, rng: np.random.Generator) -> Any:
+    nodes = [
+        node(
+            "Conv", ["x", "w", "b"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]
+        ),
+        node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["n"]),
+        node("Relu", ["n"], ["r"]),
+        node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Shape", ["p"], ["s"], start=0, end=1),
+        node("Concat", ["s", "rest"], ["flat"], axis=0),
+        node("Reshape", ["p", "flat"], ["v"]),
+        node("MatMul", ["v", "out"], ["z"]),
+        node("Softmax", ["z"], ["y"]),
+    ]
+    arrays = {
+        "w": rng.normal(size=(4, 2, 3, 3)),
+        "b": rng.normal(size=4),
+        "scale": 1 + rng.random(4),
+        "shift": rng.normal(size=4),
+        "mean": rng.normal(size=4),
+        "var": 1 + rng.random(4),
+        "rest": np.array([-1]),
+        "out": rng.normal(size=(16, 3)),
+    }
+    double = TensorProto.DOUBLE
+    return make(nodes, {"x": (double, ["n", 2, 8, 8])}, {"y": (double, ["n", 3])}, arrays)
+
+
+# ---- running, and all that is done with a function
+
+
+def test_an_mlp(mlp: Any, rng: np.random.Generator) -> None:
+    model, x = load(mlp), rng.normal(size=(5, 3)).astype(np.float32)
+    p = model.parameters
+    expected = np.maximum(x @ p["w1"].T, 0) @ p["w2"].T
+    np.testing.assert_allclose(model(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(model(x=x), expected, rtol=1e-5)
+    assert model.inputs == {"x": (np.dtype(np.float32), ("batch", 3))}
+    assert model.outputs == ("y",)
+    assert sorted(model.parameters) == ["b1", "b2", "w1", "w2"]
+
+
+def test_parameters_can_be_passed_and_replaced(mlp: Any, rng: np.random.Generator) -> None:
+    model, x = load(mlp), rng.normal(size=(5, 3)).astype(np.float32)
+    zero = model.with_parameters({"w2": np.zeros((2, 8), np.float32), "b2": np.ones(2, np.float32)})
+    np.testing.assert_array_equal(zero(x), np.ones((5, 2), np.float32))
+    assert not (model(x) == 1).all()
+    gradient = bs.grad(lambda p: model.with_parameters(p)(x).sum())(model.parameters)
+    np.testing.assert_allclose(gradient["b2"], [5, 5])
+    with pytest.raises(StructureError, match="w3"):
+        model.with_parameters({"w3": np.zeros(1)})
+
+
+def test_gradients_through_a_cnn(cnn: Any, rng: np.random.Generator) -> None:
+    model, x = load(cnn), rng.normal(size=(2, 2, 8, 8))
+    weights = rng.normal(size=(2, 3))
+
+    def loss(parameters: Any, x: Any) -> Any:
+        return (model.with_parameters(parameters)(x) * weights).sum()
+
+    bs.testing.check_grads(loss, [model.parameters, x], order=1)
+    assert sorted(model.state) == ["mean", "var"]
+    assert "rest" not in model.parameters
+
+
+def test_inside_jit(cnn: Any, rng: np.random.Generator) -> None:
+    model, x = load(cnn), rng.normal(size=(2, 2, 8, 8))
+    np.testing.assert_allclose(bs.jit(model)(x), model(x), rtol=1e-10)
+    loss = lambda m, x: (m(x) ** 2).sum()
+    eager, compiled = bs.grad(loss)(model, x), bs.jit(bs.grad(loss))(model, x)
+    for name, g in eager.parameters.items():
+        np.testing.assert_allclose(compiled.parameters[name], g, rtol=1e-8, atol=1e-12)
+
+
+def test_fine_tuning(mlp: Any, rng: np.random.Generator) -> None:
+    model = load(mlp)
+    x = rng.normal(size=(64, 3)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(int)
+    fitted = bs.fit(
+        model,
+        bs.nn.functional.cross_entropy,
+        (x, y),
+        optimizer=bs.optim.Adam(lr=0.05),
+        epochs=20,
+        metrics=["accuracy"],
+    )
+    assert fitted.metrics["accuracy"] > 0.95
+    assert type(fitted.model) is type(model)
+
+
+# ---- control flow
+
+
+def test_a_branch_and_a_loop_inside_jit(make: Make) -> None:
+    def branch(name: str, operator: str) -> Any:
+        out = helper.make_tensor_value_info(name, TensorProto.DOUBLE, [])
+        return helper.make_graph([node(operator, ["x"], [name])], name, [], [out])
+
+    nodes = [
+        node("Greater", ["x", "zero"], ["positive"]),
+        node(
+            "If",
+            ["positive"],
+            ["y"],
+            then_branch=branch("a", "Sin"),
+            else_branch=branch("b", "Exp"),
+        ),
+    ]
+    double = TensorProto.DOUBLE
+    proto = make(nodes, {"x": (double, [])}, {"y": (double, [])}, {"zero": np.array(0.0)})
+    model = load(proto)
+    f = bs.jit(model)
+    for x in (0.5, -0.5):
+        x = np.array(x)
+        expected = np.sin(x) if x > 0 else np.exp(x)
+        np.testing.assert_allclose([model(x), f(x)], [expected] * 2)
+        slope = np.cos(x) if x > 0 else np.exp(x)
+        np.testing.assert_allclose([bs.grad(model)(x), bs.grad(f)(x)], [slope] * 2)
+
+
+def test_a_loop_that_ends_by_a_condition(make: Make) -> None:
+    double, boolean = TensorProto.DOUBLE, TensorProto.BOOL
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [node("Mul", ["s", "two"], ["t"]), node("Less", ["t", "limit"], ["more"])],
+        "body",
+        [info("k", TensorProto.INT64, []), info("on", boolean, []), info("s", double, [])],
+        [info("more", boolean, []), info("t", double, [])],
+    )
+    proto = make(
+        [node("Loop", ["", "", "x"], ["y"], body=body)],
+        {"x": (double, [])},
+        {"y": (double, [])},
+        {"two": np.array(2.0), "limit": np.array(100.0)},
+    )
+    model = load(proto)
+    assert model(np.array(3.0)) == 192
+    assert bs.grad(model)(np.array(3.0)) == 64
+    assert bs.jit(model)(np.array(3.0)) == 192
+    assert bs.jit(bs.grad(model))(np.array(3.0)) == 64
+
+
+# ---- opsets: inputs that were attributes, defaults that changed
+
+
+@pytest.mark.parametrize(
+    ("operator", "opset", "inputs", "attributes", "expected"),
+    [
+        ("Squeeze", 11, [], {"axes": [0]}, (2, 3)),
+        ("Squeeze", 13, [np.array([0])], {}, (2, 3)),
+        ("Unsqueeze", 11, [], {"axes": [0]}, (1, 1, 2, 3)),
+        ("Unsqueeze", 13, [np.array([0])], {}, (1, 1, 2, 3)),
+        ("ReduceMean", 13, [], {"axes": [1], "keepdims": 0}, (1, 3)),
+        ("ReduceMean", 18, [np.array([1])], {"keepdims": 0}, (1, 3)),
+        ("Slice", 9, [], {"starts": [1], "ends": [3], "axes": [2]}, (1, 2, 2)),
+        ("Slice", 13, [np.array([1]), np.array([3]), np.array([2])], {}, (1, 2, 2)),
+        ("Upsample", 7, [], {"scales": [1.0, 1.0, 2.0]}, (1, 2, 6)),
+        ("Upsample", 9, [np.array([1, 1, 2], np.float32)], {}, (1, 2, 6)),
+        ("Resize", 10, [np.array([1, 1, 2], np.float32)], {}, (1, 2, 6)),
+        ("Pad", 2, [], {"pads": [0, 0, 1, 0, 0, 0]}, (1, 2, 4)),
+        ("Pad", 13, [np.array([0, 0, 1, 0, 0, 0])], {}, (1, 2, 4)),
+        ("Reshape", 1, [], {"shape": [0, -1]}, (1, 6)),
+        ("Reshape", 5, [np.array([0, -1])], {}, (1, 6)),
+        ("TopK", 1, [], {"k": 2}, (1, 2, 2)),
+        ("TopK", 11, [np.array([2])], {}, (1, 2, 2)),
+    ],
+)
+def test_shapes_by_opset(
+    make: Make, operator: str, opset: int, inputs: Any, attributes: Any, expected: Any
+) -> None:
+    names = [f"i{k}" for k in range(len(inputs))]
+    outputs = ["y", "places"] if operator == "TopK" else ["y"]
+    proto = make(
+        [node(operator, ["x", *names], outputs, **attributes)],
+        {"x": [1, 2, 3]},
+        {"y": None},
+        dict(zip(names, inputs, strict=True)),
+        opset,
+    )
+    assert load(proto)(np.ones((1, 2, 3), np.float32)).shape == expected
+
+
+def test_softmax_took_all_later_axes_as_one(make: Make) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    run = lambda opset: load(
+        make([node("Softmax", ["x"], ["y"])], {"x": None}, {"y": None}, {}, opset)
+    )(x)
+    np.testing.assert_allclose(run(12).sum(), 1, rtol=1e-6)
+    np.testing.assert_allclose(run(13).sum(-1), np.ones((1, 2)), rtol=1e-6)
+
+
+def test_clip_and_broadcasting_of_old(make: Make) -> None:
+    x = np.array([[-2.0, 0.5], [2.0, 3.0]], np.float32)
+    old = make([node("Clip", ["x"], ["y"], min=0.0, max=1.0)], {"x": None}, {"y": None}, {}, 6)
+    new = make(
+        [node("Clip", ["x", "", "high"], ["y"])],
+        {"x": None},
+        {"y": None},
+        {"high": np.float32(1)},
+        13,
+    )
+    np.testing.assert_array_equal(load(old)(x), np.clip(x, 0, 1))
+    np.testing.assert_array_equal(load(new)(x), np.minimum(x, 1))
+    b = np.array([1.0, 10.0], np.float32)
+    add = make(
+        [node("Add", ["x", "b"], ["y"], broadcast=1, axis=0)], {"x": None}, {"y": None}, {"b": b}, 6
+    )
+    np.testing.assert_array_equal(load(add)(x), x + b[:, None])
+
+
+# ---- files, functions, inputs
+
+
+def test_files_and_external_data(mlp: Any, rng: np.random.Generator, tmp_path: Path) -> None:
+    x = rng.normal(size=(5, 3)).astype(np.float32)
+    expected = load(mlp)(x)
+    onnx.save(mlp, tmp_path / "one.onnx")
+    big = onnx.ModelProto.FromString(mlp.SerializeToString())
+    onnx.save(
+        big,
+        tmp_path / "two.onnx",
+        save_as_external_data=True,
+        location="two.data",
+        size_threshold=0,
+    )
+    assert (tmp_path / "two.data").exists()
+    for source in (tmp_path / "one.onnx", str(tmp_path / "two.onnx"), mlp.SerializeToString()):
+        np.testing.assert_array_equal(load(source)(x), expected)
+    (tmp_path / "text.onnx").write_text("not a model")
+    with pytest.raises(ValueError, match="no ONNX model"):
+        load(tmp_path / "text.onnx")
+    with pytest.raises(TypeError, match="path of an ONNX file"):
+        load(3)
+
+
+def test_functions_of_the_model(make: Make) -> None:
+    scale = helper.make_node("Constant", [], ["c"])
+    reference = onnx.AttributeProto(name="value_float", type=onnx.AttributeProto.FLOAT)
+    reference.ref_attr_name = "by"
+    scale.attribute.append(reference)
+    function = helper.make_function(
+        "own",
+        "Scaled",
+        ["a"],
+        ["b"],
+        [scale, node("Mul", ["a", "c"], ["b"])],
+        [helper.make_opsetid("", 22)],
+        ["by"],
+    )
+    proto = make(
+        [node("Scaled", ["x"], ["y"], domain="own", by=3.0)],
+        {"x": [2]},
+        {"y": [2]},
+        functions=[function],
+    )
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    np.testing.assert_array_equal(load(proto)(np.ones(2, np.float32)), [3, 3])
+
+
+def test_an_initialiser_that_is_an_input_can_be_given(make: Make) -> None:
+    proto = make(
+        [node("Add", ["x", "by"], ["y"])],
+        {"x": [2], "by": []},
+        {"y": [2]},
+        {"by": np.float32(1)},
+    )
+    model = load(proto)
+    np.testing.assert_array_equal(model(np.zeros(2, np.float32)), [1, 1])
+    np.testing.assert_array_equal(model(np.zeros(2, np.float32), by=np.float32(5)), [5, 5])
+
+
+def test_inputs_that_do_not_fit(mlp: Any) -> None:
+    model = load(mlp)
+    with pytest.raises(TypeError, match=r"needs x float32\[batch, 3\]"):
+        model()
+    with pytest.raises(TypeError, match="takes 1 inputs"):
+        model(1, 2)
+    with pytest.raises(TypeError, match="'z' is given unknown; there are x"):
+        model(np.ones((1, 3), np.float32), z=1)
+    with pytest.raises(ShapeError, match=r"input x float32\[batch, 3\] .* shape \[1, 4\]"):
+        model(np.ones((1, 4), np.float32))
+
+
+# ---- what cannot be run says so, and where
+
+
+def test_unknown_operators_and_opsets(make: Make) -> None:
+    made = lambda n, opset=22: make([n], {"x": [2]}, {"y": [2]}, {}, opset)
+    with pytest.raises(UnsupportedError, match=r"node 'n1' \(Wobble, opset 22; x → y\).*not known"):
+        load(made(node("Wobble", ["x"], ["y"], name="n1")))
+    with pytest.raises(UnsupportedError, match=r"Wobble of com.x.*imports no opset"):
+        load(made(node("Wobble", ["x"], ["y"], domain="com.x")))
+    with pytest.raises(UnsupportedError, match=r"opset 99; operators are known up to opset"):
+        load(made(node("Relu", ["x"], ["y"]), 99))
+    with pytest.raises(UnsupportedError, match=r"Relu.*attribute wobble"):
+        load(made(node("Relu", ["x"], ["y"], wobble=1)))
+    with pytest.raises(UnsupportedError, match="random numbers"):
+        load(made(node("RandomNormalLike", ["x"], ["y"])))
+    with pytest.raises(StructureError, match="nothing in the graph gives z"):
+        load(made(node("Add", ["x", "z"], ["y"])))
+
+
+def test_errors_name_the_node(make: Make) -> None:
+    proto = make(
+        [node("MatMul", ["x", "w"], ["y"], name="last")],
+        {"x": None},
+        {"y": None},
+        {"w": np.ones((3, 2))},
+    )
+    with pytest.raises(ValueError, match="matmul") as caught:
+        load(proto)(np.ones((2, 4)))
+    assert "'last' (MatMul" in caught.value.__notes__[0]
+    assert "x float64[2, 4], w float64[3, 2]" in caught.value.__notes__[0]
+
+
+def test_shapes_must_be_known_inside_jit(make: Make) -> None:
+    proto = make(
+        [node("Reshape", ["x", "shape"], ["y"])],
+        {"x": [4], "shape": (TensorProto.INT64, [2])},
+        {"y": None},
+    )
+    model = load(proto)
+    assert model(np.ones(4, np.float32), np.array([2, 2])).shape == (2, 2)
+    with pytest.raises(TracedValueError, match="the shape of Reshape must be known"):
+        bs.jit(model)(np.ones(4, np.float32), np.array([2, 2]))
+
+
+def test_a_scale_that_varies_is_an_error(make: Make) -> None:
+    proto = make(
+        [node("Resize", ["x", "", "by"], ["y"], mode="linear")], {"x": [2], "by": [1]}, {"y": None}
+    )
+    model = load(proto)
+    with pytest.raises(bs.errors.DroppedDerivativeError, match="the scales of Resize"):
+        bs.grad(lambda s: model(np.ones(2), s).sum())(np.array([2.0]))
+
+
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(ModuleNotFoundError, match=r"backsolve\[onnx\]"):
+        load("model.onnx")
+
+
+def test_sparse_initialisers(make: Make) -> None:
+    proto = make([node("MatMul", ["x", "w"], ["y"])], {"x": [1, 3]}, {"y": [1, 2]})
+    values = numpy_helper.from_array(np.array([2.0, 5.0], np.float32), "w")
+    places = numpy_helper.from_array(np.array([0, 5]), "places")
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [3, 2]))
+    np.testing.assert_array_equal(load(proto)(np.ones((1, 3), np.float32)), [[2, 5]])

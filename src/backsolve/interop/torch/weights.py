@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import StructureError
-from ..nn.module import Module, _walk
+from ...errors import StructureError
+from ...nn.module import Module, _walk
 
 _WRAPPERS = ("module.", "_orig_mod.", "model.")  # of DataParallel, of torch.compile, of trainers
 _OLDER_NAMES = {  # of weight_norm and spectral_norm before PyTorch had parametrizations
@@ -109,7 +109,7 @@ def _arrays_of(state: Any) -> Mapping[str, Any]:
             "write safetensors.torch.save_file(module.state_dict(), …) there, or pass "
             "torch.load(path, weights_only=True)"
         )
-    from .safetensors import load
+    from ..safetensors import load
 
     return load(path)
 

@@ -1,0 +1,326 @@
+"""A function of ours as an operator of PyTorch's, which differentiates, maps and compiles it as its own.
+
+PyTorch records one node a call. The node's backward is an operator again, the compiled pullback, so derivatives
+of any order come of the same few lines.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from ... import tree
+from ...compiled.arguments import exactly
+from ...errors import StaticArgumentError
+from ...hooks import hooks
+from ..derived import Derived, is_number
+from .arrays import array_of, tensor_of
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+_NUMBERS = (torch.Tensor, float, int, complex, np.ndarray, np.generic)
+tree.LEAF_KINDS.update(_PLAIN)
+
+
+def function(
+    f: Callable[..., Any] | None = None,
+    *,
+    jit: bool = True,
+    static_argnums: int | Sequence[int] = (),
+) -> Any:
+    """`f`, written for NumPy, as an operator on PyTorch's tensors; as a decorator or a call.
+
+    Tensors on the CPU go in and come out in the memory they have (strided ones are copied), alone or in dicts,
+    lists, tuples and dataclasses. PyTorch differentiates the operator to any order, in both modes, maps it
+    (`torch.func`) and takes it into graphs (`torch.compile`). Python's numbers are not differentiated; names
+    and what stands at `static_argnums` are compiled in. Types follow NumPy's rules: float32 with float64 is
+    float64, and each gradient has the type of its tensor.
+
+    The function is compiled for the types it meets, as by `bs.jit`; with jit=False it runs as it is written.
+    A function of one real number computes its gradient along with its value, where one may be asked for.
+
+    >>> import torch
+    >>> @function
+    ... def energy(x):
+    ...     return np.sum(np.sin(x) ** 2)
+    >>> x = torch.tensor([0.0, 1.0], requires_grad=True)
+    >>> energy(x).backward(); x.grad
+    tensor([0.0000, 0.9093])
+    """
+    if f is None:
+        return lambda g: Operator(g, jit, static_argnums)
+    return Operator(f, jit, static_argnums)
+
+
+class Operator:
+    """What `function` returns. It is called with tensors, and gives tensors."""
+
+    _all: ClassVar[
+        dict[int, Operator]
+    ] = {}  # by the numbers that graphs of torch.compile know them by
+
+    def __init__(self, f: Callable[..., Any], jit: bool, static_argnums: int | Sequence[int]):
+        if not callable(f):
+            raise TypeError(f"`function` takes a function, got {f!r}")
+        functools.update_wrapper(self, f)
+        self._f, self._jit = f, jit
+        self._static = (
+            (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        )
+        self._name = getattr(f, "__name__", type(f).__name__)
+        self._derived: dict[Any, Derived] = {}
+        self._node: Any = type(self._name, (_Node,), {})
+        self._number = len(Operator._all)
+        Operator._all[self._number] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            from .traced import leave_graph, put_into_graph
+
+            enter = put_into_graph if self._jit else leave_graph
+            return enter(self._number, args, kwargs)
+        return self._call(args, kwargs)
+
+    def __reduce__(self) -> Any:
+        return Operator, (self._f, self._jit, self._static)
+
+    def __deepcopy__(self, memo: Any) -> Operator:
+        return self
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        derived, numbers = self._taken_apart(args, kwargs)
+        call = _Call(self._node, derived)
+        if (
+            self._jit
+            and torch.is_grad_enabled()
+            and not torch._C._are_functorch_transforms_active()
+        ):
+            call.look_ahead(numbers)
+        outputs = _apply(self._node, call, numbers)
+        assert call.structure is not None
+        return outputs[0] if call.structure.kind is tree.LEAF else call.structure.unflatten(outputs)
+
+    def _taken_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Derived, Any]:
+        """The function of numbers alone for arguments of this form, and the numbers."""
+        if not kwargs and not self._static and all([type(x) in _PLAIN for x in args]):
+            derived = self._derived.get(len(args))
+            if derived is None:
+                derived = self._derived[len(args)] = self._of_numbers(lambda xs: (xs, {}))
+            return derived, args
+        static = {k % len(args): args[k] for k in self._static if -len(args) <= k < len(args)}
+        given = tuple([None if k in static else x for k, x in enumerate(args)])
+        leaves, structure = tree.flatten((given, kwargs))
+        fixed = {k: x for k, x in enumerate(leaves) if not isinstance(x, _NUMBERS)}
+        key = structure, *[(k, exactly(x)) for d in (static, fixed) for k, x in d.items()]
+        derived = self._derived.get(key)
+        if derived is None:
+            for x in fixed.values():
+                _check_fixed(x)
+
+            def rebuild(numbers: Sequence[Any]) -> tuple[Any, Any]:
+                rest = iter(numbers)
+                full = [fixed[k] if k in fixed else next(rest) for k in range(len(leaves))]
+                inner, named = structure.unflatten(full)
+                return [static.get(k, x) for k, x in enumerate(inner)], named
+
+            derived = self._derived[key] = self._of_numbers(rebuild)
+        return derived, [x for k, x in enumerate(leaves) if k not in fixed] if fixed else leaves
+
+    def _of_numbers(self, rebuild: Callable[..., Any]) -> Derived:
+        def run(*numbers: Any) -> Any:
+            args, kwargs = rebuild(numbers)
+            return hooks.users(self._f)(*args, **kwargs)
+
+        return Derived(run, self._jit, self._name)
+
+
+def _check_fixed(x: Any) -> None:
+    if isinstance(x, torch.nn.Module):
+        raise StaticArgumentError(
+            f"a function takes the parameters of {type(x).__name__}, not the module: pass "
+            "dict(module.named_parameters())"
+        )
+    if not tree.is_immutable(x):
+        raise StaticArgumentError(
+            f"a function takes tensors, numbers, dicts, lists, tuples and dataclasses of them, got "
+            f"{type(x).__name__}; declare it static (static_argnums=…), and what it holds is captured"
+        )
+
+
+class _Call:
+    """One call: what runs, the form its results had, and gradients that were computed with them."""
+
+    __slots__ = ("ahead", "derived", "node", "places", "structure")
+
+    def __init__(self, node: Any, derived: Derived):
+        self.node, self.derived = node, derived
+        self.structure: tree.Structure | None = None
+        self.places: tuple[
+            int, ...
+        ] = ()  # of arguments whose gradients are computed with the value
+        self.ahead: list[
+            Any
+        ] = []  # these gradients, to be given once: who gets them may write into them
+
+    def look_ahead(self, numbers: Sequence[Any]) -> None:
+        self.places = tuple(
+            [k for k, x in enumerate(numbers) if isinstance(x, torch.Tensor) and x.requires_grad]
+        )
+
+    def follow(self, derived: Derived, *numbers: Any) -> Any:
+        """Another function on these numbers, recorded as this one is."""
+        return _apply(self.node, _Call(self.node, derived), numbers)
+
+    def run(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
+        if _is_traced(numbers):
+            from .traced import run_in_graph
+
+            outputs, self.structure = run_in_graph(self.derived, numbers)
+            return outputs
+        if any([_is_in_older_vmap(x) for x in numbers if isinstance(x, torch.Tensor)]):
+            return self._run_in_older_vmap(numbers)
+        arrays = [array_of(x) if isinstance(x, torch.Tensor) else x for x in numbers]
+        if self.places:
+            result, gradient = self.derived.with_gradient(self.places).run(*arrays)
+            if gradient:
+                self.ahead.append(gradient)
+        else:
+            result = self.derived.run(*arrays)
+        if type(result) is np.ndarray or isinstance(result, np.generic):
+            leaves, self.structure = [result], _LEAF
+        else:
+            leaves, self.structure = tree.flatten(result)
+            if not all([is_number(y) for y in leaves]):
+                leaves, self.structure = tree.without_fixed(self.structure, leaves)
+        if not self.derived.compiles:
+            leaves = [_own(y, arrays) for y in leaves]
+        return tuple([tensor_of(y) for y in leaves])
+
+    def _run_in_older_vmap(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
+        """Inside of the `vmap` that torch.autograd.grad(…, is_grads_batched=True) still uses."""
+        level = torch._C._vmapmode_increment_nesting() - 1
+        torch._C._vmapmode_decrement_nesting()
+        tensors = [isinstance(x, torch.Tensor) for x in numbers]
+        first = [
+            torch._remove_batch_dim(x, level, 1, 0) if t else x
+            for t, x in zip(tensors, numbers, strict=True)
+        ]
+        size = max([x.shape[0] for t, x in zip(tensors, first, strict=True) if t])
+        axes = tuple(
+            [0 if t and x.shape[0] == size else None for t, x in zip(tensors, first, strict=True)]
+        )
+        given = [
+            x[0] if t and a is None else x for t, a, x in zip(tensors, axes, first, strict=True)
+        ]
+        torch._C._vmapmode_decrement_nesting()
+        try:
+            outputs = _Call(self.node, self.derived.mapped(axes)).run(given)
+        finally:
+            torch._C._vmapmode_increment_nesting()
+        return tuple([torch._add_batch_dim(y, 0, level) for y in outputs])
+
+
+def _apply(node: Any, call: _Call, numbers: Sequence[Any]) -> Any:
+    """`node.apply` without its search for arguments given by name, which takes longer than all the rest."""
+    if torch._C._are_functorch_transforms_active():
+        return node.apply(call, *numbers)
+    alive = [_alive(x) if isinstance(x, torch.Tensor) else x for x in numbers]
+    return super(torch.autograd.Function, node).apply(call, *alive)
+
+
+_alive = torch._C._functorch.unwrap_if_dead  # tensors that outlived a transformation of torch.func
+_LEAF = tree.flatten(1.0)[1]
+_is_in_older_vmap = torch._C._functorch.is_legacy_batchedtensor
+
+
+def _own(y: Any, arguments: Sequence[Any]) -> Any:
+    """A result that shares no memory with the arguments, and can be written."""
+    if not isinstance(y, np.ndarray):
+        return y
+    return y if y.flags.owndata and not any(y is a for a in arguments) else y.copy()
+
+
+def _is_traced(numbers: Sequence[Any]) -> bool:
+    """Whether somebody watches what PyTorch runs, or tensors are not what they seem."""
+    if torch._C._len_torch_dispatch_stack():
+        return True
+    return any([isinstance(x, torch.Tensor) and type(x) not in _PLAIN for x in numbers])
+
+
+class _Node(torch.autograd.Function):
+    """PyTorch's view of a call. There is a subclass for each function, which carries its name."""
+
+    @staticmethod
+    def forward(call: _Call, *numbers: Any) -> tuple[Any, ...]:
+        return call.run(numbers)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        call, *numbers = inputs
+        ctx.call = call
+        ctx.plain = [None if isinstance(x, torch.Tensor) else x for x in numbers]
+        tensors = [x for x in numbers if isinstance(x, torch.Tensor)]
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+        ctx.set_materialize_grads(False)
+        ctx.smooth = tuple(
+            [k for k, y in enumerate(output) if y.is_floating_point() or y.is_complex()]
+        )
+        if len(ctx.smooth) < len(output):
+            ctx.mark_non_differentiable(*[y for k, y in enumerate(output) if k not in ctx.smooth])
+        ctx.count = len(output)
+
+    @staticmethod
+    def backward(ctx: Any, *seeds: Any) -> tuple[Any, ...]:
+        needed = ctx.needs_input_grad
+        places = tuple([k for k in range(len(needed) - 1) if needed[k + 1]])
+        given = tuple([k for k, seed in enumerate(seeds) if seed is not None])
+        adjoints: list[Any] = [None] * len(needed)
+        if not places or not given:
+            return tuple(adjoints)
+        found = _given_ahead(ctx.call, places, seeds[given[0]])
+        if found is None:
+            pull = ctx.call.derived.pulled(places, given)
+            found = ctx.call.follow(pull, *_numbers(ctx), *[seeds[k] for k in given])
+        for k, adjoint in zip(places, found, strict=True):
+            adjoints[k + 1] = adjoint
+        return tuple(adjoints)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
+        along = tangents[1:]
+        places = tuple([k for k, t in enumerate(along) if t is not None])
+        images: list[Any] = [None] * ctx.count
+        if places and ctx.smooth:
+            push = ctx.call.derived.pushed(places, ctx.smooth)
+            found = ctx.call.follow(push, *_numbers(ctx), *[along[k] for k in places])
+            for k, image in zip(ctx.smooth, found, strict=True):
+                images[k] = image
+        return tuple(images)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, call: _Call, *numbers: Any) -> tuple[Any, Any]:
+        mapped = _Call(call.node, call.derived.mapped(tuple(in_dims[1:])))
+        outputs = _apply(call.node, mapped, numbers)
+        call.structure = mapped.structure
+        return outputs, (0,) * len(outputs)
+
+
+def _numbers(ctx: Any) -> list[Any]:
+    saved = iter(ctx.saved_tensors)
+    return [next(saved) if x is None else x for x in ctx.plain]
+
+
+def _given_ahead(call: _Call, places: tuple[int, ...], seed: Any) -> list[Any] | None:
+    """Gradients that came with the value, times the seed; None if there are none, or these vary."""
+    if not call.ahead or torch.is_grad_enabled() or _is_traced([seed]):
+        return None
+    try:
+        gradient = call.ahead.pop()
+    except IndexError:  # another thread was faster
+        return None
+    found = [tensor_of(gradient[call.places.index(k)]) for k in places]
+    return found if float(seed) == 1.0 else [g.mul_(seed) for g in found]

@@ -52,6 +52,7 @@ MODULES: dict[str, str] = {
     "testing": "backsolve.testing",
     "tree": "backsolve.tree",
     "errors": "backsolve.errors",
+    "interop.jax": "backsolve.interop.jax",
     "interop.torch": "backsolve.interop.torch",
     "interop.safetensors": "backsolve.interop.safetensors",
 }

@@ -198,6 +198,15 @@ class Jitted:
         unsafe = self._freedoms[1]
         return rewritten(self._f, asserts=not unsafe, compiles=True)
 
+    def staged(self) -> Callable[..., Any]:
+        """The function as it is staged: on Tensors, its loops and branches rewritten."""
+        return self._rewritten()
+
+    @property
+    def static(self) -> tuple[set[int], frozenset[str]]:
+        """The places of static arguments, and their names."""
+        return self._static, self._static_names
+
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The stages of compilation for these arguments."""
         special = self._specialise(self._arguments(args, kwargs))

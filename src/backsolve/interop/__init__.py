@@ -1,9 +1,10 @@
-"""Where other libraries are met: SciPy's solvers, PyTorch's weights, ONNX models, other libraries' arrays."""
+"""Where other libraries are met: SciPy's solvers, PyTorch's weights, JAX, ONNX models, other libraries' arrays."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import jax as jax
     from . import onnx as onnx
     from . import safetensors as safetensors
     from . import scipy as scipy
@@ -11,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("onnx", "safetensors", "scipy", "torch"):
+    if name not in ("jax", "onnx", "safetensors", "scipy", "torch"):
         raise AttributeError(f"module 'backsolve.interop' has no attribute {name!r}")
     return importlib.import_module(f".{name}", __name__)

@@ -128,6 +128,16 @@ def recall_program(
     return Native(call, timed, _stages(again))
 
 
+@without_collections()
+def compile_run(program: Program, unsafe: bool = False) -> tuple[Any, Frame, list[Any]]:
+    """The engine that holds `run(table, arena)` without an entry, what stands around it, and the rows it calls
+    back."""
+    emitted = _emit_program(program, (), False, unsafe, has_entry=False)
+    library.build_wanted()
+    engine, _ = build.load(text_of(emitted.module))
+    return engine, emitted.frame, emitted.schedule.called
+
+
 def _callable(
     engine: Any, frame: Frame, table: Table | None, called: Sequence[Any] = ()
 ) -> Callable[..., Any]:
@@ -158,7 +168,11 @@ class _Emitted:
 
 
 def _emit_program(
-    program: Program, donated: Sequence[int], fastmath: bool, unsafe: bool
+    program: Program,
+    donated: Sequence[int],
+    fastmath: bool,
+    unsafe: bool,
+    has_entry: bool = True,
 ) -> _Emitted:
     program = round_apart(program)
     schedule = Schedule(program, unsafe=unsafe)
@@ -177,7 +191,7 @@ def _emit_program(
     )
     module = FastModule("backsolve") if fastmath else ir.Module("backsolve")
     emit_program(module, schedule)
-    table = _entry_of(module, frame) if knows_layout() else None
+    table = _entry_of(module, frame) if has_entry and knows_layout() else None
     spare_work(module)
     return _Emitted(schedule, module, frame, table)
 

@@ -1,0 +1,194 @@
+"""A function of ours for one set of types, and what is made of it: its differential, both ways, and batches.
+
+Each of these is an Operator again, so that derivatives and batches nest as deep as JAX nests them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...api import jvp, vjp, vmap
+from ...backends.target import Target
+from ...compiled.specialise import Specialised, specialise
+from ...control import map as one_by_one
+from ...errors import TracedValueError
+from ...ir import Program, Type
+from ...trace import evaluate
+from .types import is_inexact, narrowed
+
+Flat = Callable[[Sequence[Any]], Any]
+
+
+class Operator:
+    """`f(values)`, staged on `types`; it is linear in its last `linear` arguments.
+
+    JAX gives and gets the same types, but of 32 bits where it is not `wide`: `given` and `made`.
+    """
+
+    def __init__(
+        self,
+        f: Flat,
+        types: Sequence[Type],
+        backend: str,
+        rounds: int,
+        wide: bool,
+        linear: int = 0,
+        transpose: Any = None,
+        made: Sequence[Type] | None = None,
+    ):
+        self._f, self.types = f, list(types)
+        self.backend, self.rounds, self.wide = backend, rounds, wide
+        self.linear = range(len(types) - linear, len(types))
+        self._transpose = transpose
+        self._staged = _stage(f, self.types)
+        self.given = [narrowed(t, wide) for t in self.types]
+        self.made = list(made or [narrowed(t, wide) for t in self._staged.outputs])
+        self.out_structure = self._staged.out_structure
+        self._derived: dict[Any, Operator] = {}
+        self.running: Any = None  # when JAX first runs it (running.py)
+
+    @property
+    def program(self) -> Program:
+        return self._staged.program
+
+    def again(self, values: Sequence[Any]) -> list[Any]:
+        """The results once more, on values that vary; by f itself where that has derivatives of its own."""
+        if self._staged.has_own_derivative:
+            from ... import tree
+
+            leaves, structure = tree.flatten(self._f(values))
+            return tree.without_fixed(structure, leaves)[0]
+        return evaluate(self.program, values)
+
+    @cached_property
+    def smooth(self) -> list[int]:
+        """The results that have derivatives."""
+        return [j for j, t in enumerate(self.made) if is_inexact(t)]
+
+    def _within(self, xs: Sequence[Any], places: Sequence[int], outs: Sequence[int]) -> Any:
+        def restricted(*varying: Any) -> list[Any]:
+            full = list(xs)
+            for k, v in zip(places, varying, strict=True):
+                full[k] = v
+            results = self.again(full)
+            return [results[j] for j in outs]
+
+        return restricted
+
+    def _derive(self, key: Any, make: Callable[[], Operator]) -> Operator:
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    def push(self, places: tuple[int, ...]) -> Operator:
+        """(arguments, differentials of those at `places`) ↦ differentials of the smooth results."""
+
+        def push(values: Sequence[Any]) -> list[Any]:
+            xs, ts = values[: len(self.types)], values[len(self.types) :]
+            restricted = self._within(xs, places, self.smooth)
+            return list(jvp(restricted, [xs[k] for k in places], list(ts))[1])
+
+        def transpose(undefined: Sequence[int], outs: Sequence[int]) -> Any:
+            kept = tuple([places[k - len(self.types)] for k in undefined])
+            return self.pull(kept, tuple([self.smooth[j] for j in outs]))
+
+        seeds = [_strong(self.types[k]) for k in places]
+        made = [_strong(self.made[j]) for j in self.smooth]
+        return self._derive(
+            ("push", places), lambda: self._made(push, seeds, made, len(places), transpose)
+        )
+
+    def pull(self, places: tuple[int, ...], outs: tuple[int, ...]) -> Operator:
+        """(arguments, adjoints of the results at `outs`) ↦ adjoints of the arguments at `places`.
+
+        JAX pairs complex numbers without conjugation, we with it."""
+
+        def pull(values: Sequence[Any]) -> list[Any]:
+            xs, cts = values[: len(self.types)], values[len(self.types) :]
+            restricted = self._within(xs, places, outs)
+            seeds = [_conjugate(c) for c in cts]
+            return [_conjugate(y) for y in vjp(restricted, *[xs[k] for k in places])[1](seeds)]
+
+        seeds = [_strong(self._staged.outputs[j]) for j in outs]
+        made = [_strong(self.given[k]) for k in places]
+        return self._derive(
+            ("pull", places, outs), lambda: self._made(pull, seeds, made, len(outs))
+        )
+
+    def _made(
+        self, f: Flat, seeds: list[Type], made: list[Type], linear: int, transpose: Any = None
+    ) -> Operator:
+        types = [*self.types, *seeds]
+        return Operator(f, types, self.backend, self.rounds, self.wide, linear, transpose, made)
+
+    def transposed(self, undefined: Sequence[int], outs: Sequence[int]) -> tuple[Operator, bool]:
+        """What takes adjoints of the results at `outs` to those of the linear arguments that are undefined; and
+        whether it takes the linear arguments, too, which it does not depend on."""
+        if self._transpose is not None:
+            return self._transpose(undefined, outs), False
+        return self.pull(tuple(undefined), tuple(outs)), True
+
+    def batched(self, flags: tuple[bool, ...], size: int) -> Operator:
+        """The same for `size` examples: it comes first in results, and in arguments where `flags` say."""
+
+        def at_once(values: Sequence[Any]) -> list[Any]:
+            axes = tuple([0 if flag else None for flag in flags])
+            return vmap(lambda *xs: self.again(xs), in_axes=axes)(*values)
+
+        def in_turn(values: Sequence[Any]) -> list[Any]:
+            mapped = [v for v, flag in zip(values, flags, strict=True) if flag]
+
+            def one(entries: Sequence[Any]) -> list[Any]:
+                rest = iter(entries)
+                return self.again(
+                    [next(rest) if flag else v for v, flag in zip(values, flags, strict=True)]
+                )
+
+            return one_by_one(one, mapped)
+
+        def make() -> Operator:
+            types = [
+                _many(t, size) if flag else t for t, flag in zip(self.types, flags, strict=True)
+            ]
+            made = [_many(t, size) for t in self.made]
+            f = (
+                in_turn
+                if self.backend == "native" and size and _has_regions(self.program)
+                else at_once
+            )
+            return Operator(
+                f, types, self.backend, self.rounds, self.wide, len(self.linear), None, made
+            )
+
+        return self._derive(("batched", flags, size), make)
+
+
+def _stage(f: Flat, types: list[Type]) -> Specialised:
+    found = specialise(f, lambda values: ([values], {}), types, Target("numpy"))
+    if found is None:
+        raise TracedValueError(
+            "this function closes over a value that an enclosing transformation varies; pass it as an argument"
+        )
+    return found
+
+
+def _strong(t: Type) -> Type:
+    return Type(t.shape, t.dtype)
+
+
+def _many(t: Type, size: int) -> Type:
+    return replace(t, shape=(size, *t.shape), weak=False)
+
+
+def _conjugate(y: Any) -> Any:
+    return np.conj(y) if y.dtype.kind == "c" else y
+
+
+def _has_regions(program: Program) -> bool:
+    """Whether examples take loops and branches of their own: one after the other is less work then."""
+    return any(e.primitive.holds_regions for e in program.equations)

@@ -1,0 +1,120 @@
+"""The primitive that JAX sees, and its rules: JAX differentiates nothing in it, and looks into nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from ...backends.xla.library import wide
+from ...errors import DeviceError
+from .operator import Operator
+from .running import Running
+from .types import aval_of, cast
+
+PRIMITIVE = Primitive("backsolve")
+PRIMITIVE.multiple_results = True
+
+
+def apply(op: Operator, values: Sequence[Any]) -> list[Any]:
+    return list(PRIMITIVE.bind(*cast(values, op.given), op=op))
+
+
+def _types(*avals: Any, op: Operator) -> list[Any]:
+    return [aval_of(t) for t in op.made]
+
+
+def _run_now(*values: Any, op: Operator) -> Any:
+    """A call outside of `jax.jit`: what fails is raised as itself."""
+    running = _running(op)
+    running.forget_failures()
+    try:
+        results = running.jitted(*values)
+        return jax.block_until_ready(results) if running.may_fail else results
+    except (jax.errors.JaxRuntimeError, ValueError):  # JAX raises either, as it waits or not
+        failure = running.failure()
+        if failure is None:
+            raise
+    raise failure from None
+
+
+def _running(op: Operator) -> Running:
+    if op.running is None:
+        op.running = Running(op, PRIMITIVE)
+    return op.running
+
+
+def _push(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operator) -> Any:
+    results = apply(op, primals)
+    places = [k for k, t in enumerate(tangents) if _differs(t)]
+    if all(k in op.linear for k in places):
+        seeds = [
+            t if _differs(t) else jnp.zeros_like(x) for x, t in zip(primals, tangents, strict=True)
+        ]
+        values = [seeds[k] if k in op.linear else x for k, x in enumerate(primals)]
+        return results, apply(op, values)
+    found = iter(apply(op.push(tuple(places)), [*primals, *[tangents[k] for k in places]]))
+    return results, [
+        next(found) if j in op.smooth else ad.Zero(aval_of(t).to_tangent_aval())
+        for j, t in enumerate(op.made)
+    ]
+
+
+def _differs(t: Any) -> bool:
+    return type(t) is not ad.Zero and t.dtype != jax.dtypes.float0
+
+
+def _transpose(cts: Sequence[Any], *args: Any, op: Operator) -> list[Any]:
+    undefined = [k for k, a in enumerate(args) if ad.is_undefined_primal(a)]
+    outs = [j for j, c in enumerate(cts) if type(c) is not ad.Zero]
+    results: list[Any] = [None] * len(args)
+    if not outs:
+        for k in undefined:
+            results[k] = ad.Zero(args[k].aval)
+        return results
+    made, takes_all = op.transposed(undefined, outs)
+    given = [
+        jnp.zeros(a.aval.shape, a.aval.dtype) if ad.is_undefined_primal(a) else a
+        for k, a in enumerate(args)
+        if takes_all or k not in op.linear
+    ]
+    for k, y in zip(undefined, apply(made, [*given, *[cts[j] for j in outs]]), strict=True):
+        results[k] = y
+    return results
+
+
+def _batch(values: Sequence[Any], axes: Sequence[Any], *, op: Operator) -> Any:
+    flags = tuple([a is not None for a in axes])
+    size = next(x.shape[a] for x, a in zip(values, axes, strict=True) if a is not None)
+    first = [x if a is None else jnp.moveaxis(x, a, 0) for x, a in zip(values, axes, strict=True)]
+    return apply(op.batched(flags, size), first), [0] * len(op.made)
+
+
+def _lower(ctx: Any, *values: Any, op: Operator) -> Any:
+    running = _running(op)
+    ctx.module_context.add_keepalive(running)
+    with wide():
+        return mlir.lower_fun(running.run, multiple_results=True)(ctx, *values)
+
+
+def _lower_elsewhere(ctx: Any, *values: Any, op: Operator) -> Any:
+    if op.backend == "native":
+        platforms = ctx.platforms or ctx.module_context.platforms
+        raise DeviceError(
+            f"native code runs on the CPU, not on {' or '.join(platforms)}: "
+            'take function(f, backend="xla") there'
+        )
+    return _lower(ctx, *values, op=op)
+
+
+PRIMITIVE.def_impl(_run_now)
+PRIMITIVE.def_abstract_eval(_types)
+ad.primitive_jvps[PRIMITIVE] = _push
+ad.primitive_transposes[PRIMITIVE] = _transpose
+batching.primitive_batchers[PRIMITIVE] = _batch
+mlir.register_lowering(PRIMITIVE, _lower_elsewhere)
+mlir.register_lowering(PRIMITIVE, _lower, platform="cpu")

@@ -1,0 +1,69 @@
+"""Types of JAX's values and of ours: what JAX calls weak is a Python number to us, 64 bits are its setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...ir import Type
+
+_NARROW = {"f": np.float32, "i": np.int32, "u": np.uint32, "c": np.complex64}
+_WEAK = {"b": True, "i": 0, "f": 0.0, "c": 0j}
+
+
+def wide_now() -> bool:
+    """Whether JAX's own numbers may have 64 bits here."""
+    return bool(jax.config.read("jax_enable_x64"))
+
+
+def as_array(x: Any) -> Any:
+    """An argument as a value of JAX's."""
+    if isinstance(x, jax.Array) and x.dtype.kind in "biufc":
+        return x
+    if isinstance(x, str | bytes) or not (
+        np.isscalar(x) or hasattr(x, "dtype") or hasattr(x, "__jax_array__")
+    ):
+        raise TypeError(
+            f"a function of JAX's arrays got an argument of type {type(x).__name__}: pass numbers, arrays and "
+            "pytrees of them, or declare it static: function(f, static_argnums=…)"
+        )
+    y = jnp.asarray(x)
+    if y.dtype.kind not in "biufc":
+        raise TypeError(f"arrays of {y.dtype} are not known here; convert them, x.astype(float32)")
+    return y
+
+
+def type_in(x: Any) -> Type:
+    """Our type of a value of JAX's: a weak number takes the type of what it meets."""
+    aval = jax.typeof(x)
+    if aval.weak_type and not aval.shape and aval.dtype.kind in _WEAK:
+        return Type((), np.asarray(_WEAK[aval.dtype.kind]).dtype, weak=True)
+    return Type(aval.shape, np.dtype(aval.dtype))
+
+
+def narrowed(t: Type, wide: bool) -> Type:
+    """What a value of ours is to JAX: of 32 bits, unless it is set to have 64."""
+    small: Any = _NARROW.get(t.dtype.kind)
+    if wide or small is None or t.dtype.itemsize <= np.dtype(small).itemsize:
+        return t
+    return Type(t.shape, np.dtype(small), t.weak)
+
+
+def is_inexact(t: Type) -> bool:
+    return t.dtype.kind in "fc"
+
+
+def aval_of(t: Type) -> Any:
+    return jax.core.ShapedArray(t.shape, t.dtype, weak_type=t.weak and not t.shape)
+
+
+def cast(values: Sequence[Any], types: Sequence[Type]) -> list[Any]:
+    """Values in the element types of `types`."""
+    return [
+        x if x.dtype == t.dtype else x.astype(t.dtype)
+        for x, t in zip(map(jnp.asarray, values), types, strict=True)
+    ]

@@ -281,6 +281,17 @@ def test_a_while_with_too_many_rounds_to_keep_says_so():
         jax.grad(f)(1e6)
 
 
+def power(x, n):
+    return x if n < 1.5 else x * power(x, n - 1.0)
+
+
+def test_recursion_is_native_alone():
+    dx = jax.jit(jax.vmap(jax.grad(function(power)), in_axes=(0, None)))(jnp.arange(3.0), 3.0)
+    np.testing.assert_allclose(dx, [0.0, 3.0, 12.0])
+    with pytest.raises(bs.errors.BackendError, match="`power` calls itself"):
+        function(power, backend="xla")(1.0, 3.0)
+
+
 def test_native_code_is_for_the_cpu():
     f = function(ours, backend="native")
     with pytest.raises(bs.errors.DeviceError, match='backend="xla"'):

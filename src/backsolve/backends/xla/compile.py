@@ -34,7 +34,7 @@ class Compiled:
         self._donated, self._unsafe, self._places = donated, unsafe, placed
         self._types = [v.type for v in program.inputs]
         # Stacks may turn out too small: then the arguments are needed once more.
-        made = [v for e in _equations(program, set()) for v in e.outputs]
+        made = [v for e in equations(program, set()) for v in e.outputs]
         self._may_run_again = any(v.type.is_stack for v in made)
         self._device = device_of(target.device)
         self._constants = [_raw(c) for _, c in program.constants]
@@ -156,17 +156,17 @@ def _fits(a: Any, t: Type) -> bool:
     return isinstance(a, np.generic) and not t.shape and a.dtype == t.dtype
 
 
-def _equations(program: Program, seen: set[Callee]) -> Iterator[Equation]:
-    """All equations of a Program, of the regions in it and of what it calls."""
+def equations(program: Program, seen: set[Callee]) -> Iterator[Equation]:
+    """All equations of a Program, of the regions in it and of what it calls, which may not be itself."""
     for e in program.equations:
         yield e
         if not e.primitive.holds_regions:
             continue
         region = e.params["region"]
         for inner in region.programs():
-            yield from _equations(inner, seen)
+            yield from equations(inner, seen)
         if isinstance(region, Callee) and region not in seen:
             seen.add(region)
             refuse_recursion(region, e.where)
             assert region.program is not None
-            yield from _equations(region.program, seen)
+            yield from equations(region.program, seen)

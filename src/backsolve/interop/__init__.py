@@ -1,4 +1,4 @@
-"""Where other libraries are met: SciPy's solvers, PyTorch's weights, JAX, ONNX models, other libraries' arrays."""
+"""Where other libraries are met: SciPy's solvers, PyTorch's weights, JAX, ONNX models, others' arrays."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

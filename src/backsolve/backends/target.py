@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 BACKENDS = ("native", "numpy", "xla")
 PRECISIONS = ("highest", "tf32")
+HALVES = ("float16", "bfloat16")
 
 Named = Sequence[tuple[str, tuple[int, ...]]]
 
@@ -31,12 +32,13 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """`device` and `precision` are XLA's: "cpu", "gpu", "gpu:1"; and how products of float32 are computed."""
+    """The rest is XLA's: `device` "cpu" or "gpu:1", how products of float32 are computed, what float16 is."""
 
     backend: str = "native"
     device: str | None = None
     precision: str = "highest"
     placement: Placement | None = None  # where arrays lie, on many devices
+    half: str = "float16"
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -51,10 +53,13 @@ class Target:
             raise ValueError(
                 f"the mesh says which devices there are: leave device={self.device!r} out, or give it to `mesh`"
             )
-        if self.backend != "xla" and (self.device, self.precision) != (None, "highest"):
+        if self.half not in HALVES:
+            raise ValueError(f"half must be one of {', '.join(HALVES)}, got {self.half!r}")
+        own = self.device, self.precision, self.half
+        if self.backend != "xla" and own != (None, "highest", "float16"):
             raise ValueError(
-                f'device= and precision= are for backend="xla"; the {self.backend} backend runs on the CPU, '
-                "in the precision of the arrays"
+                f'device=, precision= and half= are for backend="xla"; the {self.backend} backend runs on the '
+                "CPU, in the precision of the arrays"
             )
 
     def for_derivatives(self) -> Target:

@@ -301,6 +301,7 @@ def jit(
     precision: str = "highest",
     mesh: Any = None,
     shard: Any = None,
+    half: str = "float16",
     fastmath: bool = False,
     unsafe: bool = False,
 ) -> Any:
@@ -316,7 +317,8 @@ def jit(
 
     `backend="xla"` runs the same program through JAX's compiler, on the CPU or on `device="gpu"`: arrays of
     NumPy's and of JAX's go in, JAX's come out and stay on the device. There `precision` says how products of
-    float32 are computed: "highest", or as fast as the device likes, "tf32".
+    float32 are computed: "highest", or as fast as the device likes, "tf32". With `half="bfloat16"` every
+    np.float16 of the program is a bfloat16 there; arrays of JAX's of that dtype count as 16-bit floats.
 
     With `mesh=bs.mesh(data=4, model=2)` it is one program over all its devices. `shard` says along which axes
     of the mesh arrays are split: a dict from patterns of names of arguments and results to axes,
@@ -336,12 +338,12 @@ def jit(
     """
     target = None
     if mesh is not None:
-        target = Target(backend or "xla", device, precision, mesh.placement(shard))
+        target = Target(backend or "xla", device, precision, mesh.placement(shard), half)
     elif shard is not None:
         raise ValueError("shard= splits arrays over a mesh: give mesh=bs.mesh(data=-1) as well")
-    elif backend is not None or device is not None or precision != "highest":
+    elif backend is not None or (device, precision, half) != (None, "highest", "float16"):
         given = default_target().backend if backend is None else backend
-        target = Target(given, device, precision)
+        target = Target(given, device, precision, None, half)
     if f is None:
         return lambda g: Jitted(g, static_argnums, target, donate, fastmath, unsafe)
     return Jitted(f, static_argnums, target, donate, fastmath, unsafe)

@@ -67,7 +67,7 @@ class Arguments:
     def types(self) -> tuple[Type, ...]:
         return tuple(
             [
-                type_of(x) if type(x) in _PYTHON else Type(np.shape(raw(x)), plain(x.dtype))
+                type_of(x) if type(x) in _PYTHON else Type(np.shape(raw(x)), _known(x.dtype))
                 for x in self.numbers
             ]
         )
@@ -165,7 +165,9 @@ def _is_column(x: Any) -> bool:
 def _is_on_device(x: Any) -> bool:
     """Whether x is an array of JAX's, of numbers that we know."""
     return (
-        type(x).__module__.startswith("jax") and hasattr(x, "devices") and x.dtype.kind in "biufc"
+        type(x).__module__.startswith("jax")
+        and hasattr(x, "devices")
+        and _known(x.dtype).kind in "biufc"
     )
 
 
@@ -173,6 +175,11 @@ def _is_turned(x: Any) -> bool:
     if type(x) is not np.ndarray or x.nbytes < _LARGE:
         return False
     return x.flags.f_contiguous and not x.flags.c_contiguous and x.flags.aligned
+
+
+def _known(dtype: Any) -> Any:
+    """The element type in Programs: bfloat16, too, is the 16-bit float there."""
+    return np.dtype(np.float16) if dtype.name == "bfloat16" else plain(dtype)
 
 
 def _metas(form: tree.Structure) -> Iterator[Any]:

@@ -106,5 +106,9 @@ def rewrite_for_xla(program: Program) -> Program:
     return program if expanded is program else rewrite(expanded)
 
 
+# Products of 16-bit numbers that a device has units for, and windows, which stand around them.
+_IN_HALVES = frozenset({"attention", "attention_adjoint", "contract", "fold", "windows"})
+
+
 def _expanded(program: Program) -> Program:
-    return inside(expand(program), _expanded)
+    return inside(expand(program, _IN_HALVES), _expanded)

@@ -24,8 +24,9 @@ from .half import in_singles, is_computed_in_halves
 from .reuse import finite_top, repeated_exponentials, share_of_total
 
 
-def expand(program: Program) -> Program:
-    if not any(_is_expanded(e) for e in program.equations):
+def expand(program: Program, in_halves: frozenset[str] = frozenset()) -> Program:
+    """`in_halves` names rows that the backend itself computes with float16."""
+    if not any(_is_expanded(e, in_halves) for e in program.equations):
         return program
     names = [v.name for v in program.inputs]
     repeated = repeated_exponentials(program)
@@ -45,7 +46,8 @@ def expand(program: Program) -> Program:
                 (x,) = in_singles(total, [values[total.inputs[0]]])
                 values[e.outputs[0]] = _as(out, share_of_total(x, total.params["axis"]))
                 continue
-            inputs = in_singles(e, inputs)
+            if e.primitive.name not in in_halves:
+                inputs = in_singles(e, inputs)
             if _is_composite(e):
                 call = EXPANSIONS[e.primitive.name]
                 if out.kind == "f":  # NumPy computes with integers as with floats
@@ -62,8 +64,8 @@ def _in_program(constant: Any, args: tuple[Any, ...]) -> Any:
     return wrap(args[0]._v.recorder.atom(constant), None) if args else constant
 
 
-def _is_expanded(e: Equation) -> bool:
-    return _is_composite(e) or is_computed_in_halves(e)
+def _is_expanded(e: Equation, in_halves: frozenset[str]) -> bool:
+    return _is_composite(e) or (e.primitive.name not in in_halves and is_computed_in_halves(e))
 
 
 def _is_composite(e: Equation) -> bool:

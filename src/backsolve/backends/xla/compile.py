@@ -12,7 +12,7 @@ from ...ir import Equation, Program, Type
 from ...regions import Callee
 from ..target import Placed, Target
 from .library import device_of, is_array, jax, wide
-from .machine import Machine, refuse_recursion
+from .machine import HALF, Machine, refuse_recursion
 
 _FIRST_CAPACITY = 128  # entries of a stack, before a run tells how many it needs
 _LITERAL = 1 << 12  # bytes of a constant that is written into the code
@@ -85,7 +85,9 @@ class Compiled:
     def _build(self, capacity: int) -> tuple[Any, Machine]:
         exact = self._target.precision == "highest"
         precision = jax().lax.Precision.HIGHEST if exact else jax().lax.Precision.DEFAULT
-        machine = Machine(self._unsafe, capacity, precision)
+        kind = jax().default_backend() if self._device is None else self._device.platform
+        on_gpu = kind in ("gpu", "cuda")
+        machine = Machine(self._unsafe, capacity, precision, self._target.half, on_gpu)
 
         def run(large: Sequence[Any], *args: Any) -> Any:
             rest = iter(large)
@@ -115,11 +117,11 @@ class Compiled:
         }
 
     def _lowered(self) -> Any:
-        run, _ = self._code(self._capacity)
+        run, machine = self._code(self._capacity)
         with wide():
             at = self._places.argument if self._places is not None else lambda k: None
             structs = [
-                jax().ShapeDtypeStruct(t.shape, t.dtype, sharding=at(k))
+                jax().ShapeDtypeStruct(t.shape, machine.dtype(t), sharding=at(k))
                 for k, t in enumerate(self._types)
             ]
             return run.lower(self._on_device(), *structs)
@@ -150,7 +152,8 @@ def _raw(c: Any) -> Any:
 
 def _fits(a: Any, t: Type) -> bool:
     if type(a) is np.ndarray or is_array(a):
-        return not t.weak and a.dtype == t.dtype and a.shape == t.shape
+        same = a.dtype == t.dtype or (t.dtype == HALF and a.dtype.name == "bfloat16")
+        return not t.weak and same and a.shape == t.shape
     if t.weak:
         return type(a) is _WEAK[t.dtype.kind]
     return isinstance(a, np.generic) and not t.shape and a.dtype == t.dtype

@@ -16,15 +16,26 @@ from ...errors import BackendError
 from ...ir import Equation, Program, Var, type_of
 from ...primitives.checks import code_of, exception_of
 from ...regions import Callee
+from .convolutions import Joined, joined
 from .rows import ROWS
 from .rows.elsewhere import call_elsewhere
+
+HALF = np.dtype(np.float16)
 
 
 class Machine:
     """One translation: what may fail in it, and which choices hold for all of it."""
 
-    def __init__(self, unsafe: bool = False, capacity: int = 0, precision: Any = None):
-        self.unsafe = unsafe
+    def __init__(
+        self,
+        unsafe: bool = False,
+        capacity: int = 0,
+        precision: Any = None,
+        half: str = "float16",
+        on_gpu: bool = False,
+    ):
+        self.unsafe, self.on_gpu = unsafe, on_gpu
+        self.half = jnp.dtype(half)  # what the float16 of a Program is here
         self.precision = precision  # of products, as JAX calls it
         self.capacity = capacity  # entries that a stack can hold (regions.py)
         self.failures: dict[int, Exception] = {}  # by number
@@ -46,17 +57,23 @@ class Machine:
         self, program: Program, args: Sequence[Any], constants: Sequence[Any] | None = None
     ) -> list[Any]:
         """The outputs of a program for values of JAX's; stacks are Stacks."""
-        values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
+        values: dict[Var, Any] = {}
+        for v, a in zip(program.inputs, args, strict=True):
+            values[v] = a.astype(self.half) if v.type.dtype == HALF and not v.type.is_stack else a
         if constants is None:
             constants = [np.asarray(c._v if hasattr(c, "_v") else c) for _, c in program.constants]
         for (v, c), value in zip(program.constants, constants, strict=True):
-            values[v] = value
+            values[v] = value.astype(self.half) if v.dtype == HALF else value
             self._numbers[v] = np.asarray(c._v if hasattr(c, "_v") else c)
-        for e in program.equations:
+        for e in joined(program):
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
-            values.update(zip(e.outputs, self.equation(e, inputs), strict=True))
+            if isinstance(e, Joined):
+                y = e.run(self, *map(jnp.asarray, inputs))
+                values[e.output] = self._fitting(y, e.output, "a convolution")
+            else:
+                values.update(zip(e.outputs, self.equation(e, inputs), strict=True))
         return [
-            values[a] if type(a) is Var else jnp.asarray(a, type_of(a).dtype)
+            values[a] if type(a) is Var else jnp.asarray(a, self.dtype(type_of(a)))
             for a in program.outputs
         ]
 
@@ -70,12 +87,15 @@ class Machine:
         if y is NotImplemented:
             self.elsewhere.append(e.primitive.name)
             y = call_elsewhere(self, e, inputs)
-        out = e.outputs[0].type
-        y = jnp.asarray(y)
-        if y.dtype != out.dtype:
-            y = y.astype(out.dtype)
-        assert y.shape == out.shape, f"{e.primitive.name} made {y.shape}, should be {out.shape}"
-        return [y]
+        return [self._fitting(jnp.asarray(y), e.outputs[0], e.primitive.name)]
+
+    def _fitting(self, y: Any, out: Var, name: str) -> Any:
+        assert y.shape == out.shape, f"{name} made {y.shape}, should be {out.shape}"
+        return y if y.dtype == self.dtype(out) else y.astype(self.dtype(out))
+
+    def dtype(self, t: Any) -> Any:
+        """What the numbers of a Type or a Var are on the device."""
+        return self.half if t.dtype == HALF else t.dtype
 
     def number(self, a: Any) -> Any:
         """The value of an input if it is known while translating, else None."""

@@ -36,7 +36,7 @@ def _zeros(t: Type, m: Machine) -> Any:
     if t.is_box:
         return Values(tuple(_zeros(inner, m) for inner in Layout.of(t).types))
     if not t.is_stack:
-        return jnp.zeros(t.shape, t.dtype)
+        return jnp.zeros(t.shape, m.dtype(t))
     return _empty(Type(t.shape[1:], t.dtype), m)
 
 
@@ -47,12 +47,12 @@ def _empty(entry: Type, m: Machine) -> Stack:
     return Stack(entries, jnp.int64(0))
 
 
-def _as(value: Any, t: Type) -> Any:
-    return value if t.is_stack else jnp.asarray(value, t.dtype)
+def _as(m: Machine, value: Any, t: Type) -> Any:
+    return value if t.is_stack else jnp.asarray(value, m.dtype(t))
 
 
-def _given(args: Sequence[Any], types: Sequence[Type]) -> list[Any]:
-    return [_as(a, t) for a, t in zip(args, types, strict=True)]
+def _given(m: Machine, args: Sequence[Any], types: Sequence[Type]) -> list[Any]:
+    return [_as(m, a, t) for a, t in zip(args, types, strict=True)]
 
 
 # ---- loops
@@ -62,8 +62,8 @@ def loop(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     region: Loop = e.params["region"]
     limit, carried, fixed, sequences = region.split(inputs)
     types = [v.type for v in region.body.inputs[1:]]
-    carried = _given(carried, types[: region.carried])
-    fixed = _given(fixed, types[region.carried : region.carried + region.fixed])
+    carried = _given(m, carried, types[: region.carried])
+    fixed = _given(m, fixed, types[region.carried : region.carried + region.fixed])
     run = _scan if region.goes_on is None and not region.counted else _while
     return run(m, region, limit, carried, fixed, sequences)
 
@@ -72,10 +72,10 @@ def _round(
     m: Machine, region: Loop, k: Any, carried: Any, fixed: Any, entries: Any
 ) -> tuple[list[Any], list[Any], Any, Any]:
     """One round: carried values, entries made, failure, need."""
-    args = _given([k, *carried, *fixed, *entries], [v.type for v in region.body.inputs])
+    args = _given(m, [k, *carried, *fixed, *entries], [v.type for v in region.body.inputs])
     results, failure, needed = m.apart(lambda: m.run(region.body, args))
     types = [type_of(a) for a in region.body.outputs]
-    results = _given(results, types)
+    results = _given(m, results, types)
     return results[: region.carried], results[region.carried :], failure, needed
 
 
@@ -136,7 +136,7 @@ def _while(
             fine = fine & (done < last)
         if region.goes_on is None:
             return fine
-        args = _given([at(done), *carried, *fixed], [v.type for v in region.goes_on.inputs])
+        args = _given(m, [at(done), *carried, *fixed], [v.type for v in region.goes_on.inputs])
         (more,), _, _ = m.apart(lambda: m.run(region.goes_on, args))
         return fine & more
 
@@ -183,13 +183,13 @@ def branch(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     region: Branches = e.params["region"]
     which, *operands = inputs
     n = len(region.branches)
-    given = _given(operands, [v.type for v in region.branches[0].inputs])
+    given = _given(m, operands, [v.type for v in region.branches[0].inputs])
     types = region.outputs()
 
     def taken(program: Any) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
             results, failure, needed = m.apart(lambda: m.run(program, args))
-            return _given(results, types), failure, needed
+            return _given(m, results, types), failure, needed
 
         return run
 
@@ -208,12 +208,12 @@ def branch(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
 def call(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     callee: Callee = e.params["region"]
     assert callee.program is not None
-    return m.run(callee.program, _given(inputs, [v.type for v in callee.program.inputs]))
+    return m.run(callee.program, _given(m, inputs, [v.type for v in callee.program.inputs]))
 
 
 def _box(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     region: Box = e.params["region"]
-    return [Values(tuple(_given(inputs, region.layout.types)))]
+    return [Values(tuple(_given(m, inputs, region.layout.types)))]
 
 
 REGIONS: dict[str, Callable[..., Sequence[Any]]] = {

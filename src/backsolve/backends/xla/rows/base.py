@@ -29,23 +29,28 @@ def plain(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A row of values of the output's dtype: rule(*inputs, **params)."""
 
     def enter(rule: Callable[..., Any]) -> Callable[..., Any]:
-        row(name)(lambda m, e, inputs: rule(*as_output(e, inputs), **e.params))
+        row(name)(lambda m, e, inputs: rule(*as_output(m, e, inputs), **e.params))
         return rule
 
     return enter
 
 
-def as_output(e: Equation, inputs: Sequence[Any]) -> list[Any]:
+def is_half(a: Any) -> bool:
+    return a.dtype in (jnp.float16, jnp.bfloat16)
+
+
+def as_output(m: Any, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     """The inputs in the dtype of the output."""
-    return [jnp.asarray(a).astype(e.outputs[0].dtype) for a in inputs]
+    return [jnp.asarray(a).astype(m.dtype(e.outputs[0])) for a in inputs]
 
 
-def in_common(e: Equation, inputs: Sequence[Any]) -> list[Any]:
+def in_common(m: Any, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     """The inputs in the dtype in which NumPy would compare or join them."""
-    dtype = common_dtype(e)
+    dtype = common_dtype(m, e)
     return [jnp.asarray(a).astype(dtype) for a in inputs]
 
 
-def common_dtype(e: Equation) -> np.dtype[Any]:
+def common_dtype(m: Any, e: Equation) -> Any:
     types = [type_of(a) for a in e.inputs]
-    return np.result_type(*[_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types])
+    found = np.result_type(*[_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types])
+    return m.half if found == np.float16 else found

@@ -8,20 +8,26 @@ import jax.numpy as jnp
 from jax import lax
 
 from ....operators.nests import label_sizes, split_subscripts
-from .base import as_output, row
+from .base import as_output, is_half, row
 
 
 @row("contract")
 def contract(m: Any, e: Any, inputs: Any) -> Any:
-    operands = as_output(e, inputs)
+    operands = as_output(m, e, inputs)
     subscripts = e.params["subscripts"]
     labels, output = split_subscripts(subscripts)
     sizes = label_sizes(subscripts, [a.shape for a in operands], e.params["sizes"])
     distinct = "".join(dict.fromkeys(output))
     known = "".join(c for c in distinct if any(c in x for x in labels))
-    precision = m.precision if _is_product(labels, known, sizes) else lax.Precision.HIGHEST
+    is_product = _is_product(labels, known, sizes)
+    # Products of 16-bit matrices are added up in float32 anyway, and rounded once; other sums are told to be.
+    wide = jnp.float32 if is_half(operands[0]) and not is_product else None
     y = jnp.einsum(
-        f"{','.join(labels)}->{known}", *operands, precision=precision, optimize="optimal"
+        f"{','.join(labels)}->{known}",
+        *operands,
+        precision=m.precision if is_product else lax.Precision.HIGHEST,
+        preferred_element_type=wide,
+        optimize="optimal",
     )
     if distinct != known:
         places = [distinct.index(c) for c in known]

@@ -47,7 +47,7 @@ _OF_COMMON |= {
 
 
 def _in_common(rule: Callable[..., Any]) -> Any:
-    return lambda m, e, inputs: rule(*in_common(e, inputs), **e.params)
+    return lambda m, e, inputs: rule(*in_common(m, e, inputs), **e.params)
 
 
 for _name, _rule in _OF_COMMON.items():
@@ -57,7 +57,7 @@ for _name, _rule in _OF_COMMON.items():
 @row("where")
 def where(m: Any, e: Any, inputs: Any) -> Any:
     condition, *values = inputs
-    a, b = (jnp.asarray(x).astype(e.outputs[0].dtype) for x in values)
+    a, b = (jnp.asarray(x).astype(m.dtype(e.outputs[0])) for x in values)
     return jnp.where(jnp.asarray(condition).astype(bool), a, b)
 
 
@@ -67,12 +67,12 @@ def cast(m: Any, e: Any, inputs: Any) -> Any:
     a, dtype = jnp.asarray(a), e.outputs[0].dtype
     if a.dtype.kind == "c" and dtype.kind not in "cb":
         a = jnp.real(a)
-    return a.astype(dtype)
+    return a.astype(m.dtype(e.outputs[0]))
 
 
 @row("floor_divide")
 def floor_divide(m: Any, e: Any, inputs: Any) -> Any:
-    a, b = jnp.broadcast_arrays(*as_output(e, inputs))
+    a, b = jnp.broadcast_arrays(*as_output(m, e, inputs))
     if a.dtype.kind == "f":
         return _float_divmod(a, b)[0]
     fine = b != 0
@@ -81,7 +81,7 @@ def floor_divide(m: Any, e: Any, inputs: Any) -> Any:
 
 @row("remainder")
 def remainder(m: Any, e: Any, inputs: Any) -> Any:
-    a, b = jnp.broadcast_arrays(*as_output(e, inputs))
+    a, b = jnp.broadcast_arrays(*as_output(m, e, inputs))
     if a.dtype.kind == "f":
         return _float_divmod(a, b)[1]
     fine = b != 0
@@ -105,7 +105,7 @@ def _float_divmod(a: Any, b: Any) -> tuple[Any, Any]:
 
 @row("divide")
 def divide(m: Any, e: Any, inputs: Any) -> Any:
-    given = as_output(e, inputs)
+    given = as_output(m, e, inputs)
     if any(
         jnp.asarray(a).dtype == bool for a in inputs
     ):  # else XLA chooses 1 / b or 0, and 0 / 0 is 0
@@ -115,13 +115,13 @@ def divide(m: Any, e: Any, inputs: Any) -> Any:
 
 @row("clip")
 def clip(m: Any, e: Any, inputs: Any) -> Any:
-    a, low, high = as_output(e, inputs)
+    a, low, high = as_output(m, e, inputs)
     return NotImplemented if a.dtype.kind == "c" else jnp.minimum(jnp.maximum(a, low), high)
 
 
 @row("reciprocal")
 def reciprocal(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if a.dtype.kind in "fc":
         return jnp.reciprocal(a)
     return jnp.where(jnp.abs(a) == 1, a, 0)
@@ -130,12 +130,12 @@ def reciprocal(m: Any, e: Any, inputs: Any) -> Any:
 @row("ldexp")
 def ldexp(m: Any, e: Any, inputs: Any) -> Any:
     a, b = inputs
-    return jnp.ldexp(jnp.asarray(a).astype(e.outputs[0].dtype), jnp.asarray(b).astype(jnp.int32))
+    return jnp.ldexp(jnp.asarray(a).astype(m.dtype(e.outputs[0])), jnp.asarray(b).astype(jnp.int32))
 
 
 @row("spacing")
 def spacing(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if a.dtype == jnp.float16:
         return NotImplemented
     up = jnp.nextafter(jnp.abs(a), jnp.full_like(a, np.inf)) - jnp.abs(a)

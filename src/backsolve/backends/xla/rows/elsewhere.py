@@ -15,7 +15,9 @@ from ....ir import Equation, type_of
 def call_elsewhere(m: Any, e: Equation, inputs: Sequence[Any]) -> Any:
     out = e.outputs[0].type
     types = [type_of(a) for a in e.inputs]
-    given = [jnp.asarray(a, t.dtype) for a, t in zip(inputs, types, strict=True)]
+    # NumPy has no bfloat16: there such numbers are float32.
+    wide = lambda t: np.dtype(np.float32) if m.dtype(t) != t.dtype else t.dtype
+    given = [jnp.asarray(a, wide(t)) for a, t in zip(inputs, types, strict=True)]
 
     def run(*arrays: Any) -> Any:
         values = [
@@ -24,9 +26,9 @@ def call_elsewhere(m: Any, e: Equation, inputs: Sequence[Any]) -> Any:
         ]
         try:
             with np.errstate(all="ignore"):
-                return np.asarray(e.primitive.run(*values, **e.params), out.dtype)
+                return np.asarray(e.primitive.run(*values, **e.params), wide(out))
         except Exception as error:
             m.raised.append(error)
             raise
 
-    return jax.pure_callback(run, jax.ShapeDtypeStruct(out.shape, out.dtype), *given)
+    return jax.pure_callback(run, jax.ShapeDtypeStruct(out.shape, wide(out)), *given)

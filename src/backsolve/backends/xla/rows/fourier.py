@@ -11,7 +11,7 @@ from .base import row
 
 @row("fft")
 def fft(m: Any, e: Any, inputs: Any) -> Any:
-    a = jnp.asarray(inputs[0]).astype(e.outputs[0].dtype)
+    a = jnp.asarray(inputs[0]).astype(m.dtype(e.outputs[0]))
     if not a.size:
         return a
     axes = e.params["axes"]

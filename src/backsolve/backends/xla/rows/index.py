@@ -74,7 +74,7 @@ def _one_a_line(m: Any, e: Any, t: Any, indices: Sequence[Any], shape: Any) -> A
 def scatter_set(m: Any, e: Any, inputs: Any) -> Any:
     """The last of several writes to one place counts; XLA has no order, so the others are left out."""
     a, v, *indices = inputs
-    a, v = (jnp.asarray(x).astype(e.outputs[0].dtype) for x in (a, v))
+    a, v = (jnp.asarray(x).astype(m.dtype(e.outputs[0])) for x in (a, v))
     places = _checked(m, e, indices, 2, a.shape)
     common = np.broadcast_shapes(*[np.shape(i) for i in places])
     if not common or _are_distinct(places, common):

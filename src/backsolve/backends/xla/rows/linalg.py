@@ -44,12 +44,12 @@ def _substituted(factors: Any, order: Any, b: Any) -> Any:
 
 @row("solve")
 def solve(m: Any, e: Any, inputs: Any) -> Any:
-    return _solved(m, e, *as_output(e, inputs))
+    return _solved(m, e, *as_output(m, e, inputs))
 
 
 @row("inv")
 def inv(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     return _inverse(*_factored(m, e, a)) if a.size else a
 
 
@@ -60,7 +60,7 @@ def _inverse(factors: Any, order: Any) -> Any:
 
 @row("triangular_solve")
 def triangular_solve(m: Any, e: Any, inputs: Any) -> Any:
-    a, b = as_output(e, inputs)
+    a, b = as_output(m, e, inputs)
     lower, unit = e.params["lower"], e.params["unit"]
     if not unit:
         said = "singular matrix: a zero on the diagonal of a triangular one"
@@ -72,7 +72,7 @@ def triangular_solve(m: Any, e: Any, inputs: Any) -> Any:
 
 @row("cholesky")
 def cholesky(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if not a.size:
         return a
     low = jnp.tril(a)
@@ -87,7 +87,7 @@ def cholesky(m: Any, e: Any, inputs: Any) -> Any:
 @row("lu")
 def lu(m: Any, e: Any, inputs: Any) -> Any:
     """Without exchanges of rows: column by column."""
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     n = a.shape[-1]
     if not a.size:
         return a
@@ -176,7 +176,7 @@ def _repeated(step: Any, times: Any, values: tuple[Any, ...]) -> Any:
 
 @row("qr")
 def qr(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if not a.size:
         return jnp.zeros(e.outputs[0].shape, a.dtype)
     return jnp.concatenate(jnp.linalg.qr(a), axis=-2)
@@ -184,7 +184,7 @@ def qr(m: Any, e: Any, inputs: Any) -> Any:
 
 @row("svd")
 def svd(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if not a.size:
         return NotImplemented
     U, s, Vh = jnp.linalg.svd(a, full_matrices=False)
@@ -201,7 +201,7 @@ def svdvals(m: Any, e: Any, inputs: Any) -> Any:
 
 @row("eigh")
 def eigh(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if not a.size:
         return jnp.zeros(e.outputs[0].shape, a.dtype)
     w, V = jnp.linalg.eigh(a, "L" if e.params["lower"] else "U", symmetrize_input=False)
@@ -218,7 +218,7 @@ def eigvalsh(m: Any, e: Any, inputs: Any) -> Any:
 
 @row("over_gaps")
 def over_gaps(m: Any, e: Any, inputs: Any) -> Any:
-    t, gaps = as_output(e, inputs)
+    t, gaps = as_output(m, e, inputs)
     closed = gaps == 0
     m.fail_if(jnp.any(closed & (t != 0)), *CLOSED_GAP, e.where)
     return jnp.where(closed, 0, t / jnp.where(closed, 1, gaps))

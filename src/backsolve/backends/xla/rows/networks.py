@@ -1,39 +1,72 @@
-"""Attention and its adjoints. Softmax and its relatives are written out before (rewrite/expand.py)."""
+"""Attention and its adjoints. Softmax and its relatives are written out before (rewrite/expand.py).
+
+Of 16-bit arrays the products are taken in 16 bits, the weights in float32. The adjoints of q, k and v repeat
+the weights word for word: XLA computes them once.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 
-from .base import as_output, row
+from .base import as_output, is_half, row
+
+_MOST_OF_A_HEAD = 128  # numbers of a key, in cuDNN's kernels
+_KEYS_AT_A_TIME = 64
+
+
+def _product(m: Any, labels: str, a: Any, b: Any) -> Any:
+    """In float32 if the operands have 16 bits."""
+    wide = jnp.float32 if is_half(a) else None
+    return jnp.einsum(labels, a, b, precision=m.precision, preferred_element_type=wide)
 
 
 def _weights(m: Any, q: Any, k: Any, scale: float, causal: bool) -> Any:
-    s = jnp.einsum("...id,...jd->...ij", q, k, precision=m.precision) * jnp.asarray(scale, q.dtype)
+    s = _product(m, "...id,...jd->...ij", q, k)
+    s = s * jnp.asarray(scale, s.dtype)
     if causal:
-        n, keys = s.shape[-2:]
-        s = jnp.where(jnp.tri(n, keys, dtype=bool), s, -jnp.inf)
+        rows, columns = (lax.broadcasted_iota(jnp.int32, s.shape[-2:], axis) for axis in (0, 1))
+        s = jnp.where(columns <= rows, s, -jnp.inf)
     s = jnp.exp(s - jnp.max(s, axis=-1, keepdims=True, initial=-jnp.inf))
     return s / jnp.sum(s, axis=-1, keepdims=True)
 
 
 @row("attention")
 def attention(m: Any, e: Any, inputs: Any) -> Any:
-    q, k, v = as_output(e, inputs)
+    q, k, v = as_output(m, e, inputs)
+    if m.on_gpu and _suits_cudnn(q, k, v):
+        return _by_cudnn(q, k, v, e.params["scale"], e.params["causal"])
     W = _weights(m, q, k, e.params["scale"], e.params["causal"])
-    return jnp.einsum("...ij,...je->...ie", W, v, precision=m.precision)
+    return jnp.einsum("...ij,...je->...ie", W.astype(v.dtype), v, precision=m.precision)
+
+
+def _suits_cudnn(q: Any, k: Any, v: Any) -> bool:
+    if not is_half(q) or q.ndim != 4 or not q.shape == k.shape == v.shape:
+        return False
+    n, d = q.shape[-2:]
+    return d % 8 == 0 and d <= _MOST_OF_A_HEAD and n % _KEYS_AT_A_TIME == 0 and q.size > 0
+
+
+def _by_cudnn(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Any:
+    """Without a matrix of weights; heads stand behind places there."""
+    turned = [jnp.swapaxes(a, 1, 2) for a in (q, k, v)]
+    y = jax.nn.dot_product_attention(*turned, scale=scale, is_causal=causal, implementation="cudnn")
+    return jnp.swapaxes(y, 1, 2)
 
 
 @row("attention_adjoint")
 def attention_adjoint(m: Any, e: Any, inputs: Any) -> Any:
-    q, k, v, u = as_output(e, inputs)
+    q, k, v, u = as_output(m, e, inputs)
     scale, which = e.params["scale"], e.params["which"]
     W = _weights(m, q, k, scale, e.params["causal"])
     if which == 2:
-        return jnp.einsum("...ij,...ie->...je", W, u, precision=m.precision)
-    S = jnp.einsum("...ie,...je->...ij", u, v, precision=m.precision) * W
-    S = (S - W * jnp.sum(S, axis=-1, keepdims=True)) * jnp.asarray(scale, q.dtype)
+        return jnp.einsum("...ij,...ie->...je", W.astype(u.dtype), u, precision=m.precision)
+    S = _product(m, "...ie,...je->...ij", u, v) * W
+    S = (S - W * jnp.sum(S, axis=-1, keepdims=True)) * jnp.asarray(scale, S.dtype)
+    S = S.astype(q.dtype)
     if which == 0:
         return jnp.einsum("...ij,...jd->...id", S, k, precision=m.precision)
     return jnp.einsum("...ij,...id->...jd", S, q, precision=m.precision)

@@ -49,7 +49,7 @@ def recurrence(a: Any, t: Any, *, axis: int, reverse: bool) -> Any:
 @row("block_recurrence")
 def block_recurrence(m: Any, e: Any, inputs: Any) -> Any:
     """The same for matrices and vectors, round by round."""
-    a, t = (jnp.asarray(x).astype(e.outputs[0].dtype) for x in inputs)
+    a, t = (jnp.asarray(x).astype(m.dtype(e.outputs[0])) for x in inputs)
     a, t = jnp.moveaxis(a, -3, 0), jnp.moveaxis(t, -2, 0)
 
     def step(s: Any, given: Any) -> Any:

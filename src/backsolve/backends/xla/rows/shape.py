@@ -26,7 +26,7 @@ def unslice(t: Any, *, spec: Any, shape: Any) -> Any:
 
 @row("slice_update")
 def slice_update(m: Any, e: Any, inputs: Any) -> Any:
-    a, v = as_output(e, inputs)
+    a, v = as_output(m, e, inputs)
     return a.at[key_of(e.params["spec"])].set(v)
 
 

@@ -18,7 +18,7 @@ def _enter(name: str) -> None:
 
     @row(name)
     def rule(m: Any, e: Any, inputs: Any) -> Any:
-        given = as_output(e, inputs)
+        given = as_output(m, e, inputs)
         if any(a.dtype.kind != "f" or a.dtype.itemsize == 2 for a in given):
             return NotImplemented
         return function(*given)
@@ -30,7 +30,7 @@ for _name in _REAL.split():
 
 @row("digamma")
 def digamma(m: Any, e: Any, inputs: Any) -> Any:
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if a.dtype.kind != "f" or a.dtype.itemsize == 2:
         return NotImplemented
     return jnp.where(a == 0, jnp.copysign(jnp.full_like(a, jnp.inf), -a), special.digamma(a))

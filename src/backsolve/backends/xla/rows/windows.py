@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .base import plain
+from .base import is_half, plain
 
 
 @plain("windows")
@@ -22,6 +22,8 @@ def windows(a: Any, *, cut: Any) -> Any:
 
 @plain("fold")
 def fold(t: Any, *, cut: Any, shape: Any) -> Any:
+    if is_half(t):
+        t = t.astype(jnp.float32)
     y = jnp.zeros(shape, t.dtype)
     if not t.size:
         return y

@@ -20,6 +20,43 @@ def MLP(*sizes: int) -> Any:
     return nn.Sequential(*layers[:-1])
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, inside: int, width: int, stride: int):
+        outside = 4 * width
+        self.conv1, self.bn1 = nn.Conv2d(inside, width, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3, self.bn3 = nn.Conv2d(width, outside, 1, bias=False), nn.BatchNorm2d(outside)
+        self.downsample: Any = None
+        if stride != 1 or inside != outside:
+            shortcut = nn.Conv2d(inside, outside, 1, stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(outside))
+
+    def __call__(self, x: Any) -> Any:
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        y = self.bn3(self.conv3(y))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet50(nn.Module):
+    def __init__(self, layers: tuple[int, ...] = (3, 4, 6, 3), width: int = 64):
+        self.conv1 = nn.Conv2d(3, width, 7, 2, 3, bias=False)
+        self.bn1, self.stages, inside = nn.BatchNorm2d(width), len(layers), width
+        for k, count in enumerate(layers):
+            blocks = []
+            for i in range(count):
+                blocks.append(Bottleneck(inside, width * 2**k, 2 if k and not i else 1))
+                inside = 4 * width * 2**k
+            setattr(self, f"layer{k + 1}", nn.Sequential(*blocks))
+        self.fc = nn.Linear(inside, 1000)
+
+    def __call__(self, x: Any) -> Any:
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        for k in range(self.stages):
+            x = getattr(self, f"layer{k + 1}")(x)
+        return self.fc(x.mean((2, 3)))
+
+
 class LSTM(nn.Module):
     def __init__(self, letters: int, width: int, hidden: int):
         self.embedding = nn.Embedding(letters, width)
@@ -64,6 +101,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "mlp": lambda sizes: MLP(*sizes),
     "lenet": models.LeNet,
     "resnet18": lambda: models.resnet18(10, small_images=True),
+    "resnet50": ResNet50,
     "lstm": LSTM,
     "gpt": GPT,
 }

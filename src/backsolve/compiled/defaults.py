@@ -16,13 +16,13 @@ def default_target() -> Target:
 
 
 def set_default_backend(
-    backend: str, device: str | None = None, precision: str = "highest"
+    backend: str, device: str | None = None, precision: str = "highest", half: str = "float16"
 ) -> None:
     """What `bs.jit`, `bs.fit` and all that compiles run on from now on, where they are not told otherwise.
 
     >>> import backsolve as bs
     >>> bs.set_default_backend("native")
     """
-    _default[0] = Target(backend, device, precision)
+    _default[0] = Target(backend, device, precision, half)
     for f in list(of_default):
         f.forget()

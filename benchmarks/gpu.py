@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,10 +157,8 @@ def steps(kind: str, options: Any) -> None:
     for title, network, settings, x, y in networks(kind, options.small):
         first = state(network, settings)
         for low in (True, False):
-            makers = {
-                name: lambda make=make: make(network, settings, first, x, y, low, precision)
-                for name, make in MAKERS.items()
-            }
+            given = (network, settings, first, x, y, low, precision)
+            makers = {name: partial(make, *given) for name, make in MAKERS.items()}
             words = "bfloat16" if low else ("TF32" if options.tf32 else "float32")
             table.row(f"{title}, {words}", makers, 2e-2 if low else 1e-3)
 
@@ -213,11 +212,9 @@ def problems(options: Any) -> None:
         size = problem.sizes[label]
         message = problem.generate(rng, **size)
         for function in problem.derivative:
-            makers: dict[str, Any] = {
-                "backsolve": lambda: _ours(problem, function, message),
-            }
+            makers = {"backsolve": partial(_ours, problem, function, message)}
             if (name, function) in PEERS:
-                makers["jax.jit"] = lambda: PEERS[name, function](message)
+                makers["jax.jit"] = partial(PEERS[name, function], message)
             words = ", ".join(f"{k}={v}" for k, v in size.items())
             variant = f" {function}" if len(problem.derivative) > 1 else ""
             table.row(f"{name}{variant} {words}".strip(), makers, 1e-6)

@@ -23,9 +23,9 @@ def ours(
     kind: str, settings: Any, first: Arrays, x: Any, y: Any, low: bool, precision: str
 ) -> Step:
     import jax
-    from backsolve.interop.torch import load_state_dict
 
     import backsolve as bs
+    from backsolve.interop.torch import load_state_dict
 
     from .ours import KINDS
 

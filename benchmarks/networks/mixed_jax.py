@@ -1,4 +1,4 @@
-"""The networks of gpu.py in JAX, for 16-bit arrays as one writes them well: statistics and softmax in float32."""
+"""The networks of gpu.py in JAX, as one writes them well for 16 bits: statistics and softmax in float32."""
 
 from __future__ import annotations
 

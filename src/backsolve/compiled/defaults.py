@@ -23,6 +23,6 @@ def set_default_backend(
     >>> import backsolve as bs
     >>> bs.set_default_backend("native")
     """
-    _default[0] = Target(backend, device, precision, half)
+    _default[0] = Target(backend, device, precision, None, half)
     for f in list(of_default):
         f.forget()

@@ -120,7 +120,7 @@ def pivots(m: Any, e: Any, inputs: Any) -> Any:
 @row("lu_diagonal")
 def lu_diagonal(m: Any, e: Any, inputs: Any) -> Any:
     """The pivots, each with the sign of its exchange of rows."""
-    (a,) = as_output(e, inputs)
+    (a,) = as_output(m, e, inputs)
     if not a.size:
         return jnp.zeros(e.outputs[0].shape, a.dtype)
     factors, exchanges, _ = lax.linalg.lu(a)
@@ -131,7 +131,7 @@ def lu_diagonal(m: Any, e: Any, inputs: Any) -> Any:
 @row("inv_of_pivots")
 def inv_of_pivots(m: Any, e: Any, inputs: Any) -> Any:
     """A⁻¹ with tiny numbers in the place of pivots of 0."""
-    a, tiny = as_output(e, inputs)
+    a, tiny = as_output(m, e, inputs)
     factors, _, order = lax.linalg.lu(a)
     diagonal = jnp.eye(a.shape[-1], dtype=bool)
     is_zero = diagonal & (factors == 0)

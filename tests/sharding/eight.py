@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -145,6 +146,77 @@ def loops_failures_and_stacks_on_a_mesh() -> None:
     taken = bs.jit(lambda x, k: x[k], mesh=mesh, shard={"x": "data"})
     close(taken(X, np.int64(7)), X[7])
     raises(IndexError, "out of bounds|out of range", lambda: taken(X, np.int64(9)))
+
+
+# ---- training
+
+
+EXAMPLES = rng.normal(size=(44, 8)), rng.normal(size=(44, 4))
+
+
+def fit(**options: Any) -> bs.training.Fitted:
+    """Three batches of 16, 16 and 3 examples; 9 to measure on."""
+    bs.nn.manual_seed(0)
+    layers = (
+        bs.nn.Linear(8, 16, dtype=np.float64),
+        bs.nn.Tanh(),
+        bs.nn.Linear(16, 4, dtype=np.float64),
+    )
+    defaults = {
+        "optimizer": bs.optim.Adam(0.01),
+        "epochs": 2,
+        "batch_size": 16,
+        "validation": 9 / 44,
+    }
+    settings = {**defaults, "progress": False, **options}
+    return bs.fit(bs.nn.Sequential(*layers), bs.nn.functional.mse_loss, EXAMPLES, **settings)
+
+
+def same_run(a: bs.training.Fitted, b: bs.training.Fitted) -> None:
+    for name in ("loss", "val_loss"):
+        close(a.history[name], b.history[name])
+    close(a.model.state_dict(), b.model.state_dict())
+
+
+@check
+def training_on_a_mesh_follows_the_curve_of_one_device() -> None:
+    mesh, alone = bs.mesh(data=4, model=2), fit()
+    for rule in (None, bs.sharding.fully(least=0, within=bs.sharding.tensor())):
+        same_run(alone, fit(mesh=mesh, shard=rule))
+    lies: list[Any] = []
+    watch = lambda run: lies.append(specs(run.state["optimizer"]))
+    same_run(alone, fit(mesh=mesh, shard={"0.*": "model"}, callbacks=[watch]))
+    assert lies[0] == lies[-1]
+    assert lies[0].count(("model",)) == 4  # two slots of a weight, and of a bias
+
+
+@check
+def a_run_goes_on_upon_another_mesh() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        first = {"mesh": bs.mesh(data=8), "shard": bs.sharding.fully(least=0)}
+        fit(epochs=1, checkpoint=folder, **first)
+        second = fit(checkpoint=folder, mesh=bs.mesh(data=2, model=4), shard=bs.sharding.tensor())
+        same_run(fit(), second)
+
+
+@check
+def trainings_that_do_not_fit() -> None:
+    mesh = bs.mesh(data=8)
+    parts = "a batch of 12 examples cannot be split into 8 equal parts, .* 'data'"
+    raises(bs.errors.ShapeError, parts, lambda: fit(mesh=mesh, batch_size=12))
+    stream = [(a[:12], b[:12]) for a, b in [EXAMPLES]]
+    train = lambda data: bs.fit(
+        bs.nn.Linear(8, 4), bs.nn.functional.mse_loss, data, mesh=mesh, progress=False
+    )
+    raises(bs.errors.ShapeError, parts, lambda: train(stream))
+    raises(
+        bs.errors.StructureError,
+        "'first.*' fits no",
+        lambda: fit(mesh=mesh, shard={"first.*": "data"}),
+    )
+    raises(ValueError, "mesh=bs.mesh", lambda: fit(shard=bs.sharding.fully()))
+    raises(TypeError, "bs.mesh.data=-1., got 8", lambda: fit(mesh=8))
+    raises(ValueError, "compile=False", lambda: fit(mesh=mesh, compile=False))
 
 
 # ---- bad input

@@ -338,6 +338,8 @@ def jit(
     """
     target = None
     if mesh is not None:
+        if not hasattr(mesh, "placement"):
+            raise TypeError(f"mesh is one such as bs.mesh(data=-1), got {mesh!r}")
         target = Target(backend or "xla", device, precision, mesh.placement(shard), half)
     elif shard is not None:
         raise ValueError("shard= splits arrays over a mesh: give mesh=bs.mesh(data=-1) as well")

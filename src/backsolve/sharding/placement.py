@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.xla.library import is_array, jax
 from ..errors import DeviceError
 from .devices import Mesh, name_of
+from .following import follow, is_slot
 from .rules import Axes, Leaf, Rule, checked
 
 
@@ -26,53 +27,26 @@ class Placement:
     ) -> Placed:
         """For arguments and results of these names and shapes."""
         given, made = [Leaf(*a) for a in arguments], [Leaf(*r) for r in results]
-        self.rule.check(given, made)
-        sizes = self.mesh.sizes
-        split = self._checked(given, self.rule.axes(given, sizes))
-        split = _likewise(given, split, self._known(given, split))
-        found = self._checked(made, self.rule.results(made, sizes))
-        whole = [() if axes is None else axes for axes in split]
-        found = _likewise(made, found, self._known(given, whole))
-        return Placed(self.mesh, given, split, found)
+        rule, sizes = self.rule, self.mesh.sizes
+        asked = [leaf for leaf in given if not is_slot(leaf)]
+        rule.check(asked, made)
+        known = dict(zip(asked, self._checked(asked, rule.axes(asked, sizes)), strict=True))
+        others = {leaf: axes for leaf, axes in known.items() if not rule.is_batch(leaf)}
+        split = follow(given, [known.get(leaf) for leaf in given], others)
+        found = self._checked(made, rule.results(made, sizes))
+        lying = zip(given, split, strict=True)
+        others = {leaf: axes or () for leaf, axes in lying if not rule.is_batch(leaf)}
+        return Placed(self.mesh, given, split, follow(made, found, others))
 
     def nowhere(self) -> Placed:
         """For arguments that have no names: they stay where they are."""
         return Placed(self.mesh, [], [], [])
-
-    def _known(self, leaves: Sequence[Leaf], split: Sequence[Axes | None]) -> dict[Leaf, Axes]:
-        """How arguments are split that are no examples, and that a rule is about."""
-        return {
-            leaf: axes
-            for leaf, axes in zip(leaves, split, strict=True)
-            if axes is not None and not self.rule.is_batch(leaf)
-        }
 
     def _checked(self, leaves: Sequence[Leaf], found: Sequence[Axes | None]) -> list[Axes | None]:
         return [
             None if axes is None else checked(axes, leaf, self.mesh.sizes)
             for axes, leaf in zip(found, leaves, strict=True)
         ]
-
-
-def _likewise(
-    leaves: Sequence[Leaf], split: Sequence[Axes | None], known: Mapping[Leaf, Axes]
-) -> list[Axes | None]:
-    """What no rule is about, but has name and shape of something that is, lies as that does: what an optimiser
-    keeps for a parameter, its gradient, its new value."""
-    names = {f".{_inside(leaf.name)}.": (leaf.shape, axes) for leaf, axes in known.items()}
-    names.pop("..", None)
-
-    def found(leaf: Leaf) -> Axes | None:
-        whole = f".{leaf.name}."
-        same = [n for n, (shape, _) in names.items() if shape == leaf.shape and n in whole]
-        return names[max(same, key=len)][1] if same else None
-
-    return [found(leaf) if axes is None else axes for leaf, axes in zip(leaves, split, strict=True)]
-
-
-def _inside(name: str) -> str:
-    """A dotted name without that of its argument, and without `parameters`, a part of a training's state."""
-    return name.partition(".")[2].removeprefix("parameters.")
 
 
 class Placed:
@@ -122,6 +96,15 @@ class Placed:
                 "the mesh of the devices that it is on"
             )
         return put(a, wanted or self.whole)
+
+
+def fetched(a: Any) -> Any:
+    """An array of NumPy's of its own, with the parts that lie on other devices and with other processes; all
+    processes ask for it at once."""
+    if is_array(a) and not (a.is_fully_addressable or a.is_fully_replicated):
+        whole = jax().sharding.NamedSharding(a.sharding.mesh, jax().sharding.PartitionSpec())
+        a = jax().jit(lambda x: x, out_shardings=whole)(a)
+    return np.array(a)
 
 
 def put(a: Any, sharding: Any) -> Any:

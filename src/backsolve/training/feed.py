@@ -35,6 +35,11 @@ class Feed:
                 yield batch
         self.done = 0
 
+    @property
+    def full(self) -> int:
+        """Examples of a batch; 0 if nobody knows."""
+        return self.batches.batch_size if isinstance(self.batches, Batches) else 0
+
     def state_dict(self) -> dict[str, Any]:
         if isinstance(self.batches, Batches):
             return {**self.batches.state_dict(), **self._form()}
@@ -66,20 +71,20 @@ def feed(data: Any, batch_size: int, shuffle: bool, seed: int) -> Feed:
     return Feed(Batches(as_source(data), batch_size, shuffle=shuffle, seed=seed))
 
 
-def tests(data: Any, batch_size: int) -> Iterable[Any]:
-    """Batches to measure on, in order, of nearly one size."""
+def tests(data: Any, batch_size: int, step: int) -> Iterable[Any]:
+    """Batches to measure on, in order, of nearly one size, a multiple of `step`."""
     if isinstance(data, Batches):
         return Batches(data.source, data.batch_size, transform=data.transform)
     if _is_stream(data):
         return data
-    return Tests(as_source(data), batch_size)
+    return Tests(as_source(data), batch_size, step)
 
 
 class Tests:
     """A source in order, in batches of nearly one size, made anew each time one goes through them."""
 
-    def __init__(self, source: Any, batch_size: int):
-        self.source, self.ranges = source, even_parts(len(source), batch_size)
+    def __init__(self, source: Any, batch_size: int, step: int = 1):
+        self.source, self.ranges = source, even_parts(len(source), batch_size, step)
 
     def __iter__(self) -> Iterator[Any]:
         batches = (self.source.take(np.arange(low, high)) for low, high in self.ranges)

@@ -13,6 +13,7 @@ from typing import Any
 from .. import tree
 from ..data import split
 from ..optim import Adam, Optimizer
+from ..sharding.fitting import Devices
 from .checkpoints import Checkpoints
 from .feed import feed, tests
 from .log import Log, Logger
@@ -53,6 +54,8 @@ def fit(
     progress: bool | str = True,
     compile: bool = True,
     dashboard: bool = False,
+    mesh: Any = None,
+    shard: Any = None,
 ) -> Fitted:
     """Train a model and return it with its history; the one that was given stays as it is.
 
@@ -67,6 +70,10 @@ def fit(
     `clip` bounds the norm of gradients, `ema` is the decay of averaged parameters, which are then measured and
     returned. With compile=False steps run as written, for a debugger to step through. With dashboard=True a
     page follows the log while the run goes on; its address is told.
+
+    With `mesh=bs.mesh(data=-1)` a step is one program of XLA's over many devices, batches split along "data".
+    `shard` says how parameters lie there, and with them what the optimiser keeps: a rule such as
+    `bs.sharding.fully()`, or a dict from patterns of their names to axes of the mesh; without it, whole.
 
     >>> import numpy as np, backsolve as bs
     >>> x = np.linspace(-1, 1, 64)[:, None]
@@ -86,10 +93,16 @@ def fit(
     norms = logs is not None and logs.histograms
     if dashboard and logs is None:
         raise ValueError("dashboard=True shows a log: give fit a log=folder as well")
-    steps = Steps(model, objective, optimizer or Adam(), accumulate, clip, ema, compile, norms)
-    run = Run(steps, feed(data, batch_size, shuffle, seed), epochs, best)
+    batches = feed(data, batch_size, shuffle, seed)
+    if mesh is None and shard is not None:
+        raise ValueError("shard= splits arrays over a mesh: give mesh=bs.mesh(data=-1) as well")
+    devices = None if mesh is None else Devices(mesh, shard, batches.full)
+    rule = optimizer or Adam()
+    steps = Steps(model, objective, rule, accumulate, clip, ema, compile, norms, devices)
+    run = Run(steps, batches, epochs, best)
     run.callbacks = list(callbacks)
-    tested = None if validation is None else tests(validation, max(batch_size, 256))
+    parts = 1 if devices is None else devices.parts
+    tested = None if validation is None else tests(validation, max(batch_size, 256), parts)
     shows = display(progress)
     checkpoints = _settings(checkpoint, Checkpoints)
     if checkpoints is not None:
@@ -118,7 +131,7 @@ def evaluate(
 ) -> dict[str, float]:
     """Loss and metrics of a model on data, in evaluation mode, compiled."""
     steps = Steps(model, Objective(loss, named_metrics(metrics)), Adam())
-    return _evaluated(steps, steps.first_state(), tests(data, batch_size))
+    return _evaluated(steps, steps.first_state(), tests(data, batch_size, 1))
 
 
 def _evaluated(steps: Steps, state: State, batches: Iterable[Any]) -> dict[str, float]:

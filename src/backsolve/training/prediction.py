@@ -34,10 +34,14 @@ def predict(model: Any, x: Any, batch_size: int = 256) -> Any:
     return tree.flatten(found[0])[1].unflatten(joined)
 
 
-def even_parts(n: int, most: int) -> list[tuple[int, int]]:
-    """Ranges of at most this length that differ by one at most: two forms of code, no short last one."""
+def even_parts(n: int, most: int, step: int = 1) -> list[tuple[int, int]]:
+    """Ranges of at most this length that differ by one at most: two forms of code, no short last one.
+
+    With a `step`, all but the last begin and end at its multiples.
+    """
+    most = max(most // step * step, 1)
     count = max(-(-n // most), 1)
-    ends = [n * k // count for k in range(count + 1)]
+    ends = [*[n * k // count // step * step for k in range(count)], n]
     return list(zip(ends, ends[1:], strict=False))
 
 

@@ -24,6 +24,8 @@ from ..errors import NaNError, StructureError
 from ..nn.module import Module, places
 from ..nn.on_manifolds import declared_again
 from ..optim import Accumulated, Average, Clipped, Groups, Optimizer
+from ..sharding.fitting import Devices
+from ..sharding.placement import fetched
 from .objective import Objective, described
 
 State = dict[str, Any]
@@ -50,6 +52,7 @@ class Steps:
         ema: float | None = None,
         compile: bool = True,
         norms: bool = False,
+        devices: Devices | None = None,
     ):
         if accumulate < 1:
             raise ValueError(f"accumulate={accumulate} must be at least 1")
@@ -61,8 +64,11 @@ class Steps:
         self.average = None if ema is None else Average(ema)
         self._trained = self.model_of(self.first_state()).train()
         self._tested = self.model_of(self.first_state()).eval()
-        self._step = jit(self._plain_step, donate=(0,)) if compile else self._plain_step
-        self._test = jit(self._plain_test) if compile else self._plain_test
+        if devices is not None and not compile:
+            raise ValueError("steps on a mesh are compiled: leave mesh= or compile=False out")
+        how = ({}, {}) if devices is None else (devices.step, devices.test)
+        self._step = jit(self._plain_step, donate=(0,), **how[0]) if compile else self._plain_step
+        self._test = jit(self._plain_test, **how[1]) if compile else self._plain_test
 
     def first_state(self) -> State:
         parameters = _copies(self.template.named_parameters())
@@ -124,7 +130,7 @@ class Steps:
 
     def explain(self, state: State, batch: Any, when: str) -> NaNError:
         """Why a step was not whole: run again as written, it stops at the first operation that makes a NaN."""
-        before = tree.map(np.array, (state["parameters"], state["buffers"]))
+        before = tree.map(fetched, (state["parameters"], state["buffers"]))
         try:
             with debug_nans(), np.errstate(all="ignore"):
                 _, gradients = jit(self._gradients)(*before, batch)
@@ -275,7 +281,7 @@ def learning_rates(rule: Any, step: int, factor: float) -> dict[str, float]:
 
 
 def _copies(arrays: dict[str, Any]) -> dict[str, Any]:
-    return {n: tree.map(lambda x: np.array(getattr(x, "value", x)), a) for n, a in arrays.items()}
+    return {n: tree.map(lambda x: fetched(getattr(x, "value", x)), a) for n, a in arrays.items()}
 
 
 def _like(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from . import onnx as onnx
     from . import safetensors as safetensors
     from . import scipy as scipy
+    from . import stablehlo as stablehlo
     from . import torch as torch
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("jax", "onnx", "safetensors", "scipy", "torch"):
+    if name not in ("jax", "onnx", "safetensors", "scipy", "stablehlo", "torch"):
         raise AttributeError(f"module 'backsolve.interop' has no attribute {name!r}")
     return importlib.import_module(f".{name}", __name__)

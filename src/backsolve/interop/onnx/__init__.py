@@ -1,4 +1,4 @@
-"""ONNX models: `load` brings one in, as a module whose weights are parameters.
+"""ONNX models: `load` brings one in, as a module whose weights are parameters; `save` writes a function as one.
 
 >>> from onnx import TensorProto, helper, numpy_helper
 >>> import numpy as np
@@ -24,3 +24,5 @@ array([[0.0099],
 
 from .model import Model as Model
 from .model import load as load
+from .saving import proto as proto
+from .saving import save as save

@@ -1,0 +1,13 @@
+"""What each row of the table is in the operators of ONNX."""
+
+from __future__ import annotations
+
+from . import contract as contract
+from . import elementwise as elementwise
+from . import formulas as formulas
+from . import index as index
+from . import reduce as reduce
+from . import shape as shape
+from . import windows as windows
+from .base import FORMULAS as FORMULAS
+from .base import ROWS as ROWS

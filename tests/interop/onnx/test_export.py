@@ -1,0 +1,298 @@
+"""Programs written as ONNX graphs, run by ONNX's own definition of its operators, against our own values."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve import nn, tree
+from backsolve.errors import BackendError, ShapeError
+from backsolve.nn.models import GPT2, LeNet, LSTMLanguageModel, resnet18
+from backsolve.primitive import PRIMITIVES
+from backsolve.testing.fuzz import pulled
+from backsolve.testing.fuzz_sketch import sketch
+from backsolve.testing.samples import cases
+
+onnx = pytest.importorskip("onnx")
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from backsolve.interop.onnx import proto as model  # noqa: E402
+from backsolve.interop.onnx.export.rows import FORMULAS, ROWS  # noqa: E402
+
+try:
+    import onnxruntime
+except ModuleNotFoundError:
+    onnxruntime = None
+
+DTYPES = ("float32", "float64", "int64", "bool", "float32+python", "python")
+SINGLE = ("erf",)  # which ONNX's own evaluator computes in float32
+
+
+def evaluated(made, *args):
+    """What a graph gives for arguments in the order of its inputs."""
+    onnx.shape_inference.infer_shapes(made, strict_mode=True, check_type=True)
+    feed = {x.name: np.asarray(a) for x, a in zip(made.graph.input, args, strict=True)}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = ReferenceEvaluator(made).run(None, feed)
+        if onnxruntime is not None:
+            _held_against_runtime(made, feed, results)
+    return [np.asarray(y) for y in results]
+
+
+def _held_against_runtime(made, feed, results):
+    try:
+        run = onnxruntime.InferenceSession(
+            made.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        return
+    for x, y in zip(run.run(None, feed), results, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+
+
+def agree(got, expected, ulps=64, eps=0.0):
+    for x, y in zip(got, expected, strict=True):
+        y = np.asarray(y)
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        unit = ulps * max(eps, np.finfo(y.dtype).eps) if y.dtype.kind == "f" else 0
+        scale = np.max(np.abs(y[np.isfinite(y)]), initial=0) if y.dtype.kind == "f" else 0
+        np.testing.assert_allclose(x, y, rtol=unit, atol=unit * scale)
+
+
+def check(f, *args, ulps=4096, **options):
+    """Export, run, compare, and bring back; the arguments that are no weights, in their order."""
+    made = model(f, *args, **options)
+    given = tree.flatten([a for a in args if not isinstance(a, nn.Module)])[0]
+    expected = tree.flatten(f(*args))[0]
+    agree(evaluated(made, *given), expected, ulps)
+    back = tree.flatten(bs.interop.onnx.load(made)(*map(np.asarray, given)))[0]
+    agree([np.asarray(y) for y in back], expected, ulps)
+    return made
+
+
+def operators(made):
+    return [n.op_type for n in made.graph.node]
+
+
+@pytest.mark.parametrize("name", sorted(PRIMITIVES))
+def test_rows(name):
+    if PRIMITIVES[name].holds_regions:
+        return
+    eps = {"float32": 2**-23, "float32+python": 2**-23}
+    chosen = [c for c in cases(name) if c.dtype in DTYPES and "complex" not in str(c)]
+    most = 12 if name in ROWS or name in FORMULAS else 3
+    for case in chosen[:: len(chosen) // most + 1]:
+        args = case.make(np.random.default_rng(0))
+        call = lambda *xs, case=case: case.primitive(*xs, **case.params)
+        with np.errstate(all="ignore"):
+            expected = np.asarray(call(*args))
+        try:
+            made = model(call, *args)
+        except BackendError as error:
+            if name in ROWS or name in FORMULAS:
+                raise AssertionError(f"{case} has no form") from error
+            continue
+        single = 2**-23 if name in SINGLE else eps.get(case.dtype, 0.0)
+        agree(evaluated(made, *args), [expected], eps=single)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_programs_and_their_gradients(first):
+    exported = 0
+    for seed in range(first, first + 10):
+        s = sketch(seed)
+        f = s.function()
+        with np.errstate(all="ignore"):
+            both, seeds = pulled(f, s.inputs, np.random.default_rng(seed))
+            expected = [np.asarray(y) for y in both(*s.inputs, *seeds)]
+        try:
+            made = model(both, *s.inputs, *seeds)
+        except BackendError:
+            continue
+        exported += 1
+        half = any(np.asarray(a).dtype == np.float16 for a in (*s.inputs, *seeds, *expected))
+        agree(evaluated(made, *s.inputs, *seeds), expected, 1e3, 2**-10 if half else 2**-23)
+    assert exported >= 5
+
+
+# ---- networks
+
+
+def images(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def resting(module):
+    module.eval()
+    return module
+
+
+def test_convolutions_and_pools_are_operators():
+    nn.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(4, 8, 3, padding=1, stride=2, groups=2), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.MaxPool2d(3, 2, padding=1), nn.Conv2d(8, 4, 2, dilation=2), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Linear(4, 3), nn.Softmax(-1),
+    )  # fmt: skip
+    made = check(resting(net), images(2, 4, 17, 17))
+    found = operators(made)
+    assert (found.count("Conv"), found.count("Relu")) == (2, 1)
+    assert {"MaxPool", "AveragePool", "Gemm", "Softmax"} < set(found)
+    assert not {"Pad", "Einsum", "Gather"} & set(found)
+    names = {x.name for x in made.graph.initializer}
+    assert {"0.weight", "0.bias", "1.running_mean", "7.weight"} < names
+
+
+@pytest.mark.parametrize(
+    ("network", "shape"), [(LeNet, (2, 1, 28, 28)), (lambda: resnet18(10), (1, 3, 32, 32))]
+)
+def test_networks_for_images(network, shape):
+    nn.manual_seed(0)
+    check(resting(network()), images(*shape), batch=network is LeNet)
+
+
+def test_networks_for_text():
+    nn.manual_seed(0)
+    tokens = np.arange(8).reshape(2, 4)
+    made = check(resting(GPT2(50, 16, 16, 2, 2)), tokens, batch=True)
+    assert operators(made).count("Softmax") == 2
+    made = check(resting(LSTMLanguageModel(50, 8, 8)), tokens, batch={"tokens": 1})
+    assert operators(made).count("Loop") == 1
+
+
+def test_a_batch_of_any_length():
+    nn.manual_seed(0)
+    net, tokens = resting(LSTMLanguageModel(50, 8, 8)), np.arange(8).reshape(2, 4)
+    longer = model(net, tokens, batch=True)  # its first axis is time
+    for n in (1, 3, 7):
+        more = np.arange(4 * n).reshape(n, 4)
+        agree(evaluated(longer, more), tree.flatten(net(more))[0], 4096)
+    mlp = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    loss = lambda x, y: nn.functional.cross_entropy(mlp(x), y)
+    made = model(bs.grad(loss), images(2, 4), np.array([0, 1]), batch=True)
+    assert made.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    x, y = images(5, 4), np.array([0, 1, 2, 1, 0])
+    agree(evaluated(made, x, y), [bs.grad(loss)(x, y)], 4096)
+
+
+def test_lengths_that_cannot_be_left_open():
+    odd = lambda x: x * len(x) ** 2
+    with pytest.raises(ShapeError, match="cannot be left open"):
+        model(odd, np.ones(3), batch=True)
+    with pytest.raises(ShapeError, match="cannot be left open"):
+        model(lambda x: x.reshape(-1, 2) @ np.ones((2, len(x))), np.ones(4), batch=True)
+    with pytest.raises(ShapeError, match=r"batches of \[2, 3\]"):
+        model(lambda x, y: x.sum() + y.sum(), np.ones(2), np.ones(3), batch=True)
+    with pytest.raises(ValueError, match=r"axis 1 of 'x'; there are x of 1 axes"):
+        model(lambda x: x, np.ones(2), batch={"x": 1})
+
+
+def test_gradients_of_networks():
+    nn.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3)
+    )
+    loss = lambda net, x, y: nn.functional.cross_entropy(net(x), y)
+    made = check(bs.grad(loss), net, images(2, 1, 4, 4), np.array([0, 1]))
+    assert [x.name for x in made.graph.input] == ["x", "y"]
+    assert [x.name for x in made.graph.output][:2] == ["output.0.weight", "output.0.bias"]
+    free = model(bs.grad(loss), net, images(2, 1, 4, 4), np.array([0, 1]), weights=())
+    assert [x.name for x in free.graph.input][:2] == ["net.0.weight", "net.0.bias"]
+
+
+# ---- control flow
+
+
+def cube_root(a):
+    x = a
+    while abs(x**3 - a) > 1e-10:
+        x = (2 * x + a / x**2) / 3
+    return x
+
+
+def until_large(x):
+    y = np.zeros(len(x))
+    for i in range(1, len(x)):
+        y[i] = y[i - 1] * 0.5 + x[i]
+        if y[i] > 1.9:
+            break
+    return y.sum()
+
+
+def cases_of_sign(x):
+    if x.sum() > 0:
+        return {"a": x * 2, "b": np.sin(x)}
+    return {"a": x - 1, "b": np.cos(x)}
+
+
+def running(x):
+    s = 0.0
+    for k in range(len(x)):
+        s = np.tanh(s + x[k])
+    return s
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (cube_root, (8.0,)),
+        (bs.grad(cube_root), (8.0,)),
+        (until_large, (np.ones(20),)),
+        (bs.grad(until_large), (np.ones(20),)),
+        (cases_of_sign, (np.ones(3),)),
+        (cases_of_sign, (-np.ones(3),)),
+        (bs.grad(lambda x: cases_of_sign(x)["b"].sum()), (-np.ones(3),)),
+        (bs.grad(bs.jit(running)), (np.linspace(0.1, 1.0, 40),)),
+        (bs.hessian(lambda x: np.sum(np.tanh(x) ** 3)), (np.ones(3),)),
+    ],
+)
+def test_control_flow(f, args):
+    check(f, *args, ulps=256)
+
+
+def test_a_loop_stays_one():
+    made = model(cube_root, 8.0)
+    assert operators(made).count("Loop") == 1
+    assert "If" in operators(model(cases_of_sign, np.ones(3)))
+    assert [x.name for x in model(cases_of_sign, np.ones(3)).graph.output] == [
+        "output.a",
+        "output.b",
+    ]
+
+
+# ---- names and refusals
+
+
+def test_names_of_arguments(tmp_path):
+    def f(params, x, *, scale=2.0):
+        return params["w"][0] * x * scale
+
+    bs.interop.onnx.save(f, tmp_path / "f.onnx", {"w": [np.ones(3)]}, np.ones(3), outputs=["y"])
+    made = onnx.load(tmp_path / "f.onnx")
+    assert [x.name for x in made.graph.input] == ["params.w.0", "x"]
+    assert [x.name for x in made.graph.output] == ["y"]
+    assert made.opset_import[0].version == 18
+    fixed = model(f, {"w": [np.ones(3)]}, np.ones(3), weights=0)
+    assert [x.name for x in fixed.graph.input] == ["x"]
+    assert "params.w.0" in {x.name for x in fixed.graph.initializer}
+    with pytest.raises(ValueError, match="1 outputs, and 2 names"):
+        model(f, {"w": [np.ones(3)]}, np.ones(3), outputs=["y", "z"])
+
+
+def test_what_has_no_form_names_the_line():
+    def f(x):
+        return np.linalg.eigh(x)[0].sum()
+
+    with pytest.raises(BackendError, match=r"(?s)`eig.*test_export.*np.linalg.eigh"):
+        model(f, np.eye(3))
+    with pytest.raises(BackendError, match="complex"):
+        model(lambda x: x * 1j, 2.0)
+
+    @bs.jit
+    def factorial(n):
+        return 1.0 if n <= 1.0 else n * factorial(n - 1.0)
+
+    with pytest.raises(BackendError, match="calls itself"):
+        model(factorial, 3.0)

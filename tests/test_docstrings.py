@@ -14,9 +14,9 @@ import backsolve as bs
 
 MODULES = (
     "data", "errors", "interop.safetensors", "interop.scipy", "interop.scipy.integrate",
-    "interop.scipy.signal", "interop.torch", "manifolds", "nn", "nn.functional", "nn.init", "nn.models",
-    "nn.utils", "numeric", "numpy.special", "operators", "optim", "optim.schedules", "random", "sklearn",
-    "symbolic", "testing", "training", "tree",
+    "interop.onnx", "interop.scipy.signal", "interop.torch", "manifolds", "nn", "nn.functional", "nn.init",
+    "nn.models", "nn.utils", "numeric", "numpy.special", "operators", "optim", "optim.schedules", "random",
+    "sklearn", "symbolic", "testing", "training", "tree",
 )  # fmt: skip
 WHOLE = (bs.Tensor, bs.System, bs.Function, bs.nn.Module, type(bs.show))
 

@@ -53,6 +53,7 @@ MODULES: dict[str, str] = {
     "tree": "backsolve.tree",
     "errors": "backsolve.errors",
     "interop.jax": "backsolve.interop.jax",
+    "interop.onnx": "backsolve.interop.onnx",
     "interop.torch": "backsolve.interop.torch",
     "interop.safetensors": "backsolve.interop.safetensors",
 }

@@ -13,7 +13,7 @@ from ....nn.functional._arguments import place
 from ....numpy._register import ndim_of, shape_of
 from ....operators.windows import Cut
 from ....primitive import P
-from .table import operator, whole
+from .table import operator, read, whole
 from .windows import Windows
 
 
@@ -122,5 +122,5 @@ def between(x: Any, at: list[Any]) -> Any:
             is_inside = np.greater_equal(place, 0) & np.less(place, s)
             weight = weight * np.where(is_inside, 1 - np.abs(a - place), 0)
             index.append(np.clip(place, 0, s - 1).astype(np.int64))
-        total = total + last[tuple(index)] * weight[..., None]
+        total = total + read(last, *index) * weight[..., None]
     return np.moveaxis(total, -1, 1)

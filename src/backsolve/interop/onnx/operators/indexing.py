@@ -9,19 +9,19 @@ import numpy as np
 from ....errors import UnsupportedError
 from ....numpy._register import ndim_of, shape_of
 from ....tensor import Tensor
-from .table import known, looked_at, operator
+from .table import known, looked_at, operator, read, take
 
 _COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 @operator("Gather")
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    return np.take(x, indices, axis)
+    return take(x, indices, axis)
 
 
 @operator("GatherElements")
 def gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    return x[_beside(indices, ndim_of(x), axis)]
+    return read(x, *_beside(indices, ndim_of(x), axis))
 
 
 def _beside(indices: Any, rank: int, axis: int) -> tuple[Any, ...]:
@@ -40,7 +40,7 @@ def gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
         np.arange(s).reshape(*[1] * k, -1, *[1] * (batch_dims - 1 - k + len(places)))
         for k, s in enumerate(lead)
     ]
-    return x[(*own, *[indices[..., k] for k in range(count)])]
+    return read(x, *own, *[indices[..., k] for k in range(count)])
 
 
 @operator("Scatter", "ScatterElements")
@@ -63,7 +63,7 @@ def _written(x: Any, index: tuple[Any, ...], updates: Any, reduction: str) -> An
     inner = shape_of(x)[len(index) :]
     lead = np.broadcast_shapes(*[shape_of(i) for i in index])
     updates = np.broadcast_to(updates, (*lead, *inner))
-    if not isinstance(x, Tensor) and not isinstance(updates, Tensor):
+    if not any(isinstance(a, Tensor) for a in (x, updates, *index)):
         out = x.copy()
         if reduction == "none":
             out[index] = updates
@@ -122,5 +122,5 @@ def compress(x: Any, condition: Any, *, axis: int | None = None) -> Any:
 
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(x: Any, indices: Any) -> Any:
-    y = np.take(x, np.reshape(indices, -1), axis=-1)
+    y = take(x, np.reshape(indices, -1), -1)
     return np.reshape(y, (1, -1)) if ndim_of(x) == 1 else y

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....nn import functional
 from ....numpy._register import dtype_of, shape_of
-from .table import operator
+from .table import operator, take
 
 
 @operator("NegativeLogLikelihoodLoss")
@@ -20,7 +20,7 @@ def negative_log_likelihood(
     at = np.where(is_counted, target, 0).astype(np.int64) % classes
     own = np.take_along_axis(x, np.expand_dims(at, 1), 1)[:, 0]
     counts = is_counted.astype(dtype_of(x))
-    counts = counts if weight is None else counts * np.take(weight, at)
+    counts = counts if weight is None else counts * take(weight, at)
     counts = np.broadcast_to(counts, shape_of(own))
     loss = -own * counts
     if reduction == "none":

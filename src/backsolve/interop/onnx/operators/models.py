@@ -8,13 +8,12 @@ import numpy as np
 
 from ....errors import UnsupportedError
 from ....nn import functional
-from ....numpy._register import dtype_of
-from .table import looked_at, operator
+from ....numpy._register import dtype_of, shape_of
+from .table import looked_at, operator, read, take
 
 _ML = "ai.onnx.ml"
-_COMPARISONS = (
-    np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal
-)  # by number; 6 is membership in a set  # fmt: skip
+_COMPARISONS = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
+_MEMBER = len(_COMPARISONS)  # membership in a set
 
 
 @operator("Binarizer", domain=_ML)
@@ -33,57 +32,73 @@ def tree_ensemble(
     """Σ, mean, min or max over trees of the weight of the leaf that each example falls to."""
     if post_transform not in (0, 1, 2):
         raise UnsupportedError(f"post_transform {post_transform} of TreeEnsemble")
-    samples = looked_at(x, "what TreeEnsemble reads")
-    to_true = _missing(nodes_missing_value_tracks_true, len(nodes_modes))
-    sets = _sets(nodes_modes, membership_values)
-    found = np.full((len(samples), n_targets, len(tree_roots)), np.nan)
-    for row, sample in enumerate(samples):
-        for tree, node in enumerate(tree_roots):
-            is_leaf = False
-            if nodes_trueleafs[node] and nodes_falseleafs[node]:
-                is_leaf = nodes_truenodeids[node] == nodes_falsenodeids[node]
-                node = nodes_truenodeids[node] if is_leaf else node
-            while not is_leaf:
-                value, mode = sample[nodes_featureids[node]], nodes_modes[node]
-                if np.isnan(value) and to_true[node]:
-                    holds = True
-                elif mode == 6:
-                    holds = value in sets[node]
-                else:
-                    holds = _COMPARISONS[mode](value, nodes_splits[node])
-                leaves = nodes_trueleafs if holds else nodes_falseleafs
-                is_leaf, node = (
-                    leaves[node],
-                    (nodes_truenodeids if holds else nodes_falsenodeids)[node],
-                )
-            found[row, leaf_targetids[node], tree] = leaf_weights[node]
-    y = _aggregated(found, aggregate_function).astype(samples.dtype)
+    count = len(nodes_modes)
+    # one list of nodes: inner ones first, then the leaves, each its own successor
+    ids = np.arange(count, count + len(leaf_weights))
+    after = [
+        np.concatenate([np.add(to, np.multiply(count, is_leaf)), ids])
+        for to, is_leaf in [
+            (nodes_truenodeids, nodes_trueleafs),
+            (nodes_falsenodeids, nodes_falseleafs),
+        ]
+    ]
+    zeros = np.zeros(len(ids))
+    modes = np.concatenate([nodes_modes, zeros]).astype(int)
+    features = np.concatenate([nodes_featureids, zeros]).astype(int)
+    splits = np.concatenate([nodes_splits, zeros]).astype(dtype_of(x))
+    to_true = np.concatenate([nodes_missing_value_tracks_true or [0] * count, zeros]).astype(bool)
+    members = _members(modes, membership_values)
+    lots = np.arange(shape_of(x)[0])[:, None]
+    at: Any = np.broadcast_to(np.asarray(tree_roots), (shape_of(x)[0], len(tree_roots)))
+    for _ in range(_depth(after, tree_roots, count)):
+        value = read(x, lots, take(features, at))
+        mode = take(modes, at)
+        holds = np.isnan(value) & take(to_true, at)
+        for k, compare in enumerate(_COMPARISONS):
+            holds = holds | (np.equal(mode, k) & compare(value, take(splits, at)))
+        if members is not None:
+            is_member = np.any(np.equal(value[..., None], take(members, at, 0)), -1)
+            holds = holds | (np.equal(mode, _MEMBER) & is_member)
+        at = np.where(holds, take(after[0], at), take(after[1], at))
+    leaf = at - count
+    weights = take(np.asarray(leaf_weights, dtype_of(x)), leaf)[..., None]
+    is_own = np.equal(take(np.asarray(leaf_targetids), leaf)[..., None], np.arange(n_targets))
+    y = _aggregated(weights, is_own, aggregate_function)
     return (y, functional.softmax(y, -1), functional.sigmoid(y))[post_transform]
 
 
-def _missing(given: Any, count: int) -> Any:
-    return [0] * count if given is None else given
+def _depth(after: list[Any], roots: Any, count: int) -> int:
+    """How many steps lead from the roots to leaves alone."""
+    reached, steps = np.unique(roots), 0
+    while (reached < count).any():
+        reached = np.unique(np.concatenate([to[reached] for to in after]))
+        steps += 1
+    return steps
 
 
-def _sets(modes: Any, values: Any) -> dict[int, set[float]]:
-    """Members of the set of each node that asks for one, which NaN ends."""
-    left = iter([] if values is None else np.asarray(values).ravel().tolist())
-    return {k: set(iter(lambda: _next(left), None)) for k, mode in enumerate(modes) if mode == 6}
+def _members(modes: Any, values: Any) -> Any:
+    """For each node the set that it asks for membership in, filled up with NaN; NaN ends one in the list."""
+    asking = np.nonzero(modes == _MEMBER)[0]
+    if not len(asking):
+        return None
+    given = np.ravel(values)
+    ends = np.nonzero(np.isnan(given))[0]
+    sets = np.split(given, ends + 1)[: len(asking)]
+    table = np.full((len(modes), max(map(len, sets))), np.nan, given.dtype)
+    for node, own in zip(asking, sets, strict=True):
+        table[node, : len(own)] = own
+    return table
 
 
-def _next(values: Any) -> Any:
-    value = next(values, None)
-    return None if value is None or np.isnan(value) else value
-
-
-def _aggregated(found: Any, how: int) -> Any:
-    is_there = ~np.isnan(found)
+def _aggregated(weights: Any, is_own: Any, how: int) -> Any:
+    """Over trees, of the weights that are a target's own."""
     if how in (0, 1):
-        total = np.where(is_there, found, 0).sum(-1)
-        return total / found.shape[-1] if how == 0 else total
+        total = np.sum(np.where(is_own, weights, 0), axis=1)
+        return total / shape_of(weights)[1] if how == 0 else total
+    limits = np.finfo(dtype_of(weights))
     if how == 2:
-        return np.where(is_there, found, np.finfo(np.float32).max).min(-1)
-    return np.where(is_there, found, np.finfo(np.float32).min).max(-1)
+        return np.min(np.where(is_own, weights, limits.max), axis=1)
+    return np.max(np.where(is_own, weights, limits.min), axis=1)
 
 
 @operator("TfIdfVectorizer")

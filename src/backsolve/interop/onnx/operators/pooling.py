@@ -10,7 +10,7 @@ import numpy as np
 from ....nn.functional._arguments import place
 from ....numpy._register import dtype_of, ndim_of, shape_of
 from ....primitive import P
-from .table import known, operator, whole
+from .table import operator, whole
 from .windows import Windows
 
 
@@ -93,8 +93,8 @@ def unpool(
         for k, (s, t) in enumerate(zip(shape_of(x)[2:], step, strict=True))
     )
     shape = (*shape_of(x)[:2], *space)
-    places = np.reshape(known(indices, "the indices of MaxUnpool"), -1)
-    flat = P.scatter_set(np.zeros(prod(shape), dtype_of(x)), np.reshape(x, -1), places)
+    empty = np.zeros(prod(shape), dtype_of(x))
+    flat = P.scatter_set(empty, np.reshape(x, -1), np.reshape(indices, -1))
     y = np.reshape(flat, shape)
     if output_shape is None:
         return y

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import ShapeError
 from ....numpy._register import dtype_of, ndim_of, shape_of
-from .table import known, number, operator, whole
+from .table import number, operator, read, whole
 
 
 @operator("Reshape")
@@ -181,6 +181,6 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
 def reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0) -> Any:
     x = np.moveaxis(x, (time_axis, batch_axis), (0, 1))
     t, b = shape_of(x)[:2]
-    steps, ends = np.arange(t)[:, None], known(lengths, "the lengths of ReverseSequence")
-    places = np.where(steps < ends, ends - 1 - steps, steps)
-    return np.moveaxis(x[places, np.arange(b)], (0, 1), (time_axis, batch_axis))
+    steps = np.arange(t)[:, None]
+    places = np.where(np.less(steps, lengths), lengths - 1 - steps, steps)
+    return np.moveaxis(read(x, places, np.arange(b)), (0, 1), (time_axis, batch_axis))

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ....errors import DroppedDerivativeError, TracedValueError
+from ....numpy.indexing import getitem
 from ....tensor import Staged, Tensor
 
 Run = Callable[..., Any]
@@ -70,6 +71,17 @@ def looked_at(x: Any, what: str) -> Any:
             "run the model without bs.jit, or make that input a constant of the graph"
         )
     return np.asarray(x.value if isinstance(x, Tensor) else x)
+
+
+def read(x: Any, *index: Any) -> Any:
+    """x[index], also of a plain array at places that vary with what is staged."""
+    is_bare = isinstance(x, np.ndarray) and any(isinstance(i, Tensor) for i in index)
+    return getitem(x, index) if is_bare else x[index]
+
+
+def take(x: Any, indices: Any, axis: int = 0) -> Any:
+    """Entries along an axis, as np.take."""
+    return read(x, *(slice(None),) * (axis % x.ndim), indices)
 
 
 def whole(x: Any, what: str) -> tuple[int, ...]:

@@ -126,6 +126,16 @@ def two_dense_layers_need_one_sum_forwards() -> None:
 
 
 @check
+def parameters_are_gathered_where_they_are_used() -> None:
+    compiled = bs.jit(step, mesh=bs.mesh(data=8), shard=bs.sharding.fully("x", least=0))
+    text = compiled.lower(PARAMETERS, np.tile(X, (8, 1))).stages["hlo"]
+    gathered = re.findall(r"= \w+\[([\d,]*)\]\S* all-gather\(", text)
+    assert sorted(gathered) == ["16", "16,8", "4,16"], (
+        gathered
+    )  # both weights, one bias; no examples
+
+
+@check
 def derivatives_of_what_runs_on_a_mesh() -> None:
     forward = bs.jit(loss, mesh=bs.mesh(data=8), shard=bs.sharding.data("x"))
     close(bs.grad(forward)(PARAMETERS, X), bs.grad(loss)(PARAMETERS, X))

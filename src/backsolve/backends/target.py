@@ -14,12 +14,16 @@ Named = Sequence[tuple[str, tuple[int, ...]]]
 
 
 class Placed(Protocol):
-    """Where the arrays of one program lie: `results` has a sharding for each, or None for XLA's choice."""
+    """Where the arrays of one program lie: `results` has a sharding for each, or None for XLA's choice.
+
+    `used` is how argument number k lies where all of it is needed; None: as ever.
+    """
 
     whole: Any
     results: list[Any] | None
 
     def argument(self, k: int) -> Any: ...
+    def used(self, k: int) -> Any: ...
     def put(self, leaves: Sequence[Any]) -> list[Any]: ...
 
 

@@ -38,6 +38,9 @@ class Training(Rule):
     def results(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> list[Axes | None]:
         return [None] * len(leaves)
 
+    def used(self, axes: Axes) -> Axes | None:
+        return self.rule.used(axes)
+
     def check(self, arguments: Sequence[Leaf], results: Sequence[Leaf]) -> None:
         if self.full is not None and not isinstance(self.rule, Ready):
             self.rule.check(arguments, results)

@@ -34,9 +34,10 @@ class Placement:
         others = {leaf: axes for leaf, axes in known.items() if not rule.is_batch(leaf)}
         split = follow(given, [known.get(leaf) for leaf in given], others)
         found = self._checked(made, rule.results(made, sizes))
-        lying = zip(given, split, strict=True)
+        lying = list(zip(given, split, strict=True))
         others = {leaf: axes or () for leaf, axes in lying if not rule.is_batch(leaf)}
-        return Placed(self.mesh, given, split, follow(made, found, others))
+        used = [None if rule.is_batch(a) else rule.used(axes or ()) for a, axes in lying]
+        return Placed(self.mesh, given, split, follow(made, found, others), used)
 
     def nowhere(self) -> Placed:
         """For arguments that have no names: they stay where they are."""
@@ -62,17 +63,22 @@ class Placed:
         arguments: Sequence[Leaf],
         given: Sequence[Axes | None],
         made: Sequence[Axes | None],
+        used: Sequence[Axes | None] = (),
     ):
         self.mesh = mesh
         self._names = [leaf.name for leaf in arguments]
         self._given = [None if a is None else mesh.sharding(a) for a in given]
         self.whole = mesh.sharding()
         self.results = [None if a is None else mesh.sharding(a) for a in made] or None
+        self._used = [None if a is None else mesh.sharding(a) for a in used]
         self._devices = set(mesh.devices.flat)
 
     def argument(self, k: int) -> Any:
         """The sharding of argument number k; None if it is left as it is."""
         return self._given[k] if self._given else None
+
+    def used(self, k: int) -> Any:
+        return self._used[k] if self._used else None
 
     def put(self, leaves: Sequence[Any]) -> list[Any]:
         """Arguments on the mesh; numbers of Python's stay what they are."""

@@ -118,6 +118,10 @@ class _Fully(Ready):
             for leaf, axes in zip(leaves, before, strict=True)
         ]
 
+    def used(self, axes: Axes) -> Axes | None:
+        """Gathered along the axis of examples, lest XLA gather these."""
+        return tuple(None if a == self.axis else a for a in axes) if self.axis in axes else None
+
     def _of(self, leaf: Leaf, axes: Axes, parts: int) -> Axes:
         """Along the longest axis that is whole as yet and divides."""
         axes = (*axes, *[None] * (len(leaf.shape) - len(axes)))

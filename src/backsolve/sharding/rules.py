@@ -36,6 +36,10 @@ class Rule:
         """The same for results."""
         return self.axes(leaves, sizes)
 
+    def used(self, axes: Axes) -> Axes | None:
+        """How an argument that is split so lies where products use it; None: XLA decides."""
+        return None
+
     def is_batch(self, leaf: Leaf) -> bool:
         """Whether an argument holds examples, which other arrays have nothing to do with."""
         return False

@@ -11,6 +11,7 @@ import numpy as np
 from ...ir import Equation, Program, Type
 from ...regions import Callee
 from ..target import Placed, Target
+from .gather import with_whole
 from .library import device_of, is_array, jax, wide
 from .machine import HALF, Machine, refuse_recursion
 
@@ -86,23 +87,32 @@ class Compiled:
         exact = self._target.precision == "highest"
         precision = jax().lax.Precision.HIGHEST if exact else jax().lax.Precision.DEFAULT
         kind = jax().default_backend() if self._device is None else self._device.platform
+        if self._places is not None:
+            kind = next(iter(self._places.whole.device_set)).platform
         on_gpu = kind in ("gpu", "cuda")
         machine = Machine(self._unsafe, capacity, precision, self._target.half, on_gpu)
+
+        places = self._places
+        split = [] if places is None else [k for k in range(len(self._types)) if places.used(k)]
+        program, used = with_whole(self._program, split) if split else (self._program, [])
+
+        def whole(args: Sequence[Any], k: int) -> Any:
+            assert places is not None
+            return jax().lax.with_sharding_constraint(args[k], places.used(k))
 
         def run(large: Sequence[Any], *args: Any) -> Any:
             rest = iter(large)
             constants = [next(rest) if c.nbytes > _LITERAL else c for c in self._constants]
             machine.begin()
-            results = machine.run(self._program, args, constants)
+            results = machine.run(program, [*args, *[whole(args, k) for k in used]], constants)
             return results, machine.failure, machine.needed
 
         options: dict[str, Any] = {}
         if self._device is not None:
             there = jax().sharding.SingleDeviceSharding(self._device)
             options["in_shardings"] = options["out_shardings"] = there
-        if self._places is not None:
-            whole = self._places.whole
-            options["out_shardings"] = (self._places.results, whole, whole)
+        if places is not None:
+            options["out_shardings"] = (places.results, places.whole, places.whole)
         if self._donated and not self._may_run_again:
             options["donate_argnums"] = [k + 1 for k in self._donated]
         return jax().jit(run, **options), machine

@@ -24,6 +24,9 @@ SMALL: dict[str, tuple[int, float, float]] = {
     "mlp": (5, 0.9, 1.0),  # accuracy
     "neural_ode": (40, 0.0, 0.9),  # distance from the way; 1.3 at first
     "orthogonal_rnn": (30, 0.5, 1.0),  # accuracy; 0.125 by guessing
+    "ray_marcher": (30, 0.0, 0.1),  # distance of the centres; 0.35 at first
+    "soft_dtw": (15, 0.0, 0.5),  # distance to the series over that of their mean
+    "soft_rank": (30, 0.85, 1.0),  # rank correlation
     "softmax_net": (200, 0.9, 1.0),  # accuracy
     "vae": (5, 0.0, 30.0),  # nats an image; 44 at first
 }

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .weights import load_state_dict as load_state_dict
 
-if TYPE_CHECKING:
-    from .operator import function as function
 
-__all__ = ["function", "load_state_dict"]
+def function(
+    f: Callable[..., Any] | None = None,
+    *,
+    jit: bool = True,
+    static_argnums: int | Sequence[int] = (),
+) -> Any:
+    """`f`, written for NumPy, as an operator on PyTorch's tensors; as a decorator or a call.
 
+    Tensors on the CPU go in and come out in the memory they have (strided ones are copied), alone or in dicts,
+    lists, tuples and dataclasses. PyTorch differentiates the operator to any order, in both modes, maps it
+    (`torch.func`) and takes it into graphs (`torch.compile`). Python's numbers are not differentiated; names
+    and what stands at `static_argnums` are compiled in. Types follow NumPy's rules: float32 with float64 is
+    float64, and each gradient has the type of its tensor.
 
-def __getattr__(name: str) -> Any:
-    if name != "function":
-        raise AttributeError(f"module 'backsolve.interop.torch' has no attribute {name!r}")
+    The function is compiled for the types it meets, as by `bs.jit`; with jit=False it runs as it is written.
+    A function of one real number computes its gradient along with its value, where one may be asked for.
+
+    >>> import numpy as np, torch
+    >>> @function
+    ... def energy(x):
+    ...     return np.sum(np.sin(x) ** 2)
+    >>> x = torch.tensor([0.0, 1.0], requires_grad=True)
+    >>> energy(x).backward(); x.grad
+    tensor([0.0000, 0.9093])
+    """
     try:
-        import torch as _torch  # noqa: F401
+        from .operator import Operator
     except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
         raise ModuleNotFoundError(
-            "bs.interop.torch.function needs PyTorch: pip install 'backsolve[torch]'"
+            "bs.interop.torch.function needs PyTorch: pip install 'backsolve[torch]'", name="torch"
         ) from missing
-    from .operator import function
-
-    globals()["function"] = function
-    return function
+    if f is None:
+        return functools.partial(function, jit=jit, static_argnums=static_argnums)
+    return Operator(f, jit, static_argnums)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from ... import tree
 from ...compiled.arguments import exactly
@@ -23,36 +24,6 @@ from .arrays import array_of, tensor_of
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 _NUMBERS = (torch.Tensor, float, int, complex, np.ndarray, np.generic)
 tree.LEAF_KINDS.update(_PLAIN)
-
-
-def function(
-    f: Callable[..., Any] | None = None,
-    *,
-    jit: bool = True,
-    static_argnums: int | Sequence[int] = (),
-) -> Any:
-    """`f`, written for NumPy, as an operator on PyTorch's tensors; as a decorator or a call.
-
-    Tensors on the CPU go in and come out in the memory they have (strided ones are copied), alone or in dicts,
-    lists, tuples and dataclasses. PyTorch differentiates the operator to any order, in both modes, maps it
-    (`torch.func`) and takes it into graphs (`torch.compile`). Python's numbers are not differentiated; names
-    and what stands at `static_argnums` are compiled in. Types follow NumPy's rules: float32 with float64 is
-    float64, and each gradient has the type of its tensor.
-
-    The function is compiled for the types it meets, as by `bs.jit`; with jit=False it runs as it is written.
-    A function of one real number computes its gradient along with its value, where one may be asked for.
-
-    >>> import torch
-    >>> @function
-    ... def energy(x):
-    ...     return np.sum(np.sin(x) ** 2)
-    >>> x = torch.tensor([0.0, 1.0], requires_grad=True)
-    >>> energy(x).backward(); x.grad
-    tensor([0.0000, 0.9093])
-    """
-    if f is None:
-        return lambda g: Operator(g, jit, static_argnums)
-    return Operator(f, jit, static_argnums)
 
 
 class Operator:
@@ -172,7 +143,8 @@ class _Call:
 
     def follow(self, derived: Derived, *numbers: Any) -> Any:
         """Another function on these numbers, recorded as this one is."""
-        return _apply(self.node, _Call(self.node, derived), numbers)
+        call = _Call(self.node, derived)
+        return _apply(self.node, call, numbers) if _is_recording() else call.run(numbers)
 
     def run(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
         if _is_traced(numbers):
@@ -221,6 +193,15 @@ class _Call:
         finally:
             torch._C._vmapmode_increment_nesting()
         return tuple([torch._add_batch_dim(y, 0, level) for y in outputs])
+
+
+def _is_recording() -> bool:
+    """Whether PyTorch may want to know of what runs now: for higher orders, forward mode or torch.func."""
+    return (
+        torch.is_grad_enabled()
+        or forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+    )
 
 
 def _apply(node: Any, call: _Call, numbers: Sequence[Any]) -> Any:

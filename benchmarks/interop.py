@@ -53,7 +53,9 @@ class ByHand(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, w: Any) -> Any:
         ctx.save_for_backward(x, w)
-        return torch.from_numpy(np.asarray(np.sum(np.tanh(x.detach().numpy() * w.detach().numpy()))))
+        return torch.from_numpy(
+            np.asarray(np.sum(np.tanh(x.detach().numpy() * w.detach().numpy())))
+        )
 
     @staticmethod
     def backward(ctx: Any, seed: Any) -> Any:
@@ -135,7 +137,9 @@ def rank_of_torch(values: Any, strength: float) -> Any:
     return (z - highest.amin(0))[torch.argsort(order)]  # over beginnings j ≤ i
 
 
-def march_of_torch(centres: Any, radii: Any, rays: Any, most: int = MOST, leaves: bool = True) -> Any:
+def march_of_torch(
+    centres: Any, radii: Any, rays: Any, most: int = MOST, leaves: bool = True
+) -> Any:
     """All rays at once; those that have arrived stand still, and the loop ends when all have."""
     t = rays.new_zeros(len(rays))
     moving = torch.ones(len(rays), dtype=torch.bool)
@@ -160,20 +164,19 @@ def dtw_of_pairs(xs: Any, ys: Any, gamma: float) -> Any:
 def kernels(compiles: bool) -> None:
     columns = ["Backsolve in PyTorch", "PyTorch"] + ["torch.compile"] * compiles
     print(header("value and gradients", *columns))
+    dtw = function(dtw_of_pairs)
     for pairs, n in ((1, 100), (1, 400), (32, 100)):
         given = series(2 * pairs, n)
         args = variable(given[:pairs]), variable(given[pairs:])
-        dtw = function(dtw_of_pairs)
         name = f"soft DTW, {pairs} × {n} steps" if pairs > 1 else f"soft DTW, {n} steps"
         compare(name, lambda x, y: dtw(x, y, 0.1), lambda x, y: dtw_of_torch(x, y, 0.1), args)
-    rank = function(soft_rank)
+    rank, rank_in_graph = function(soft_rank), torch.compile(rank_of_torch)
     for n in (100, 1000, 2000):
         args = (variable(np.random.default_rng(0).normal(size=n)),)
         weights = torch.linspace(0.0, 1.0, n, dtype=torch.float64)
         ours = lambda x, w=weights: (rank(x, 0.1) * w).sum()
         theirs = lambda x, w=weights: (rank_of_torch(x, 0.1) * w).sum()
         faster = lambda x, w=weights: (rank_in_graph(x, 0.1) * w).sum()
-        rank_in_graph = torch.compile(rank_of_torch)
         compare(f"soft ranks of {n}", ours, theirs, args, faster if compiles else None)
     depth, in_graph = function(march), torch.compile(march_of_torch)
     for size in (24, 64):
@@ -183,7 +186,9 @@ def kernels(compiles: bool) -> None:
         ours = lambda c, r, rays=rays: depth(c, r, rays).sum()
         theirs = lambda c, r, rays=rays: march_of_torch(c, r, rays).sum()
         faster = lambda c, r, rays=rays: in_graph(c, r, rays, MOST, False).sum()
-        compare(f"ray marcher, {size} × {size} rays", ours, theirs, args, faster if compiles else None)
+        compare(
+            f"ray marcher, {size} × {size} rays", ours, theirs, args, faster if compiles else None
+        )
 
 
 def compare(name: str, ours: Any, theirs: Any, args: Any, compiled: Any = None) -> None:

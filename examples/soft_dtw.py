@@ -20,7 +20,9 @@ def soft_dtw(x, y, gamma):
         for j in range(1, m + 1):
             a, b, c = R[i - 1, j - 1], R[i - 1, j], R[i, j - 1]
             low = min(a, b, c)
-            terms = np.exp((low - a) / gamma) + np.exp((low - b) / gamma) + np.exp((low - c) / gamma)
+            terms = (
+                np.exp((low - a) / gamma) + np.exp((low - b) / gamma) + np.exp((low - c) / gamma)
+            )
             R[i, j] = (x[i - 1] - y[j - 1]) ** 2 + low - gamma * np.log(terms)
     return R[n, m]
 

@@ -53,6 +53,7 @@ def fit(
     ema: float | None = None,
     progress: bool | str = True,
     compile: bool = True,
+    precision: str | None = None,
     dashboard: bool = False,
     mesh: Any = None,
     shard: Any = None,
@@ -68,8 +69,10 @@ def fit(
     (`Checkpoints` says how often, and how many to keep). `best="val_loss"` returns the model of its best epoch.
     `log` is a folder for log.jsonl and TensorBoard's events (or a `Log`). `accumulate` batches make one step,
     `clip` bounds the norm of gradients, `ema` is the decay of averaged parameters, which are then measured and
-    returned. With compile=False steps run as written, for a debugger to step through. With dashboard=True a
-    page follows the log while the run goes on; its address is told.
+    returned. `precision="bfloat16"` (through XLA) or "float16" computes the network in 16 bits, but keeps
+    parameters, losses and statistics in float32; for float16 the loss is scaled; what overflows is left out.
+    With compile=False steps run as written, for a debugger to step through. With dashboard=True a page follows
+    the log while the run goes on; its address is told.
 
     With `mesh=bs.mesh(data=-1)` a step is one program of XLA's over many devices, batches split along "data".
     `shard` says how parameters lie there, and with them what the optimiser keeps: a rule such as
@@ -98,7 +101,7 @@ def fit(
         raise ValueError("shard= splits arrays over a mesh: give mesh=bs.mesh(data=-1) as well")
     devices = None if mesh is None else Devices(mesh, shard, batches.full)
     rule = optimizer or Adam()
-    steps = Steps(model, objective, rule, accumulate, clip, ema, compile, norms, devices)
+    steps = Steps(model, objective, rule, accumulate, clip, ema, compile, norms, devices, precision)
     run = Run(steps, batches, epochs, best)
     run.callbacks = list(callbacks)
     parts = 1 if devices is None else devices.parts

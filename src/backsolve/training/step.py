@@ -26,6 +26,7 @@ from ..nn.on_manifolds import declared_again
 from ..optim import Accumulated, Average, Clipped, Groups, Optimizer
 from ..sharding.fitting import Devices
 from ..sharding.placement import fetched
+from .mixed import Mixed
 from .objective import Objective, described
 
 State = dict[str, Any]
@@ -53,12 +54,13 @@ class Steps:
         compile: bool = True,
         norms: bool = False,
         devices: Devices | None = None,
+        precision: str | None = None,
     ):
         if accumulate < 1:
             raise ValueError(f"accumulate={accumulate} must be at least 1")
         self.template: Module = model if isinstance(model, Module) else Held(model)
         _refuse_unclear(model)
-        self.objective, self.norms = objective, norms
+        self.objective, self.norms, self.mixed = objective, norms, Mixed(precision)
         rule = optimizer if clip is None else Clipped(optimizer, clip)
         self.rule = rule if accumulate == 1 else Accumulated(rule, accumulate)
         self.average = None if ema is None else Average(ema)
@@ -66,9 +68,10 @@ class Steps:
         self._tested = self.model_of(self.first_state()).eval()
         if devices is not None and not compile:
             raise ValueError("steps on a mesh are compiled: leave mesh= or compile=False out")
-        how = ({}, {}) if devices is None else (devices.step, devices.test)
-        self._step = jit(self._plain_step, donate=(0,), **how[0]) if compile else self._plain_step
-        self._test = jit(self._plain_test, **how[1]) if compile else self._plain_test
+        there: Any = ({}, {}) if devices is None else (devices.step, devices.test)
+        of_step, of_test = ({**self.mixed.compiling(compile), **how} for how in there)
+        self._step = jit(self._plain_step, donate=(0,), **of_step) if compile else self._plain_step
+        self._test = jit(self._plain_test, **of_test) if compile else self._plain_test
 
     def first_state(self) -> State:
         parameters = _copies(self.template.named_parameters())
@@ -78,6 +81,7 @@ class Steps:
             "parameters": parameters,
             "buffers": _copies(self.template.named_buffers()),
             "optimizer": tree.map(np.array, self.rule.init(parameters)),
+            **self.mixed.first_state(),
         }
         return state | ({"average": _copies(parameters)} if self.average else {})
 
@@ -94,19 +98,22 @@ class Steps:
             raise
         return state, loss, metrics, bool(whole), norms if wanted else {}
 
-    def _gradients(self, parameters: Any, buffers: Any, batch: Any) -> Any:
-        batch = in_precision_of(parameters, batch)
+    def _gradients(self, parameters: Any, buffers: Any, batch: Any, scale: Any = None) -> Any:
+        batch = self.mixed.inputs(in_precision_of(parameters, batch))
 
         def value(p: Any) -> Any:
-            model = self._trained.replace({**p, **buffers})
+            model = self._trained.replace({**self.mixed.narrow(p), **buffers})
             loss, metrics = self.objective(unheld(model), batch)
-            return loss, (metrics, model.named_buffers())
+            times = loss if scale is None else loss.astype(scale.dtype) * scale
+            return times, (loss, metrics, model.named_buffers())
 
-        return value_and_grad(value, has_aux=True)(parameters)
+        (_, found), gradients = value_and_grad(value, has_aux=True)(parameters)
+        return found, gradients if scale is None else tree.map(lambda g: g / scale, gradients)
 
     def _plain_step(self, state: State, batch: Any, factor: Any, wanted: Any = False) -> Any:
         parameters, buffers = state["parameters"], state["buffers"]
-        (loss, (metrics, changed)), gradients = self._gradients(parameters, buffers, batch)
+        scale = self.mixed.factor(state)
+        (loss, metrics, changed), gradients = self._gradients(parameters, buffers, batch, scale)
         if set(changed) != set(buffers):
             names = ", ".join(sorted(set(changed) ^ set(buffers)))
             raise StructureError(f"a call of the model makes or removes arrays: {names}")
@@ -118,7 +125,12 @@ class Steps:
         worst = [np.max(np.abs(g)) for g in tree.flatten(gradients)[0] if g.size]
         whole = np.isfinite(sum(worst, start=np.abs(loss)))
         norms = _norms(gradients, wanted) if self.norms else {}
-        return tree.map(lambda a, b: np.where(whole, a, b), new, state), loss, metrics, whole, norms
+        old = {name: state[name] for name in new}
+        new = tree.map(lambda a, b: np.where(whole, a, b), new, old)
+        if self.mixed.scales:
+            new["scale"] = self.mixed.next_scale(state["scale"], whole)
+            whole = np.logical_or(whole, self.mixed.may_leave_out(state["scale"], loss))
+        return new, loss, metrics, whole, norms
 
     def _averaged(self, average: Any, parameters: Any, kept: Any) -> Any:
         assert self.average is not None
@@ -151,8 +163,9 @@ class Steps:
             raise
 
     def _plain_test(self, parameters: Any, buffers: Any, batch: Any) -> Any:
-        model = self._tested.replace({**parameters, **buffers})
-        return self.objective(unheld(model), in_precision_of(parameters, batch))
+        model = self._tested.replace({**self.mixed.narrow(parameters), **buffers})
+        batch = self.mixed.inputs(in_precision_of(parameters, batch))
+        return self.objective(unheld(model), batch)
 
     def model_of(self, state: State) -> Any:
         """The model as it stands (with averaged parameters, if there are), in arrays of its own."""

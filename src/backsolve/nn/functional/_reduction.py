@@ -15,6 +15,12 @@ from ...primitives.checks import CODE, code_of
 from ...tensor import Staged, Tensor
 
 
+def in_singles(x: Any) -> Any:
+    """An array; one of float16 as float32: losses and statistics need more digits than networks."""
+    x = array(x)
+    return x.astype(np.float32) if dtype_of(x) == np.float16 else x
+
+
 def reduced(name: str, terms: Any, reduction: str) -> Any:
     """The terms themselves ("none"), their sum, or their mean, which of no terms is NaN."""
     if reduction == "none":
@@ -38,7 +44,7 @@ def weighted_mean(terms: Any, weights: Any) -> Any:
 
 def pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
     """Input and target; shapes that differ are broadcast, with PyTorch's warning."""
-    x, t = array(input), array(target)
+    x, t = in_singles(input), in_singles(target)
     if shape_of(x) != shape_of(t):
         warnings.warn(
             f"{name}: target of shape {shape_of(t)} is broadcast with input of shape {shape_of(x)}; "
@@ -49,7 +55,7 @@ def pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
 
 
 def same_shape(name: str, input: Any, target: Any) -> tuple[Any, Any]:
-    x, t = array(input), array(target)
+    x, t = in_singles(input), in_singles(target)
     if shape_of(x) != shape_of(t):
         raise ShapeError(
             f"{name}: target must have the shape of input, got {shape_of(t)} for {shape_of(x)}"

@@ -10,7 +10,7 @@ from ...errors import DTypeError, ShapeError
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...primitive import P
 from ...tensor import Tensor
-from ._reduction import indices, picked, reduced, same_shape, weighted_mean
+from ._reduction import in_singles, indices, picked, reduced, same_shape, weighted_mean
 
 
 def nll_loss(
@@ -25,7 +25,8 @@ def nll_loss(
 
     The mean is the weighted one. Entries with t = ignore_index count for nothing; the mean of none is NaN.
     """
-    x, chosen = array(input), _Classes("nll_loss", input, target, weight, ignore_index)
+    x = in_singles(input)
+    chosen = _Classes("nll_loss", x, target, weight, ignore_index)
     return chosen.reduced(chosen.times_weights(-chosen.of(x)), reduction)
 
 
@@ -50,7 +51,7 @@ def cross_entropy(
         raise ValueError(
             f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}"
         )
-    x, t = array(input), array(target)
+    x, t = in_singles(input), array(target)
     if shape_of(x) == shape_of(t):
         return _of_probabilities(x, t, weight, reduction, label_smoothing)
     chosen = _Classes("cross_entropy", x, t, weight, ignore_index)
@@ -152,7 +153,7 @@ def multi_margin_loss(
     """Σ_{i ≠ t} max(0, margin − x[t] + x[i])ᵖ weight[t] / C, for (N, C) and (N,)."""
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss takes p = 1 or 2, got {p}")
-    x, t = array(input), array(target)
+    x, t = in_singles(input), array(target)
     if ndim_of(x) > 2:
         raise ShapeError(f"multi_margin_loss takes (N, C) or (C,), got shape {shape_of(x)}")
     chosen = _Classes("multi_margin_loss", x, t, weight, -1 - shape_of(x)[-1])
@@ -191,7 +192,7 @@ def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, *, reduction: str = "mean"
 ) -> Any:
     """The mean over the last axis of −t log sigmoid(x) − (1 − t) log sigmoid(−x)."""
-    x, t = array(input), array(target)
+    x, t = in_singles(input), array(target)
     terms = -(t * P.log_sigmoid(x) + (1 - t) * P.log_sigmoid(-x))
     terms = terms if weight is None else terms * array(weight)
     last = shape_of(terms)[-1]

@@ -14,7 +14,16 @@ import numpy as np
 from ...errors import ShapeError
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...primitive import P
-from ._reduction import held, pair, positive_part, reduced, require, same_shape, weighted_mean
+from ._reduction import (
+    held,
+    in_singles,
+    pair,
+    positive_part,
+    reduced,
+    require,
+    same_shape,
+    weighted_mean,
+)
 
 _SMALLEST = 1e-12  # a probability below counts as this one in derivatives of its logarithm
 
@@ -67,7 +76,7 @@ def kl_div(input: Any, target: Any, *, reduction: str = "mean", log_target: bool
 
     The divergence of two distributions is reduction="batchmean": the sum over the length of the first axis.
     """
-    x, t = array(input), array(target)
+    x, t = in_singles(input), in_singles(target)
     terms = np.exp(t) * (t - x) if log_target else P.xlogy(t, t) - t * x
     if reduction == "batchmean":
         total = np.sum(terms)
@@ -88,7 +97,7 @@ def poisson_nll_loss(
 
     `full` adds Stirling's approximation of log t! where t > 1.
     """
-    x, t = array(input), array(target)
+    x, t = in_singles(input), in_singles(target)
     terms = np.exp(x) - t * x if log_input else x - t * np.log(x + eps)
     if full:
         large = t > 1
@@ -111,7 +120,7 @@ def gaussian_nll_loss(
     `var` has the shape of the input, or its last axis is missing or of length 1. A variance below eps keeps the
     derivative of one that is eps, as in PyTorch, so that it can grow.
     """
-    x, t, v = array(input), array(target), array(var)
+    x, t, v = in_singles(input), in_singles(target), in_singles(var)
     shape = shape_of(x)
     if ndim_of(v) and shape_of(v) != shape:
         if shape_of(v) == shape[:-1]:
@@ -175,14 +184,16 @@ def binary_cross_entropy_with_logits(
 
 def soft_margin_loss(input: Any, target: Any, *, reduction: str = "mean") -> Any:
     """log(1 + e^(−t x)), with t = ±1."""
-    return reduced("soft_margin_loss", -P.log_sigmoid(array(target) * array(input)), reduction)
+    return reduced(
+        "soft_margin_loss", -P.log_sigmoid(in_singles(target) * in_singles(input)), reduction
+    )
 
 
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, *, reduction: str = "mean"
 ) -> Any:
     """x where t = 1, max(0, margin − x) where t = −1."""
-    x, t = array(input), array(target)
+    x, t = in_singles(input), in_singles(target)
     near, far = np.not_equal(t, -1), np.not_equal(t, 1)
     terms = np.where(near, x, 0) + np.where(far, positive_part(margin - x), 0)
     return reduced("hinge_embedding_loss", terms, reduction)

@@ -12,6 +12,7 @@ from ...numpy._register import array, dtype_of, integers, ndim_of, shape_of
 from ...operators.windows import Cut
 from ...primitive import P
 from ._arguments import place
+from ._reduction import in_singles
 
 
 def batch_norm(
@@ -46,7 +47,7 @@ def batch_norm(
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm with training=False needs running_mean and running_var")
         mean, var = (_per_channel(a, x) for a in (running_mean, running_var))
-        y = (x - mean) / np.sqrt(var + eps)
+        y = _like((x - mean) / np.sqrt(var + eps), x)
     return _scaled(y, _per_channel(weight, x), _per_channel(bias, x))
 
 
@@ -54,7 +55,7 @@ def batch_statistics(
     input: Any, running_mean: Any, running_var: Any, momentum: float = 0.1
 ) -> tuple[Any, Any]:
     """The running mean and variance after one more batch: what PyTorch's batch_norm changes in place."""
-    x = array(input)
+    x = in_singles(input)
     axes = (0, *range(2, ndim_of(x)))
     mean, var = np.mean(x, axis=axes), np.var(x, axis=axes, ddof=1)
     return (
@@ -100,8 +101,9 @@ def rms_norm(
     x = array(input)
     axes = _last(x, normalized_shape, "rms_norm")
     eps = float(np.finfo(dtype_of(x)).eps) if eps is None else eps
-    mean = np.mean(np.square(x), axis=axes, keepdims=True)
-    return _scaled(x / np.sqrt(mean + eps), weight, None)
+    wide = in_singles(x)
+    mean = np.mean(np.square(wide), axis=axes, keepdims=True)
+    return _scaled(_like(wide / np.sqrt(mean + eps), x), weight, None)
 
 
 def group_norm(
@@ -140,9 +142,15 @@ def local_response_norm(
 
 
 def _normalised(x: Any, axes: tuple[int, ...], eps: float) -> Any:
-    centred = x - np.mean(x, axis=axes, keepdims=True)
+    wide = in_singles(x)
+    centred = wide - np.mean(wide, axis=axes, keepdims=True)
     var = np.mean(np.square(centred), axis=axes, keepdims=True)
-    return centred / np.sqrt(var + eps)
+    return _like(centred / np.sqrt(var + eps), x)
+
+
+def _like(y: Any, x: Any) -> Any:
+    """y in the 16 bits that x has."""
+    return y.astype(np.float16) if dtype_of(x) == np.float16 else y
 
 
 def _scaled(y: Any, weight: Any, bias: Any) -> Any:

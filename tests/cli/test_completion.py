@@ -13,7 +13,7 @@ from backsolve.cli.completion import commands_of
 from backsolve.cli.names import functions, targets
 
 COMMANDS = {
-    *("explore", "explain", "check", "bench"),
+    *("explore", "explain", "check", "bench", "export"),
     *("train", "predict", "show", "dashboard", "launch", "completion"),
 }
 CASES = [
@@ -91,7 +91,7 @@ def test_every_option_of_every_command_is_known() -> None:
     mode = next(o for o in commands["check"].options if "--mode" in o.flags)
     assert (mode.takes, mode.values) == ("values", ("forward", "reverse", "both"))
     assert {c.name for c in commands.values() if c.positional and c.positional.takes == "functions"} == {
-        *("explore", "explain", "check", "bench")
+        *("explore", "explain", "check", "bench", "export")
     }  # fmt: skip
 
 

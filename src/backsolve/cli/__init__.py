@@ -11,7 +11,19 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import BacksolveError, describe_line
-from . import bench, check, completion, dashboard, explain, explore, launch, predict, show, train
+from . import (
+    bench,
+    check,
+    completion,
+    dashboard,
+    explain,
+    explore,
+    export,
+    launch,
+    predict,
+    show,
+    train,
+)
 from .targets import near
 
 _COMMANDS = {
@@ -19,6 +31,7 @@ _COMMANDS = {
     "explain": explain,
     "check": check,
     "bench": bench,
+    "export": export,
     "train": train,
     "predict": predict,
     "show": show,

@@ -63,13 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def call_of(options: argparse.Namespace) -> Call:
+def call_of(options: argparse.Namespace, is_varied: bool = True) -> Call:
+    """The call that was asked for; unless `is_varied`, nothing in it need be a float."""
     f = load_function(options.function)
     given, named = parse_arguments(options.args or ())
     if options.args is None:
         given = _own_examples(f, options.function)
     args, names, named = _bound(f, given, named, options.function)
-    argnums = _varied(options.wrt, args, names)
+    argnums = _varied(options.wrt, args, names) if is_varied else ()
     return Call(options.function, _fixed(f, named), args, names, argnums, tuple(named.items()))
 
 

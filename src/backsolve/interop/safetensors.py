@@ -9,12 +9,20 @@ A file is written beside its place and moved there at once: whoever reads it see
 {'w': array([0., 1., 2.])}
 >>> metadata(path)
 {'made by': 'hand'}
+
+Any tree of arrays goes in, a module or the state of an optimiser, and comes back into one of its form:
+
+>>> state = {"mean": [np.ones(2), np.zeros(2)], "steps": 3}
+>>> save(state, path)
+>>> load(path, like=state)
+{'mean': [array([1., 1.]), array([0., 0.])], 'steps': 3}
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +30,118 @@ import numpy as np
 from safetensors import SafetensorError, deserialize, safe_open
 from safetensors import numpy as files
 
+from .. import tree
+from ..errors import StructureError
+from ..nn.module import Module
+from ..tensor import Tensor
+
 _DTYPES = {
     "BOOL": "?", "I8": "i1", "U8": "u1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4",
     "I64": "<i8", "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
 }  # fmt: skip
 
 
-def save(arrays: Mapping[str, Any], path: Any, about: Mapping[str, str] | None = None) -> None:
-    """Write arrays, and texts about them, to a file; all of it or nothing."""
-    plain = {name: np.array(a, order="C") for name, a in arrays.items()}
-    strange = [f"{name} ({a.dtype})" for name, a in plain.items() if a.dtype.kind not in "biufc"]
+_INDEX = ".index.json"
+
+
+def save(
+    arrays: Any,
+    path: Any,
+    about: Mapping[str, str] | None = None,
+    *,
+    dtype: str | None = None,
+    largest: int | None = None,
+) -> None:
+    """Write arrays by name, a module or any tree, and texts about them, to a file; all of it or nothing.
+
+    With `dtype="bfloat16"` (or another name) floats are rounded to it. With `largest`, the most bytes of one
+    file, there may be several, m-00001-of-00003.safetensors and so on, and m.safetensors.index.json, which says
+    what is where.
+    """
+    plain = {name: _plain(a, dtype) for name, a in _by_name(arrays).items()}
+    strange = [
+        f"{name} ({a.dtype})" for name, (a, _) in plain.items() if a.dtype.kind not in "biufc"
+    ]
     if strange:
         raise TypeError(f"the format holds numbers only, not {', '.join(strange)}")
-    write_whole(path, files.save(plain, dict(about) if about else None))
+    path = Path(path)
+    if largest is None:
+        write_whole(path, _written(plain, about))
+        return
+    parts = _divided(plain, largest)
+    names = [
+        f"{path.stem}-{k:05}-of-{len(parts):05}{path.suffix}" for k in range(1, len(parts) + 1)
+    ]
+    for name, part in zip(names, parts, strict=True):
+        write_whole(path.with_name(name), _written(part, about))
+    total = sum(a.nbytes for a, _ in plain.values())
+    places = {key: name for name, part in zip(names, parts, strict=True) for key in part}
+    index = {"metadata": {"total_size": total, **(about or {})}, "weight_map": places}
+    write_whole(path.with_name(path.name + _INDEX), json.dumps(index, indent=2).encode())
+
+
+def _by_name(arrays: Any) -> Mapping[str, Any]:
+    if isinstance(arrays, Module):
+        return arrays.state_dict()
+    is_flat = isinstance(arrays, Mapping) and all(type(k) is str for k in arrays)
+    if is_flat and not any(isinstance(a, Mapping | list | tuple | Module) for a in arrays.values()):
+        return arrays
+    leaves, structure = tree.flatten(arrays)
+    return dict(zip(_names(structure), leaves, strict=True))
+
+
+def _names(structure: tree.Structure) -> list[str]:
+    """Of the leaves of a tree, with dots: mean.0.weight"""
+    from .named import plain_name
+
+    return [plain_name(name) or "0" for name in tree.leaf_names(structure, "")]
+
+
+def _plain(a: Any, dtype: str | None) -> tuple[Any, bool]:
+    """An array as it is written, and whether it is the upper halves of float32."""
+    a = np.asarray(a.value if isinstance(a, Tensor) else a)
+    if a.dtype.name == "bfloat16":  # of JAX, which brings it to NumPy
+        return np.array(a, order="C").view(np.uint16), True
+    if dtype is None or a.dtype.kind != "f":
+        return np.array(a, order="C"), False
+    if dtype != "bfloat16":
+        return np.array(a, np.dtype(dtype), order="C"), False
+    return _upper_halves(a.astype(np.float32)), True
+
+
+def _upper_halves(a: Any) -> Any:
+    """Rounded to the nearest, to even ones between two; NaN stays one."""
+    bits = np.array(a, order="C").view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16
+    return np.where(np.isnan(a), np.uint16(0x7FC0), rounded.astype(np.uint16))
+
+
+def _written(plain: Mapping[str, tuple[Any, bool]], about: Mapping[str, str] | None) -> bytes:
+    content = files.save(
+        {name: a for name, (a, _) in plain.items()}, dict(about) if about else None
+    )
+    halves = [name for name, (_, is_half) in plain.items() if is_half]
+    if not halves:
+        return content
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    for name in halves:
+        header[name]["dtype"] = "BF16"
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[end:]
+
+
+def _divided(plain: Mapping[str, Any], largest: int) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = [{}]
+    size = 0
+    for name, entry in plain.items():
+        if parts[-1] and size + entry[0].nbytes > largest:
+            parts.append({})
+            size = 0
+        parts[-1][name] = entry
+        size += entry[0].nbytes
+    return parts
 
 
 def write_whole(path: Any, content: bytes) -> None:
@@ -63,10 +170,68 @@ def _settle(folder: Path) -> None:
         os.close(handle)
 
 
-def load(path: Any) -> dict[str, Any]:
-    """The arrays of a file by name; bfloat16, which NumPy does not have, as float32."""
+def load(path: Any, like: Any = None) -> Any:
+    """The arrays of a file by name; bfloat16, which NumPy does not have, as float32.
+
+    Of several files, name the index (m.safetensors.index.json), the path they were saved under, or the folder.
+    With `like`, a tree of the same form with what the file holds.
+    """
+    found = {name: a for part in _files(Path(path)) for name, a in _read(part).items()}
+    return found if like is None else _into(found, like, path)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The files that hold what is asked for, the path alone or those of an index."""
+    if path.is_dir():
+        known = [*path.glob(f"*.safetensors{_INDEX}"), *path.glob("*.safetensors")]
+        if not known:
+            raise FileNotFoundError(f"there is no .safetensors file in {path}")
+        path = known[0]
+    index = path if path.name.endswith(_INDEX) else path.with_name(path.name + _INDEX)
+    if index is not path and (path.exists() or not index.exists()):
+        yield path
+        return
     try:
-        found = deserialize(Path(path).read_bytes())
+        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError):
+        raise ValueError(
+            f"{index} is no index of safetensors files: it has no weight_map"
+        ) from None
+    missing = [name for name in names if not index.with_name(name).exists()]
+    if missing:
+        raise FileNotFoundError(f"{index} names files that are not beside it: {', '.join(missing)}")
+    yield from map(index.with_name, names)
+
+
+def _into(found: Mapping[str, Any], like: Any, path: Any) -> Any:
+    if isinstance(like, Module):
+        made = tree.map(lambda a: np.array(a) if isinstance(a, np.ndarray) else a, like)
+        made.load_state_dict(found)
+        return made
+    leaves, structure = tree.flatten(like)
+    names = _names(structure)
+    if isinstance(like, Mapping) and set(like) == set(found):
+        names = list(like)
+    odd = [f"- {name}" for name in names if name not in found]
+    odd += [f"+ {name}" for name in found if name not in names]
+    for name, leaf in zip(names, leaves, strict=True):
+        if name in found and found[name].shape != np.shape(leaf):
+            odd.append(f"≠ {name}: {np.shape(leaf)} here, {found[name].shape} there")
+    if odd:
+        raise StructureError(
+            f"{path} holds another tree (- missing, + unexpected, ≠ of another form):\n  "
+            + "\n  ".join(odd)
+        )
+    values = [
+        type(leaf)(found[name][()]) if type(leaf) in (int, float, bool) else found[name]
+        for name, leaf in zip(names, leaves, strict=True)
+    ]
+    return structure.unflatten(values)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = deserialize(path.read_bytes())
     except SafetensorError as error:
         raise ValueError(f"{path} is no whole safetensors file: {error}") from None
     strange = [
@@ -86,6 +251,6 @@ def _array(x: Mapping[str, Any]) -> Any:
 
 
 def metadata(path: Any) -> dict[str, str]:
-    """The texts of a file."""
-    with safe_open(path, "np") as file:
+    """The texts of a file, or of the first of several."""
+    with safe_open(next(_files(Path(path))), "np") as file:
         return dict(file.metadata() or {})

@@ -31,7 +31,7 @@ _OLDER_NAMES = {  # of weight_norm and spectral_norm before PyTorch had parametr
 
 
 def load_state_dict(module: Module, state: Any, strict: bool = True) -> Module:
-    """The module, with arrays from a state_dict or a safetensors file, under PyTorch's names.
+    """The module, with arrays from a state_dict or safetensors files, under PyTorch's names.
 
     Values may be PyTorch's tensors or NumPy's arrays. Names may carry the prefix of a wrapper, or lack the
     one that ours have. With `strict`, what is missing, too many or misshapen is an error that lists it all.
@@ -103,7 +103,9 @@ def _arrays_of(state: Any) -> Mapping[str, Any]:
             "of a PyTorch module pass module.state_dict()"
         )
     path = os.fspath(state)
-    if not str(path).endswith(".safetensors"):
+    if not str(path).endswith((".safetensors", ".safetensors.index.json")) and not os.path.isdir(
+        path
+    ):
         raise ValueError(
             f"{path} is no .safetensors file. PyTorch's own format is a program that reading would run: "
             "write safetensors.torch.save_file(module.state_dict(), …) there, or pass "

@@ -158,6 +158,36 @@ def loops_failures_and_stacks_on_a_mesh() -> None:
     raises(IndexError, "out of bounds|out of range", lambda: taken(X, np.int64(9)))
 
 
+# ---- stages
+
+
+class Block(bs.nn.Module):
+    def __init__(self) -> None:
+        self.dense = bs.nn.Linear(8, 8, dtype=np.float64)
+
+    def __call__(self, x: Any) -> Any:
+        return x + np.tanh(self.dense(x))
+
+
+@check
+def a_pipeline_is_its_layers_and_each_device_has_a_stage() -> None:
+    layers = [Block() for _ in range(8)]
+    pipeline = bs.sharding.Pipeline(layers, stages=4, parts=3)
+    x = rng.normal(size=(12, 8))
+    total = lambda model, x: np.mean(model(x) ** 2)
+    value, alone = bs.value_and_grad(total)(bs.nn.Sequential(*layers), x)
+    expected = np.stack([alone[k].dense.weight for k in range(8)]).reshape(4, 2, 8, 8)
+    mesh, rule = bs.mesh(stage=4, data=2), bs.sharding.stages(also={"x": ("data",)})
+    compiled = bs.jit(bs.value_and_grad(total), mesh=mesh, shard=rule)
+    found, gradient = compiled(pipeline, x)
+    close(found, value)
+    close(gradient.stages["dense.weight"], expected)
+    assert specs(gradient.stages) == [("stage",), ("stage",)]
+    used = collectives(compiled, pipeline, x)
+    assert "collective-permute" in used
+    assert "all-gather" not in used  # weights stay where they are
+
+
 # ---- training
 
 

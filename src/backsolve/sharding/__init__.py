@@ -10,6 +10,8 @@ from __future__ import annotations
 from .describe import describe as describe
 from .devices import Mesh as Mesh
 from .devices import mesh as mesh
+from .pipeline import Pipeline as Pipeline
+from .pipeline import stages as stages
 from .ready import data as data
 from .ready import fully as fully
 from .ready import tensor as tensor

@@ -10,6 +10,7 @@ from . import models as models
 from . import normalisation as normalisation
 from . import order as order
 from . import pooling as pooling
+from . import quantisation as quantisation
 from . import recurrent as recurrent
 from . import reductions as reductions
 from . import resizing as resizing

@@ -238,7 +238,7 @@ def softsign(x: Any) -> Any:
 
 @operator("Swish")
 def swish(x: Any, *, alpha: float = 1.0) -> Any:
-    return x * special.expit(alpha * x)
+    return (x * functional.sigmoid(alpha * x)).astype(dtype_of(x))
 
 
 @operator("Shrink")

@@ -45,6 +45,15 @@ def test_a_choice_by_a_mask_of_the_same_places_is_one_of_entries():
     assert rewritten(f, t, m, LABELS, X).count("scatter_add") == 1
 
 
+def test_lines_may_run_along_any_axis():
+    def f(t, j, x):
+        y = P.scatter_add(t, np.arange(2)[:, None], j, np.arange(3), shape=(2, 4, 3))
+        return y + x, np.sum(y, axis=1)
+
+    j = LABELS.reshape(2, 3)
+    assert "sum" not in rewritten(f, np.arange(6.0).reshape(2, 3), j, np.ones((2, 4, 3)))
+
+
 def test_other_places_and_other_axes_stay_as_they_are():
     def f(t, j, k, x):
         y = placed(t, j)

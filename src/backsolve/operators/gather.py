@@ -9,6 +9,7 @@ The index arrays select along the first axes and have one common shape I:
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,26 @@ class EraseAt(Operator):
 
     def __repr__(self) -> str:
         return f"EraseAt({gathered_shape(self._type.shape, self.indices)})"
+
+
+def line_axis(known: Sequence[Any], shapes: Sequence[Any], shape: Any) -> int | None:
+    """The axis along whose lines an array of `shape` has one indexed entry each: 1 of x[arange(n), labels].
+
+    `known` has the values of indices, None for the one that is not known; `shapes` has the shapes of all.
+    """
+    unknown = [k for k, values in enumerate(known) if values is None]
+    if len(unknown) != 1 or len(known) != len(shape):
+        return None
+    (axis,) = unknown
+    lines = shape[:axis] + shape[axis + 1 :]
+    if np.broadcast_shapes(*shapes) != lines:
+        return None
+    others = [values for values in known if values is not None]
+    for k, values in enumerate(others):
+        numbers = np.arange(lines[k]).reshape([-1 if n == k else 1 for n in range(len(lines))])
+        if not np.array_equal(np.broadcast_to(values, lines), np.broadcast_to(numbers, lines)):
+            return None
+    return axis
 
 
 def gathered_shape(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[int, ...]:

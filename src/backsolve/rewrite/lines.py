@@ -1,8 +1,8 @@
-"""One entry in each line of a matrix of zeros: the gradient of `x[arange(n), labels]`, and its mask.
+"""One entry in each line of an array of zeros: the gradient of `x[arange(n), labels]`, and its mask.
 
     scatter_add(t, 0 … n − 1, j; shape=(n, m))
 
-What is done with all of it is done with its n entries: its sum along a line is t, and a choice between it and
+What is done with all of it is done with its entries: its sum along a line is t, and a choice between it and
 zeros, by a mask of the same places, is a choice within t. An index that is out of range must still be found:
 so a rule goes only where something else that stays reads or writes by the same index.
 """
@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Var, type_of
+from ..ir import Equation, Shape, Var, type_of
+from ..operators.gather import line_axis
 from ..primitive import P
 from .engine import Rule, Walk, raw
 
@@ -21,16 +22,22 @@ _BY_INDEX = ("gather", "scatter_add", "scatter_set")
 _GOES = ("sum", "where", "negative", "multiply")  # what is done with the entries here instead
 
 
-def _lines(w: Walk, a: Any) -> Equation | None:
-    """The equation that made such a matrix."""
+def _lines(w: Walk, a: Any) -> tuple[Equation, int] | None:
+    """The equation that made such an array, and the axis along which a line runs."""
     e = w.producer(a, "scatter_add")
-    if e is None or len(e.inputs) != 3 or len(e.outputs[0].shape) != 2:
+    if e is None or type(e.inputs[0]) is not Var:
         return None
-    t, numbers, j = e.inputs
-    known = raw(w.arrays.get(numbers)) if type(numbers) is Var else None
-    n = e.outputs[0].shape[0]
-    fits = type_of(t).shape == type_of(j).shape == (n,) and type(t) is type(j) is Var
-    return e if fits and known is not None and np.array_equal(known, np.arange(n)) else None
+    t, *indices = e.inputs
+    known = [raw(w.arrays.get(i)) if type(i) is Var else np.asarray(i) for i in indices]
+    axis = line_axis(known, [type_of(i).shape for i in indices], e.outputs[0].shape)
+    lines = None if axis is None else _lines_shape(e.outputs[0].shape, axis)
+    if axis is None or t.shape != lines or type(indices[axis]) is not Var:
+        return None
+    return e, axis
+
+
+def _lines_shape(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
 
 
 def _is_guarded(w: Walk, j: Var) -> bool:
@@ -46,8 +53,11 @@ def _is_guarded(w: Walk, j: Var) -> bool:
 
 
 def _sum(w: Walk, e: Equation) -> Any:
-    lines = _lines(w, e.inputs[0])
-    if lines is None or e.params["axis"] != (1,) or not _is_guarded(w, lines.inputs[2]):
+    found = _lines(w, e.inputs[0])
+    if found is None:
+        return None
+    lines, axis = found
+    if e.params["axis"] != (axis,) or not _is_guarded(w, lines.inputs[1 + axis]):
         return None
     t, out = lines.inputs[0], e.outputs[0]
     if type_of(t).dtype != out.dtype:
@@ -66,10 +76,10 @@ def _where(w: Walk, e: Equation) -> Any:
     made = w.producer(y, "negative", "multiply")
     if made is None or not w.is_number(other, 0):
         return None
-    places, lines = _lines(w, mask), _lines(w, made.inputs[0])
-    factor = made.inputs[1:]
-    if places is None or lines is None or places.inputs[1:] != lines.inputs[1:]:
+    masks, entries = _lines(w, mask), _lines(w, made.inputs[0])
+    if masks is None or entries is None or masks[0].inputs[1:] != entries[0].inputs[1:]:
         return None
+    places, lines, factor = masks[0], entries[0], made.inputs[1:]
     if any(type(f) is Var for f in factor) or y.type != e.outputs[0].type:
         return None
     t = w.emit(e, made.primitive, lines.inputs[0], *factor)

@@ -61,6 +61,13 @@ class _Outside:
             return self.is_zero(a, mask) and self.is_zero(b, mask)
         if name == "add":
             return all(self.is_zero(a, mask) for a in made.inputs)
+        if name == "cast":
+            return self.is_zero(made.inputs[0], mask)
+        if name == covering == "scatter_add" and cover is not None:
+            same = made.inputs[1:] == covers[1:] and made.params == cover.params
+            t, m = made.inputs[0], covers[0]
+            everywhere = self.w.number(m) is not None and bool(self.w.number(m))
+            return same and (everywhere or self.is_zero(t, m))
         if name in MOVES and name == covering and cover is not None:
             a, b = made.inputs[0], covers[0]
             same = made.params == cover.params and type_of(a).shape == type_of(b).shape

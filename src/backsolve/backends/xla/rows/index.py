@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ....operators.gather import line_axis
 from .base import row
 
 
@@ -48,26 +49,23 @@ def gather(m: Any, e: Any, inputs: Any) -> Any:
 def scatter_add(m: Any, e: Any, inputs: Any) -> Any:
     t, *indices = inputs
     t, shape = jnp.asarray(t), e.params["shape"]
-    if _is_one_a_line(m, e, indices, shape):
-        return _one_a_line(m, e, t, indices, shape)
+    known = [m.number(a) for a in e.inputs[1:]]
+    axis = line_axis(known, [np.shape(i) for i in indices], shape)
+    if axis is not None:
+        return _one_a_line(m, e, t, indices, shape, axis)
     places = jnp.zeros(shape, t.dtype).at[_checked(m, e, indices, 1, shape)]
     return places.max(t, mode="drop") if t.dtype == bool else places.add(t, mode="drop")
 
 
-def _is_one_a_line(m: Any, e: Any, indices: Sequence[Any], shape: Any) -> bool:
-    """Whether line k of a matrix gets one entry, number k of `t`: the gradient of x[arange(n), labels]."""
-    lines = m.number(e.inputs[1])
-    if len(indices) != 2 or lines is None or len(shape) != 2 or np.shape(indices[1]) != shape[:1]:
-        return False
-    return np.array_equal(lines, np.arange(shape[0]))
-
-
-def _one_a_line(m: Any, e: Any, t: Any, indices: Sequence[Any], shape: Any) -> Any:
-    """By comparing, which fuses with what is done next; scattering does not."""
-    _, places = _checked(m, e, indices, 1, shape)
-    numbers = lax.broadcasted_iota(jnp.int32, shape, 1)
-    at = numbers == jnp.asarray(places).astype(jnp.int32)[:, None]
-    return jnp.where(at, t[:, None], jnp.zeros((), t.dtype))
+def _one_a_line(m: Any, e: Any, t: Any, indices: Sequence[Any], shape: Any, axis: int) -> Any:
+    """One entry in each line along an axis, by comparing: that fuses with what reads it, scatters do not."""
+    places = jnp.asarray(_checked(m, e, indices, 1, shape)[axis]).astype(jnp.int32)
+    lines = shape[:axis] + shape[axis + 1 :]
+    at = lax.broadcasted_iota(jnp.int32, shape, axis) == jnp.expand_dims(
+        jnp.broadcast_to(places, lines), axis
+    )
+    entries = jnp.expand_dims(jnp.broadcast_to(t, lines), axis)
+    return jnp.where(at, entries, jnp.zeros((), t.dtype))
 
 
 @row("scatter_set")

@@ -10,6 +10,8 @@ import torch
 
 from ...errors import DeviceError, DTypeError, UnsupportedError
 
+_LARGE = 1 << 15  # bytes of a transposed matrix that is compiled for rather than copied
+
 
 def array_of(x: Any) -> Any:
     """The numbers of a tensor, where they are."""
@@ -19,9 +21,13 @@ def array_of(x: Any) -> Any:
             "pass x.cpu(), and bring what comes back with y.to(device); derivatives go the same way"
         )
     try:
-        return x.numpy(force=True)  # also of what requires a gradient, is conjugated or negated
+        array = x.numpy(force=True)  # also of what requires a gradient, is conjugated or negated
     except (TypeError, RuntimeError) as error:
         raise _refusal(x) from error
+    flags = array.flags
+    if flags.c_contiguous or (flags.f_contiguous and array.nbytes > _LARGE):
+        return array
+    return np.ascontiguousarray(array)  # such as the seed of a sum, one number everywhere
 
 
 def _refusal(x: Any) -> Exception:

@@ -29,6 +29,10 @@ class Rule:
 
     batch_axis = "data"
 
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"<{type(self).__name__.strip('_')} rule: {told}>"
+
     def axes(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> list[Axes | None]:
         raise NotImplementedError
 

@@ -117,6 +117,12 @@ def test_random_programs_and_their_gradients(first):
     assert exported >= 5
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16"])
+def test_reductions_of_small_integers(dtype):
+    x = np.array([[3, 1], [2, 7]], dtype)
+    check(lambda x: (np.min(x, axis=0), np.max(x, axis=1), np.sum(x)), x)
+
+
 # ---- networks
 
 

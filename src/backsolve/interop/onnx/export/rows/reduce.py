@@ -12,7 +12,7 @@ from .base import ROWS, as_output, out_of, row, types_of
 
 
 def _over(name: str, op: str) -> None:
-    """Over several axes at once; booleans as numbers."""
+    """Over several axes at once; booleans and small integers as int32, which reductions have."""
 
     @row(name)
     def rule(g: Graph, e: Equation, inputs: list[str]) -> str:
@@ -20,10 +20,10 @@ def _over(name: str, op: str) -> None:
         axes, dtype = e.params["axis"], out_of(e).dtype
         if not axes:
             return a
-        if dtype.kind == "b":
-            a = g.cast(a, bool, np.int32)
-        y = g.node(op, [a, g.sizes(axes)], keepdims=int(e.params["keepdims"]))
-        return g.cast(y, np.int32, bool) if dtype.kind == "b" else y
+        small = dtype.kind in "biu" and dtype.itemsize < 4
+        wide = np.dtype(np.int32) if small else dtype
+        y = g.node(op, [g.cast(a, dtype, wide), g.sizes(axes)], keepdims=int(e.params["keepdims"]))
+        return g.cast(y, wide, dtype)
 
 
 _over("sum", "ReduceSum")

@@ -153,6 +153,8 @@ def test_parts_of_processes_are_the_whole_in_the_same_order() -> None:
 
 def test_a_batch_that_does_not_divide_among_processes() -> None:
     with pytest.raises(ShapeError, match="6 examples does not divide among 4 processes"):
-        next(iter(data.Batches(np.arange(24), 6, part=(0, 4))))
+        data.Batches(np.arange(24), 6, part=(0, 4))
+    last = list(data.Batches(np.arange(10), 4, part=(1, 4)))[-1]
+    assert last.tolist() == [8, 9]  # what does not divide is read by all
     with pytest.raises(ValueError, match="index below the count"):
-        data.Batches(np.arange(24), 6, part=(4, 4))
+        data.Batches(np.arange(24), 8, part=(4, 4))

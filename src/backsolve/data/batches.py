@@ -24,7 +24,8 @@ class Batches:
     `prefetch` batches are made ahead, by a thread (2 if the source reads files, else 0).
 
     With `part=(index, count)` only that one of `count` equal parts of each batch is read, as the processes of
-    one run do, in the same order everywhere; the Generator of `transform` then depends on `index`, too.
+    one run do, in the same order everywhere; a last batch that does not divide is read whole. The Generator of
+    `transform` then depends on `index`, too.
 
     >>> import numpy as np
     >>> batches = Batches(np.arange(5), 2)
@@ -52,6 +53,11 @@ class Batches:
             )
         if not 0 <= part[0] < part[1]:
             raise ValueError(f"part={part} must be (index, count), with an index below the count")
+        if batch_size % part[1]:
+            raise ShapeError(
+                f"a batch of {batch_size} examples does not divide among {part[1]} processes: take a "
+                f"batch_size that is a multiple of {part[1]}"
+            )
         self.batch_size, self.part = batch_size, part
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.transform, self.prefetch = transform, prefetch
@@ -91,12 +97,7 @@ class Batches:
         """The part of a batch that is read here."""
         index, count = self.part
         size, rest = divmod(len(numbers), count)
-        if rest:
-            raise ShapeError(
-                f"a batch of {len(numbers)} examples does not divide among {count} processes: take a "
-                f"batch_size that is a multiple of {count}, and drop_last=True for the rest of an epoch"
-            )
-        return numbers[index * size : (index + 1) * size]
+        return numbers if rest else numbers[index * size : (index + 1) * size]
 
     def state_dict(self) -> dict[str, int]:
         return {"epoch": self.epoch, "done": self.done, "seed": self.seed}

@@ -1,7 +1,7 @@
 """Arrays over many devices in files: each process writes the pieces it has, and an index says what lies where.
 
-    folder/index.json                      shape and dtype of each array; of each piece its slices, file and key
-    folder/<save>-00002-of-00004.safetensors     the pieces that process 2 wrote
+    folder/index.json     of each array shape, dtype and axes on a mesh; of each piece slices, file and key
+    folder/<save>-00002-of-00004.safetensors        the pieces that process 2 wrote
 
 The index is written last, when all files are there: without it there is no checkpoint, and one that it replaces
 stays whole until then. Any mesh, or a single process, reads it: each process the slices that it needs.
@@ -48,7 +48,8 @@ def save(folder: Any, arrays: Mapping[str, Any], about: Any = None) -> Path:
             pieces.append({"slices": slices, "file": names[process], "key": key})
             if process == place().index:
                 own[key] = _storable(read())
-        index[name] = {"shape": list(np.shape(a)), "dtype": str(a.dtype), "pieces": pieces}
+        about_it = {"shape": list(np.shape(a)), "dtype": str(a.dtype), **_axes_of(a)}
+        index[name] = {**about_it, "pieces": pieces}
     if own:
         sums = {key: _checksum(a) for key, a in own.items()}
         safetensors.save(own, folder / names[place().index], {"checksums": json.dumps(sums)})
@@ -123,6 +124,14 @@ class Pieces:
         with wide():
             return jax().make_array_from_callback(shape, sharding, part)
 
+    def sharding(self, name: str, mesh: Any) -> Any:
+        """How an array lay when it was saved, on a mesh of JAX's; None if it was another mesh, or none."""
+        about = self.arrays[name]
+        if about.get("mesh") != [[axis, size] for axis, size in mesh.shape.items()]:
+            return None
+        axes = [tuple(a) if isinstance(a, list) else a for a in about["axes"]]
+        return jax().sharding.NamedSharding(mesh, jax().sharding.PartitionSpec(*axes))
+
     def part(self, name: str, wanted: Slices) -> Any:
         """Some slices of an array, read from where they lie."""
         about = self.arrays[name]
@@ -174,6 +183,15 @@ def _pieces(a: Any, turn: int) -> Iterator[tuple[Slices, int, Callable[[], Any]]
     for slices, devices in sorted(holders.items(), key=lambda item: item[0]):
         device = sorted(devices, key=lambda d: (d.process_index, d.id))[turn % len(devices)]
         yield slices, device.process_index, lambda d=device: shards[d].data  # type: ignore[misc]
+
+
+def _axes_of(a: Any) -> dict[str, Any]:
+    """The axes of a mesh that an array is split along."""
+    sharding: Any = getattr(a, "sharding", None)
+    if not hasattr(sharding, "spec"):
+        return {}
+    sizes = [[axis, size] for axis, size in sharding.mesh.shape.items()]
+    return {"mesh": sizes, "axes": [list(x) if isinstance(x, tuple) else x for x in sharding.spec]}
 
 
 def normal(index: tuple[slice, ...], shape: tuple[int, ...]) -> Slices:

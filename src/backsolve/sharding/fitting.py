@@ -64,11 +64,24 @@ class Devices:
         if not isinstance(mesh, Mesh):
             raise TypeError(f"mesh is one such as bs.mesh(data=-1), got {mesh!r}")
         rule = data() if shard is None else as_rule(shard)
+        self.mesh = mesh
         self.parts = mesh.sizes.get(rule.batch_axis, 1)
         if full % self.parts:
             raise _not_equal(full, self.parts, rule.batch_axis)
         self.step: dict[str, Any] = {"mesh": mesh, "shard": Training(rule, full)}
         self.test: dict[str, Any] = {"mesh": mesh, "shard": Training(rule)}
+
+    def shardings(self, shapes: Mapping[str, tuple[int, ...]]) -> list[Any]:
+        """How arguments of the step, by dotted names, lie on the mesh."""
+        placed = self.mesh.placement(self.test["shard"]).of(list(shapes.items()), [])
+        return [placed.argument(k) or placed.whole for k in range(len(shapes))]
+
+    @property
+    def of_batches(self) -> Any:
+        """How batches lie on the mesh."""
+        rule = self.step["shard"]
+        axes = (rule.batch_axis,) if rule.batch_axis in self.mesh.sizes else ()
+        return self.mesh.sharding(axes)
 
 
 def _not_equal(examples: int, parts: int, axis: str) -> ShapeError:

@@ -1,7 +1,8 @@
 """Checkpoints: all that a run needs to go on, in one safetensors file that is moved into place whole.
 
 Arrays stand under dotted names; everything else is JSON in the file's header, with a checksum of both. What
-cannot be read is passed over for the checkpoint before it.
+cannot be read is passed over for the checkpoint before it. Runs on a mesh write a folder instead, to which each
+process adds the pieces it has (distributed/pieces.py); either is read by runs of both kinds.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 from .. import tree
 from ..backends.native.threads import get_threads
 from ..declared import Point
+from ..distributed import pieces, place
+from ..distributed.together import largest, wait
 from ..errors import StructureError
 from ..interop import safetensors
 from .history import History
@@ -47,51 +50,88 @@ class Checkpoints:
         object.__setattr__(self, "folder", Path(self.folder))
 
     def files(self) -> list[Path]:
-        """Whole files, the newest first."""
-        return sorted(self.folder.glob("step-*.safetensors"), reverse=True)
+        """Whole files, and folders of whole pieces, the newest first."""
+        found = [*self.folder.glob("step-*.safetensors")]
+        found += [index.parent for index in self.folder.glob(f"step-*/{pieces.INDEX}")]
+        return sorted(found, key=lambda path: path.stem, reverse=True)
 
     def save(self, run: Run) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
-        path: Path = self.folder / f"step-{run.step:09d}.safetensors"
+        name = f"step-{run.step:09d}"
         arrays = dict(_named(_arrays_of(run)))
-        about = json.dumps(_rest_of(run))
-        texts = {"format": _FORMAT, "run": about, "checksum": _checksum(arrays, about)}
-        safetensors.save(arrays, path, texts)
-        for old in self.files()[self.keep :]:
-            old.unlink(missing_ok=True)
+        if run.steps.devices is not None:
+            path = pieces.save(self.folder / name, arrays, _rest_of(run))
+        else:
+            path = self.folder / f"{name}.safetensors"
+            about = json.dumps(_rest_of(run))
+            texts = {"format": _FORMAT, "run": about, "checksum": _checksum(arrays, about)}
+            safetensors.save(arrays, path, texts)
+        if place().is_first:
+            for old in self.files()[self.keep :]:
+                _remove(old)
         return path
 
     def save_model(self, arrays: Mapping[str, Any], name: str) -> None:
         """The arrays of a model alone, for use without the run."""
+        if not place().is_first:
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         safetensors.save(arrays, self.folder / f"{name}.safetensors")
 
     def load(self, run: Run) -> Path | None:
         """Bring a run to where its newest readable checkpoint stands; None if there is none."""
-        for rest in self.folder.glob(".step-*.safetensors.*"):  # of a write that was cut off
-            rest.unlink(missing_ok=True)
+        if place().is_first:
+            self._sweep()
+        wait("checkpoints swept")
         for path in self.files():
+            wrong = ""
             try:
-                arrays, about = read(path)
+                arrays, about = read(path, run)
             except (ValueError, KeyError, OSError) as error:
-                warnings.warn(
-                    f"{path} is damaged and passed over for the checkpoint before it ({error})",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-                continue
-            _restore(run, arrays, about, path)
-            return path
+                wrong = str(error)
+            if largest(bool(wrong)) == (0,):
+                _restore(run, arrays, about, path)
+                return path
+            warnings.warn(
+                f"{path} is damaged and passed over for the checkpoint before it "
+                f"({wrong or 'as another process found'})",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         return None
+
+    def _sweep(self) -> None:
+        """Remove what is left of writes that were cut off."""
+        for rest in self.folder.glob(".step-*.safetensors.*"):
+            rest.unlink(missing_ok=True)
+        for folder in self.folder.glob("step-*/"):
+            if not (folder / pieces.INDEX).exists():
+                pieces.remove(folder)
 
     def clear(self) -> None:
         """Remove all checkpoints: a run that shall not go on from them begins."""
-        for path in self.files():
-            path.unlink()
+        if place().is_first:
+            for path in self.files():
+                _remove(path)
+        wait("checkpoints cleared")
 
 
-def read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays by name, and all else, of a checkpoint; ValueError if the file is not as it was written."""
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        pieces.remove(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read(path: Any, run: Run | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays by name, and all else, of a checkpoint; ValueError if the file is not as it was written.
+
+    For a run on a mesh arrays of its state come where they shall lie, each process reading what it has of them.
+    """
+    if Path(path).is_dir():
+        found = pieces.Pieces(Path(path))
+        where = {} if run is None or run.steps.devices is None else _places(found, run)
+        return {name: found.array(name, where.get(name)) for name in found.arrays}, found.about
     arrays = safetensors.load(path)
     texts = safetensors.metadata(path)
     if texts.get("format") != _FORMAT:
@@ -99,6 +139,18 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     if texts["checksum"] != _checksum(arrays, texts["run"]):
         raise ValueError("its checksum does not fit")
     return arrays, json.loads(texts["run"])
+
+
+def _places(found: pieces.Pieces, run: Run) -> dict[str, Any]:
+    """Where arrays of a state lie: as they did, for the same last bits; on another mesh as its rule says."""
+    devices = run.steps.devices
+    assert devices is not None
+    shapes = {name: np.shape(a) for name, a in _named(run.state) if name in found.arrays}
+    as_ruled = devices.shardings({f"state.{name}": shape for name, shape in shapes.items()})
+    return {
+        name: found.sharding(name, devices.mesh.of_jax) or there
+        for name, there in zip(shapes, as_ruled, strict=True)
+    }
 
 
 def _arrays_of(run: Run) -> dict[str, Any]:
@@ -115,7 +167,7 @@ def _rest_of(run: Run) -> dict[str, Any]:
         "history": run.history.rows,
         "manifolds": _manifolds_of(run),
         "callbacks": [c.state_dict() if hasattr(c, "state_dict") else None for c in run.callbacks],
-        "made_with": made_with(),
+        "made_with": made_with(run),
     }
 
 
@@ -128,11 +180,13 @@ def _manifolds_of(run: Run) -> dict[str, str]:
     }
 
 
-def made_with() -> dict[str, Any]:
+def made_with(run: Run) -> dict[str, Any]:
     """What decides about the last bits of a result beside the program."""
     from .. import __version__
 
+    devices = run.steps.devices
     return {
+        **({} if devices is None else {"mesh": repr(devices.mesh)}),
         "threads": get_threads(),
         "backsolve": __version__,
         "numpy": np.__version__,
@@ -165,8 +219,12 @@ def _restore(run: Run, arrays: dict[str, Any], about: dict[str, Any], path: Path
             + "\n  ".join(wrong[:6])
             + more
         )
-    now, then = made_with(), about["made_with"]
-    other = [f"{k} {then[k]} there, {now[k]} here" for k in now if now[k] != then.get(k)]
+    now, then = made_with(run), about["made_with"]
+    other = [
+        f"{k} {then.get(k, 'none')} there, {now.get(k, 'none')} here"
+        for k in sorted({*now, *then})
+        if now.get(k) != then.get(k)
+    ]
     if other:
         warnings.warn(
             f"{path} was made with {'; '.join(other)}: the run goes on, but not to the same last bits",

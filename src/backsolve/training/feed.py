@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from .. import tree
 from ..data import Batches, as_source
 from ..data.batches import ahead
+from ..distributed import part_of, whole_batch
 from ..errors import StructureError
 from .prediction import even_parts
 
@@ -20,6 +22,14 @@ class Feed:
     def __init__(self, batches: Any):
         self.batches = batches
         self.done = 0  # batches of the epoch under way that were handed out
+        self.sharding: Any = None  # of batches over the devices of many processes
+
+    def share_out(self, sharding: Any) -> None:
+        """Let each process read its own part of batches, where these can be read in parts."""
+        if isinstance(self.batches, Batches):
+            self.sharding = sharding
+            self.batches = copy.copy(self.batches)
+            self.batches.part = part_of(sharding)
 
     def __len__(self) -> int:
         """Batches of an epoch; 0 if nobody knows."""
@@ -27,13 +37,22 @@ class Feed:
 
     def __iter__(self) -> Generator[Any]:
         if isinstance(self.batches, Batches):
-            yield from self.batches
+            for batch in self.batches:
+                yield batch if self.sharding is None else self._joined(batch)
             return
         for k, batch in enumerate(self.batches):
             if k >= self.done:
                 self.done += 1
                 yield batch
         self.done = 0
+
+    def _joined(self, batch: Any) -> Any:
+        """A part of a batch as what it is in the whole; a rest that was not divided as it is."""
+        batches = self.batches
+        size = min(
+            batches.batch_size, len(batches.source) - (batches.done - 1) * batches.batch_size
+        )
+        return batch if size % batches.part[1] else whole_batch(batch, self.sharding, batches.part)
 
     @property
     def full(self) -> int:

@@ -12,6 +12,8 @@ from typing import Any
 
 from .. import tree
 from ..data import split
+from ..distributed import place
+from ..distributed.together import largest
 from ..optim import Adam, Optimizer
 from ..sharding.fitting import Devices
 from .checkpoints import Checkpoints
@@ -76,7 +78,9 @@ def fit(
 
     With `mesh=bs.mesh(data=-1)` a step is one program of XLA's over many devices, batches split along "data".
     `shard` says how parameters lie there, and with them what the optimiser keeps: a rule such as
-    `bs.sharding.fully()`, or a dict from patterns of their names to axes of the mesh; without it, whole.
+    `bs.sharding.fully()`, or a dict from patterns of their names to axes of the mesh; without it, whole. The mesh
+    may be of several processes (`bs.distributed`): each reads its part of batches and saves its part of
+    checkpoints, the first one shows and logs.
 
     >>> import numpy as np, backsolve as bs
     >>> x = np.linspace(-1, 1, 64)[:, None]
@@ -100,30 +104,38 @@ def fit(
     if mesh is None and shard is not None:
         raise ValueError("shard= splits arrays over a mesh: give mesh=bs.mesh(data=-1) as well")
     devices = None if mesh is None else Devices(mesh, shard, batches.full)
+    shared = devices is not None and devices.mesh.is_shared
+    if devices is not None and shared:
+        batches.share_out(devices.of_batches)
+        if norms:
+            raise ValueError(
+                "a run of several processes logs no histograms: take Log(…, histograms=False)"
+            )
     rule = optimizer or Adam()
     steps = Steps(model, objective, rule, accumulate, clip, ema, compile, norms, devices, precision)
     run = Run(steps, batches, epochs, best)
     run.callbacks = list(callbacks)
     parts = 1 if devices is None else devices.parts
     tested = None if validation is None else tests(validation, max(batch_size, 256), parts)
-    shows = display(progress)
+    tells = not shared or place().is_first
+    shows = display(progress if tells else False)
     checkpoints = _settings(checkpoint, Checkpoints)
     if checkpoints is not None:
         _begin(run, checkpoints, resume, shows)
     if run.epoch >= epochs or run.stopped:
         return fitted(run)
-    logger = None if logs is None else Logger(logs, run)
+    logger = Logger(logs, run) if logs is not None and tells else None
     with ExitStack() as stack:
         if logger is not None:
             stack.callback(logger.close)
         interrupt = stack.enter_context(_Interrupt())
-        if dashboard:
+        if dashboard and tells:
             from .live import Live
 
             shows.say(f"dashboard: {stack.enter_context(Live([logs.folder])).url}")
         shows.start(run)
         stack.callback(shows.end, run)
-        _Loop(run, tested, checkpoints, logger, shows, interrupt).train()
+        _Loop(run, tested, checkpoints, logger, shows, interrupt, shared).train()
     if checkpoints is not None:
         checkpoints.save_model(_arrays(fitted(run).model), "model")
     return fitted(run)
@@ -157,9 +169,11 @@ class _Loop:
         logger: Logger | None,
         shows: Quiet,
         interrupt: _Interrupt,
+        shared: bool = False,
     ):
         self.run, self.tested, self.checkpoints = run, tested, checkpoints
         self.logger, self.shows, self.interrupt = logger, shows, interrupt
+        self.shared = shared
         self.looked = self.saved = time.perf_counter()
         self.latest: Any = None  # batch
 
@@ -204,7 +218,8 @@ class _Loop:
         self.save()
         if improved and self.checkpoints is not None and run.best_arrays is not None:
             self.checkpoints.save_model(run.best_arrays, "best")
-        self.heed_interrupt()
+        if self.agreed(self.interrupt.asked)[0]:
+            self.end_by_interrupt()
 
     def one_step(self, batch: Any) -> None:
         run = self.run
@@ -224,18 +239,24 @@ class _Loop:
         if self.logger is not None:
             self.logger.step(run)
         self.shows.step(run)
-        self.save_if_due()
-        self.heed_interrupt()
+        is_due, asked = self.agreed(self.is_save_due(), self.interrupt.asked)
+        if is_due:
+            self.save()
+        if asked:
+            self.end_by_interrupt()
+
+    def agreed(self, *wishes: bool) -> tuple[int, ...]:
+        """What any process of the run wishes, all do: clocks and Ctrl-C differ among them."""
+        return largest(*wishes) if self.shared else wishes
 
     # ---- checkpoints
 
-    def save_if_due(self) -> None:
+    def is_save_due(self) -> bool:
         if self.checkpoints is None:
-            return
+            return False
         steps = self.checkpoints.every_steps
         late = time.perf_counter() - self.saved >= self.checkpoints.every_seconds
-        if late or (steps and self.run.step % steps == 0):
-            self.save()
+        return late or bool(steps and self.run.step % steps == 0)
 
     def save(self) -> None:
         self.look_at_the_clock()
@@ -253,9 +274,7 @@ class _Loop:
         self.run.seconds += now - self.looked
         self.looked = now
 
-    def heed_interrupt(self) -> None:
-        if not self.interrupt.asked:
-            return
+    def end_by_interrupt(self) -> None:
         self.save()
         where = f"epoch {self.run.epoch + 1}, step {self.run.step}"
         kept = f"; saved in {self.checkpoints.folder}" if self.checkpoints else ""

@@ -179,4 +179,4 @@ def length_of(batch: Any) -> int:
 def described(batch: Any) -> str:
     """The types of a batch, for messages."""
     leaves, _ = tree.flatten(batch)
-    return ", ".join(f"{np.asarray(a).dtype}{list(np.shape(a))}" for a in leaves)
+    return ", ".join(f"{getattr(a, 'dtype', type(a).__name__)}{list(np.shape(a))}" for a in leaves)

@@ -61,6 +61,7 @@ class Steps:
         self.template: Module = model if isinstance(model, Module) else Held(model)
         _refuse_unclear(model)
         self.objective, self.norms, self.mixed = objective, norms, Mixed(precision)
+        self.devices = devices
         rule = optimizer if clip is None else Clipped(optimizer, clip)
         self.rule = rule if accumulate == 1 else Accumulated(rule, accumulate)
         self.average = None if ema is None else Average(ema)
@@ -142,7 +143,7 @@ class Steps:
 
     def explain(self, state: State, batch: Any, when: str) -> NaNError:
         """Why a step was not whole: run again as written, it stops at the first operation that makes a NaN."""
-        before = tree.map(fetched, (state["parameters"], state["buffers"]))
+        before, batch = tree.map(fetched, ((state["parameters"], state["buffers"]), batch))
         try:
             with debug_nans(), np.errstate(all="ignore"):
                 _, gradients = jit(self._gradients)(*before, batch)

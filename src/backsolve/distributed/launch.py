@@ -141,8 +141,8 @@ def _wait(processes: dict[int, subprocess.Popen[str]]) -> int | None:
     while True:
         ended = {k: p.returncode for k, p in processes.items() if p.poll() is not None}
         failed = [k for k, status in ended.items() if status not in (0, OTHERS_DIED)]
-        if failed:
-            return failed[0]
+        if failed:  # who was killed comes before whoever missed it
+            return min(failed, key=lambda k: (ended[k] > 0, k))
         if OTHERS_DIED in ended.values():
             others_since = others_since or time.monotonic()
             if len(ended) == len(processes) or time.monotonic() - others_since > _PATIENCE:

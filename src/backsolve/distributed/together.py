@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import tree
 from ..backends.xla.library import wide
+from ..sharding.placement import fetched
 from .start import place
 
 
@@ -42,17 +44,4 @@ def largest(*numbers: int) -> tuple[int, ...]:
 
 def gather(arrays: Any) -> Any:
     """A container of arrays over many devices as NumPy's own, whole, in every process. All must call it."""
-    from .. import tree
-
-    return tree.map(_gathered, arrays)
-
-
-def _gathered(a: Any) -> Any:
-    if not hasattr(a, "is_fully_addressable"):
-        return np.asarray(a)
-    if a.is_fully_addressable or a.is_fully_replicated:
-        return np.asarray(a)
-    from jax.experimental import multihost_utils
-
-    with wide():
-        return np.asarray(multihost_utils.process_allgather(a, tiled=True))
+    return tree.map(fetched, arrays)

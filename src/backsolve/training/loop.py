@@ -78,8 +78,8 @@ def fit(
 
     With `mesh=bs.mesh(data=-1)` a step is one program of XLA's over many devices, batches split along "data".
     `shard` says how parameters lie there, and with them what the optimiser keeps: a rule such as
-    `bs.sharding.fully()`, or a dict from patterns of their names to axes of the mesh; without it, whole. The mesh
-    may be of several processes (`bs.distributed`): each reads its part of batches and saves its part of
+    `bs.sharding.fully()`, or a dict from patterns of their names to axes of the mesh; without it, whole. The
+    mesh may be of several processes (`bs.distributed`): each reads its part of batches and saves its part of
     checkpoints, the first one shows and logs.
 
     >>> import numpy as np, backsolve as bs

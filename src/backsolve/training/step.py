@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import tree
 from ..api import value_and_grad
+from ..backends.xla.library import is_array
 from ..compiled import jit
 from ..control import cond
 from ..debug import debug_nans
@@ -143,7 +144,8 @@ class Steps:
 
     def explain(self, state: State, batch: Any, when: str) -> NaNError:
         """Why a step was not whole: run again as written, it stops at the first operation that makes a NaN."""
-        before, batch = tree.map(fetched, ((state["parameters"], state["buffers"]), batch))
+        before = tree.map(fetched, (state["parameters"], state["buffers"]))
+        batch = tree.map(lambda a: fetched(a) if is_array(a) else a, batch)
         try:
             with debug_nans(), np.errstate(all="ignore"):
                 _, gradients = jit(self._gradients)(*before, batch)

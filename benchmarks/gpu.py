@@ -134,7 +134,7 @@ def networks(kind: str, small: bool) -> list[tuple[str, str, tuple[Any, ...], An
         title = f"MLP, 4 layers of {width}, batch {batch}"
         return [(title, "mlp", ((width,) * 5,), x, rng.integers(0, width, batch))]
     if kind == "resnet":
-        settings: tuple[Any, ...] = ((1, 1), 8) if small else ()
+        settings: tuple[Any, ...] = ((1,), 8) if small else ()
         found = []
         for batch, size in [(2, 32)] if small else [(64, 224), (256, 224)]:
             x = rng.normal(size=(batch, 3, size, size)).astype(np.float32)

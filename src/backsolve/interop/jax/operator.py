@@ -19,6 +19,7 @@ from ...control import map as one_by_one
 from ...errors import TracedValueError
 from ...ir import Program, Type
 from ...trace import evaluate
+from ..derived import _restricted
 from .types import is_inexact, narrowed
 
 Flat = Callable[[Sequence[Any]], Any]
@@ -56,7 +57,7 @@ class Operator:
     def program(self) -> Program:
         return self._staged.program
 
-    def again(self, values: Sequence[Any]) -> list[Any]:
+    def _again(self, *values: Any) -> list[Any]:
         """The results once more, on values that vary; by f itself where that has derivatives of its own."""
         if self._staged.has_own_derivative:
             from ... import tree
@@ -71,14 +72,8 @@ class Operator:
         return [j for j, t in enumerate(self.made) if is_inexact(t)]
 
     def _within(self, xs: Sequence[Any], places: Sequence[int], outs: Sequence[int]) -> Any:
-        def restricted(*varying: Any) -> list[Any]:
-            full = list(xs)
-            for k, v in zip(places, varying, strict=True):
-                full[k] = v
-            results = self.again(full)
-            return [results[j] for j in outs]
-
-        return restricted
+        """The results at `outs` as a function of the arguments at `places`."""
+        return _restricted(self._again, xs, places, lambda ys: [ys[j] for j in outs])
 
     def _derive(self, key: Any, make: Callable[[], Operator]) -> Operator:
         if key not in self._derived:
@@ -120,6 +115,27 @@ class Operator:
             ("pull", places, outs), lambda: self._made(pull, seeds, made, len(outs))
         )
 
+    def has_gradient(self, places: Sequence[int]) -> bool:
+        """Whether one real number is to be differentiated by real ones, so that its gradient, computed with it,
+        is all that is needed. With XLA's own operations a `while` would be bounded by that."""
+        kinds = [self.types[k].dtype.kind for k in places]
+        smooth = [self.made[j] for j in self.smooth]
+        one = len(smooth) == 1 and not smooth[0].shape and smooth[0].dtype.kind == "f"
+        return self.backend == "native" and one and all(kind == "f" for kind in kinds)
+
+    def with_gradient(self, places: tuple[int, ...]) -> Operator:
+        """The results, then the gradient of the one that is smooth, by the arguments at `places`."""
+        (smooth,) = self.smooth
+
+        def run(values: Sequence[Any]) -> list[Any]:
+            pair = lambda ys: (ys[smooth], ys)
+            part = _restricted(self._again, values, places, pair)
+            y, pull, results = vjp(part, *[values[k] for k in places], has_aux=True)
+            return [*results, *pull(np.ones((), y.dtype))]
+
+        made = [*self.made, *[_strong(self.given[k]) for k in places]]
+        return self._derive(("with gradient", places), lambda: self._made(run, [], made, 0))
+
     def _made(
         self, f: Flat, seeds: list[Type], made: list[Type], linear: int, transpose: Any = None
     ) -> Operator:
@@ -138,15 +154,15 @@ class Operator:
 
         def at_once(values: Sequence[Any]) -> list[Any]:
             axes = tuple([0 if flag else None for flag in flags])
-            return vmap(lambda *xs: self.again(xs), in_axes=axes)(*values)
+            return vmap(self._again, in_axes=axes)(*values)
 
         def in_turn(values: Sequence[Any]) -> list[Any]:
             mapped = [v for v, flag in zip(values, flags, strict=True) if flag]
 
             def one(entries: Sequence[Any]) -> list[Any]:
                 rest = iter(entries)
-                return self.again(
-                    [next(rest) if flag else v for v, flag in zip(values, flags, strict=True)]
+                return self._again(
+                    *[next(rest) if flag else v for v, flag in zip(values, flags, strict=True)]
                 )
 
             return one_by_one(one, mapped)

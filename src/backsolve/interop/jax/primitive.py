@@ -49,17 +49,37 @@ def _running(op: Operator) -> Running:
 
 
 def _push(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operator) -> Any:
-    results = apply(op, primals)
     places = [k for k, t in enumerate(tangents) if _differs(t)]
     if all(k in op.linear for k in places):
         seeds = [
             t if _differs(t) else jnp.zeros_like(x) for x, t in zip(primals, tangents, strict=True)
         ]
         values = [seeds[k] if k in op.linear else x for k, x in enumerate(primals)]
-        return results, apply(op, values)
-    found = iter(apply(op.push(tuple(places)), [*primals, *[tangents[k] for k in places]]))
-    return results, [
-        next(found) if j in op.smooth else ad.Zero(aval_of(t).to_tangent_aval())
+        return apply(op, primals), apply(op, values)
+    if op.has_gradient(places):
+        *results, found = _along_gradient(op, primals, tangents, tuple(places))
+        return results, _with_zeros(op, [found])
+    results = apply(op, primals)
+    found = apply(op.push(tuple(places)), [*primals, *[tangents[k] for k in places]])
+    return results, _with_zeros(op, found)
+
+
+def _along_gradient(
+    op: Operator, primals: Sequence[Any], tangents: Sequence[Any], places: tuple[int, ...]
+) -> list[Any]:
+    """The results, computed together with the gradient, and the differential: that times the tangents."""
+    found = apply(op.with_gradient(places), primals)
+    results, gradient = found[: len(op.made)], found[len(op.made) :]
+    (smooth,) = op.smooth
+    parts = [jnp.sum(g * tangents[k]) for k, g in zip(places, gradient, strict=True)]
+    return [*results, sum(parts[1:], parts[0]).astype(op.made[smooth].dtype)]
+
+
+def _with_zeros(op: Operator, found: Sequence[Any]) -> list[Any]:
+    """Differentials of the smooth results, and none of the others."""
+    rest = iter(found)
+    return [
+        next(rest) if j in op.smooth else ad.Zero(aval_of(t).to_tangent_aval())
         for j, t in enumerate(op.made)
     ]
 

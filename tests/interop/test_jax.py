@@ -101,6 +101,28 @@ def test_third_derivatives(backend, wide):
     close(third(f)(X), third(g)(X))
 
 
+def test_a_number_and_its_gradient_are_computed_together(wide):
+    f = function(lambda x, y: np.sum(np.tanh(x) * y))
+    g = lambda x, y: jnp.sum(jnp.tanh(x) * y)
+    many = np.stack([X, 2 * X])
+
+    def run(f):
+        each = jax.vmap(jax.vmap(f, (0, None)), (None, 0))
+        return {
+            "both": jax.value_and_grad(f, (0, 1))(X, Y),
+            "examples": jax.grad(lambda x, y: jax.vmap(f)(x, y).sum(), (0, 1))(many, many + 1),
+            "shared": jax.grad(lambda x, y: each(x, y).sum(), (0, 1))(many, many),
+            "forward": jax.jvp(jax.vmap(f), (many, many), (many + 1, many)),
+            "hessian": jax.vmap(jax.hessian(f))(many, many),
+            "thrice": jax.jacfwd(jax.hessian(lambda x: jax.vmap(f)(x, many).sum()))(many),
+        }
+
+    close(jax.jit(lambda: run(f))(), jax.jit(lambda: run(g))())
+    calls = lambda f: str(jax.make_jaxpr(f)(many, many)).count("backsolve[")
+    assert calls(jax.value_and_grad(f)) == 1
+    assert calls(jax.value_and_grad(lambda x, y: jax.vmap(f)(x, y).sum())) == 1
+
+
 def test_without_jit_the_same(backend, wide):
     f = function(ours, backend=backend)
     total = lambda f: lambda x: f(x, Y)[0].sum()

@@ -46,6 +46,7 @@ class Operator:
         self.backend, self.rounds, self.wide = backend, rounds, wide
         self.linear = range(len(types) - linear, len(types))
         self._transpose = transpose
+        self._of_examples: tuple[Operator, tuple[bool, ...]] | None = None
         self._staged = _stage(f, self.types)
         self.given = [narrowed(t, wide) for t in self.types]
         self.made = list(made or [narrowed(t, wide) for t in self._staged.outputs])
@@ -118,6 +119,9 @@ class Operator:
     def has_gradient(self, places: Sequence[int]) -> bool:
         """Whether one real number is to be differentiated by real ones, so that its gradient, computed with it,
         is all that is needed. With XLA's own operations a `while` would be bounded by that."""
+        if self._of_examples is not None:  # of each example, unless they share what varies
+            one_of_them, flags = self._of_examples
+            return all(flags[k] for k in places) and one_of_them.has_gradient(places)
         kinds = [self.types[k].dtype.kind for k in places]
         smooth = [self.made[j] for j in self.smooth]
         one = len(smooth) == 1 and not smooth[0].shape and smooth[0].dtype.kind == "f"
@@ -126,6 +130,9 @@ class Operator:
     def with_gradient(self, places: tuple[int, ...]) -> Operator:
         """The results, then the gradient of the one that is smooth, by the arguments at `places`."""
         (smooth,) = self.smooth
+        if self._of_examples is not None:
+            one_of_them, flags = self._of_examples
+            return one_of_them.with_gradient(places).batched(flags, self.made[smooth].shape[0])
 
         def run(values: Sequence[Any]) -> list[Any]:
             pair = lambda ys: (ys[smooth], ys)
@@ -177,9 +184,11 @@ class Operator:
                 if self.backend == "native" and size and _has_regions(self.program)
                 else at_once
             )
-            return Operator(
+            many = Operator(
                 f, types, self.backend, self.rounds, self.wide, len(self.linear), None, made
             )
+            many._of_examples = self, flags
+            return many
 
         return self._derive(("batched", flags, size), make)
 

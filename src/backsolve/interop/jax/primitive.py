@@ -71,7 +71,11 @@ def _along_gradient(
     found = apply(op.with_gradient(places), primals)
     results, gradient = found[: len(op.made)], found[len(op.made) :]
     (smooth,) = op.smooth
-    parts = [jnp.sum(g * tangents[k]) for k, g in zip(places, gradient, strict=True)]
+    examples = len(op.made[smooth].shape)  # axes that count them
+    parts = [
+        jnp.sum(g * tangents[k], axis=tuple(range(examples, g.ndim)))
+        for k, g in zip(places, gradient, strict=True)
+    ]
     return [*results, sum(parts[1:], parts[0]).astype(op.made[smooth].dtype)]
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from .. import tree
 from ..backends.target import NATIVE, Target
 from ..errors import BacksolveError, TracedValueError, location_of
@@ -156,11 +154,10 @@ class Jitted:
             and len(out.children) > 1
             and all(c.kind is tree.LEAF for c in out.children)
         )
-        arrays = all(type(a) in (np.ndarray, float, complex, int, bool) for a in args)
+        bare = given.structure.children[0].children
+        arrays = all(child.kind is tree.LEAF for child in bare)
         if plain and arrays and not given.fixed and not kwargs and not self._static:
             self._fast = special.code.call
-        if special.target.backend != "native":
-            return
         if given.key not in self._entrances and len(self._entrances) < _MOST_ENTRANCES:
             self._entrances[given.key] = entrance(given, out, special.code.call)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import tree
 from ..declared import plain_structure
-from ..errors import StaticArgumentError
+from ..errors import StaticArgumentError, TracedValueError
 from ..ir import Type, type_of
 from ..primitive import coerce
 from ..tensor import Tensor
@@ -39,8 +39,7 @@ class Arguments:
         dynamic = [a for k, a in enumerate(args) if k not in self.static]
         named = {name: x for name, x in kwargs.items() if name not in self.static_named}
         leaves, self.structure = tree.flatten((dynamic, named))
-        kept = _is_on_device if on_device else lambda x: False
-        self.leaves = [np.array(x) if not kept(x) and _is_column(x) else x for x in leaves]
+        self.leaves = [_taken(x, on_device) for x in leaves]
         self.fixed = {k: x for k, x in enumerate(self.leaves) if not _is_number(x)}
         for x in self.fixed.values():
             if not (tree.is_immutable(x) or type(x) is int):
@@ -154,6 +153,27 @@ def _is_number(x: Any) -> bool:
     if type(x) in _PYTHON or isinstance(x, Tensor | np.generic) or _is_on_device(x):
         return True
     return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
+
+
+def _taken(x: Any, on_device: bool) -> Any:
+    """A leaf as a backend takes it: arrays of other libraries as NumPy's, but for those on a device."""
+    if type(x).__module__.startswith("jax"):
+        _refuse_tracers(x)
+    if on_device and _is_on_device(x):
+        return x
+    if _is_column(x):
+        return np.array(x)
+    if on_device and isinstance(x, np.ndarray) and not x.dtype.isnative:
+        return x.astype(x.dtype.newbyteorder("="))
+    return x
+
+
+def _refuse_tracers(x: Any) -> None:
+    if any(c.__name__ == "Tracer" for c in type(x).__mro__):
+        raise TracedValueError(
+            "a compiled function got a value that JAX traces: inside jax.jit, jax.grad and jax.vmap call "
+            "bs.interop.jax.function(f), which JAX can differentiate and compile, too"
+        )
 
 
 def _is_column(x: Any) -> bool:

@@ -87,12 +87,10 @@ def _exported(f: Any, args: Any, kwargs: Any, platforms: Any, capacity: int) -> 
 def _runner(program: Program, weights: dict[int, Any], capacity: int) -> Callable[..., Any]:
     from ..backends.xla.machine import Machine
 
-    machine = Machine(False, capacity, jax().lax.Precision.HIGHEST)
-
     def run(*args: Any) -> Any:
+        machine = Machine(False, capacity, jax().lax.Precision.HIGHEST)
         given = iter(args)
         inputs = [weights[k] if k in weights else next(given) for k in range(len(program.inputs))]
-        machine.begin()
         results = machine.run(program, inputs)
         if machine.elsewhere:
             rows = ", ".join(f"`{name}`" for name in sorted(set(machine.elsewhere)))

@@ -6,5 +6,9 @@ here: derivatives are Programs already.
 
 from __future__ import annotations
 
-from .compile import Compiled as Compiled
-from .compile import compile_program as compile_program
+from .library import jax
+
+jax()  # before all else: it says what to install
+
+from .compile import Compiled as Compiled  # noqa: E402
+from .compile import compile_program as compile_program  # noqa: E402

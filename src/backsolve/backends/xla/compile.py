@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ir import Equation, Program, Type
+from ...errors import BackendError
+from ...ir import Equation, Program, Type, type_of
 from ...regions import Callee
 from ..target import Placed, Target
 from .gather import with_whole
-from .library import device_of, is_array, jax, wide
-from .machine import HALF, Machine, refuse_recursion
+from .library import array_type, device_of, jax, wide
+from .machine import HALF, Failures, Machine, error_of, refuse_recursion
 
 _FIRST_CAPACITY = 128  # entries of a stack, before a run tells how many it needs
 _LITERAL = 1 << 12  # bytes of a constant that is written into the code
 _WEAK = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+@dataclass(eq=False)
+class _Code:
+    """A Program translated for stacks of one capacity."""
+
+    capacity: int
+    constants: list[Any]  # the large ones, brought to the device once
+    run: Any = (
+        None  # (constants, *leaves) -> results, number of the failure, entries that stacks needed
+    )
+    failures: Failures = field(default_factory=dict)
+    raised: list[Exception] = field(default_factory=list)  # on the host, by rows that run there
+    elsewhere: list[str] = field(default_factory=list)  # rows that run on the host
 
 
 class Compiled:
@@ -32,67 +49,60 @@ class Compiled:
         placed: Placed | None = None,
     ) -> None:
         self._program, self._target = program, target
-        self._donated, self._unsafe, self._places = donated, unsafe, placed
+        self._unsafe, self._places = unsafe, placed
         self._types = [v.type for v in program.inputs]
+        self._given = [_Given.of(t) for t in self._types]
         # Stacks may turn out too small: then the arguments are needed once more.
         made = [v for e in equations(program, set()) for v in e.outputs]
-        self._may_run_again = any(v.type.is_stack for v in made)
+        _refuse_wide([*self._types, *[v.type for v in made]])
+        may_run_again = any(v.type.is_stack for v in made)
+        self._given_away = () if may_run_again else _of_use(program, donated)
+        self._numbers = [k for k, a in enumerate(program.outputs) if type_of(a).weak]
         self._device = device_of(target.device)
         self._constants = [_raw(c) for _, c in program.constants]
-        self._placed: list[Any] | None = None
-        self._capacity = _FIRST_CAPACITY
-        self._built: dict[int, tuple[Any, Machine]] = {}
+        self._code: _Code | None = None  # for the largest capacity that was needed so far
         self._lock = threading.Lock()
         self.calls = 0
 
     def call(self, *leaves: Any) -> Any:
-        if len(leaves) != len(self._types) or not all(map(_fits, leaves, self._types)):
+        if len(leaves) != len(self._given) or not all(map(_fits, leaves, self._given)):
             return NotImplemented
         self.calls += 1
         with wide():
-            results = self._run(leaves if self._places is None else self._places.put(leaves))
-        return results[0] if len(results) == 1 else tuple(results)
+            code = self._code or self._coded(_FIRST_CAPACITY)
+            if self._places is not None:
+                leaves = tuple(self._places.put(leaves))
+            if self._given_away:
+                leaves = _apart(leaves, self._given_away)
+            results, failure, needed = code.run(code.constants, *leaves)
+            while needed is not None and (entries := int(needed)) > code.capacity:
+                code = self._coded(1 << (entries - 1).bit_length())
+                results, failure, needed = code.run(code.constants, *leaves)
+        if failure is not None and (number := int(failure)):
+            raise error_of(code.failures, code.raised, number)
+        if self._numbers:
+            parts = [y.item() if k in self._numbers else y for k, y in enumerate(results)]
+            results = tuple(parts)
+        return results if len(results) != 1 else results[0]
 
-    def _run(self, leaves: Sequence[Any]) -> list[Any]:
-        while True:
-            run, machine = self._code(self._capacity)
-            try:
-                results, failure, needed = run(self._on_device(), *leaves)
-            except jax().errors.JaxRuntimeError:
-                if machine.raised:
-                    raise machine.raised.pop() from None
-                raise
-            if needed is not None and (entries := int(needed)) > self._capacity:
-                self._capacity = 1 << (entries - 1).bit_length()
-                continue
-            if failure is not None and (code := int(failure)):
-                raise machine.failures[code]
-            return list(results)
-
-    def _on_device(self) -> list[Any]:
-        """The large constants, brought there once."""
-        if self._placed is None:
-            large = [c for c in self._constants if c.nbytes > _LITERAL]
-            there = self._device if self._places is None else self._places.whole
-            self._placed = [jax().device_put(c, there) for c in large]
-        return self._placed
-
-    def _code(self, capacity: int) -> tuple[Any, Machine]:
+    def _coded(self, capacity: int) -> _Code:
+        """What is compiled for stacks of this capacity; calls go there from now on."""
         with self._lock:
-            if capacity not in self._built:
-                self._built[capacity] = self._build(capacity)
-            return self._built[capacity]
+            if self._code is None or self._code.capacity < capacity:
+                self._code = self._build(capacity)
+            return self._code
 
-    def _build(self, capacity: int) -> tuple[Any, Machine]:
+    def _build(self, capacity: int) -> _Code:
         exact = self._target.precision == "highest"
         precision = jax().lax.Precision.HIGHEST if exact else jax().lax.Precision.DEFAULT
-        kind = jax().default_backend() if self._device is None else self._device.platform
-        if self._places is not None:
-            kind = next(iter(self._places.whole.device_set)).platform
-        on_gpu = kind in ("gpu", "cuda")
-        machine = Machine(self._unsafe, capacity, precision, self._target.half, on_gpu)
-
         places = self._places
+        kind = jax().default_backend() if self._device is None else self._device.platform
+        if places is not None:
+            kind = next(iter(places.whole.device_set)).platform
+        choices = (self._target.half, kind in ("gpu", "cuda"))
+        large = [c for c in self._constants if c.nbytes > _LITERAL]
+        there = self._device if places is None else places.whole
+        code = _Code(capacity, [jax().device_put(c, there) for c in large])
         split = [] if places is None else [k for k in range(len(self._types)) if places.used(k)]
         program, used = with_whole(self._program, split) if split else (self._program, [])
 
@@ -101,21 +111,27 @@ class Compiled:
             return jax().lax.with_sharding_constraint(args[k], places.used(k))
 
         def run(large: Sequence[Any], *args: Any) -> Any:
+            """May be translated several times, and by several threads."""
             rest = iter(large)
             constants = [next(rest) if c.nbytes > _LITERAL else c for c in self._constants]
-            machine.begin()
+            machine = Machine(
+                self._unsafe, capacity, precision, *choices, code.failures, code.raised
+            )
             results = machine.run(program, [*args, *[whole(args, k) for k in used]], constants)
-            return results, machine.failure, machine.needed
+            code.elsewhere = machine.elsewhere
+            return tuple(results), machine.failure, machine.needed
 
         options: dict[str, Any] = {}
         if self._device is not None:
-            there = jax().sharding.SingleDeviceSharding(self._device)
-            options["in_shardings"] = options["out_shardings"] = there
+            alone = jax().sharding.SingleDeviceSharding(self._device)
+            options["in_shardings"] = options["out_shardings"] = alone
         if places is not None:
-            options["out_shardings"] = (places.results, places.whole, places.whole)
-        if self._donated and not self._may_run_again:
-            options["donate_argnums"] = [k + 1 for k in self._donated]
-        return jax().jit(run, **options), machine
+            results = None if places.results is None else tuple(places.results)
+            options["out_shardings"] = (results, places.whole, places.whole)
+        if self._given_away:
+            options["donate_argnums"] = [k + 1 for k in self._given_away]
+        code.run = jax().jit(run, **options)
+        return code
 
     # ---- to be looked at
 
@@ -127,22 +143,25 @@ class Compiled:
         }
 
     def _lowered(self) -> Any:
-        run, machine = self._code(self._capacity)
         with wide():
+            code = self._code or self._coded(_FIRST_CAPACITY)
+            half = jax().numpy.dtype(self._target.half)
             at = self._places.argument if self._places is not None else lambda k: None
             structs = [
-                jax().ShapeDtypeStruct(t.shape, machine.dtype(t), sharding=at(k))
+                jax().ShapeDtypeStruct(
+                    t.shape, half if t.dtype == HALF else t.dtype, sharding=at(k)
+                )
                 for k, t in enumerate(self._types)
             ]
-            return run.lower(self._on_device(), *structs)
+            return code.run.lower(code.constants, *structs)
 
     @property
     def stats(self) -> dict[str, Any]:
-        _, machine = self._code(self._capacity)
+        elsewhere = self._code.elsewhere if self._code else []
         return {
             "code": "xla",
-            "elsewhere": len(machine.elsewhere),
-            "rows_elsewhere": sorted(set(machine.elsewhere)),
+            "elsewhere": len(elsewhere),
+            "rows_elsewhere": sorted(set(elsewhere)),
         }
 
 
@@ -160,13 +179,55 @@ def _raw(c: Any) -> Any:
     return np.asarray(c._v if hasattr(c, "_v") else c)
 
 
-def _fits(a: Any, t: Type) -> bool:
-    if type(a) is np.ndarray or is_array(a):
-        same = a.dtype == t.dtype or (t.dtype == HALF and a.dtype.name == "bfloat16")
-        return not t.weak and same and a.shape == t.shape
-    if t.weak:
-        return type(a) is _WEAK[t.dtype.kind]
-    return isinstance(a, np.generic) and not t.shape and a.dtype == t.dtype
+class _Given(NamedTuple):
+    """What an input has to be, for the question that every call asks about each of them."""
+
+    shape: tuple[int, ...]
+    dtypes: tuple[np.dtype[Any], ...]  # float16 may be bfloat16 on the device
+    weak: type | None  # of a Python number
+    arrays: tuple[type, ...]
+
+    @staticmethod
+    def of(t: Type) -> _Given:
+        if t.weak:
+            return _Given((), (), _WEAK[t.dtype.kind], ())
+        dtypes = (t.dtype, jax().numpy.dtype("bfloat16")) if t.dtype == HALF else (t.dtype,)
+        return _Given(t.shape, dtypes, None, (np.ndarray, array_type(), t.dtype.type))
+
+
+def _fits(a: Any, t: _Given) -> bool:
+    if t.weak is not None:
+        return type(a) is t.weak
+    return type(a) in t.arrays and a.dtype in t.dtypes and a.shape == t.shape
+
+
+def _refuse_wide(types: Sequence[Type]) -> None:
+    for t in types:
+        if t.dtype.char in "gG":
+            raise BackendError(
+                f"XLA has no numbers of type {t.dtype}: use x.astype(np.float64) or np.complex128, or compile "
+                'with backend="numpy"'
+            )
+
+
+def _of_use(program: Program, donated: Sequence[int]) -> tuple[int, ...]:
+    """Those donated inputs of whose type there is a result for each."""
+    free = Counter([(t.shape, t.dtype) for t in map(type_of, program.outputs)])
+    found = []
+    for k in donated:
+        t = program.inputs[k].type
+        if free[t.shape, t.dtype] and not t.weak:
+            free[t.shape, t.dtype] -= 1
+            found.append(k)
+    return tuple(found)
+
+
+def _apart(leaves: tuple[Any, ...], donated: Sequence[int]) -> tuple[Any, ...]:
+    """What is given away and is another argument, too, is copied before."""
+    ids = Counter(map(id, leaves))
+    return tuple(
+        jax().numpy.copy(a) if k in donated and ids[id(a)] > 1 else a for k, a in enumerate(leaves)
+    )
 
 
 def equations(program: Program, seen: set[Callee]) -> Iterator[Equation]:

@@ -51,6 +51,12 @@ def _present() -> str:
     return ", ".join(f"{kinds.count(k)} × {k}" for k in dict.fromkeys(kinds))
 
 
+@functools.cache
+def array_type() -> type:
+    """What JAX's arrays are, when they are no tracers."""
+    return type(jax().numpy.zeros(()))
+
+
 def is_array(a: Any) -> bool:
     """Whether something is an array of JAX's, without importing it for the question."""
     return type(a).__module__.startswith("jax") and hasattr(a, "devices")

@@ -18,7 +18,9 @@ from ...primitives.checks import code_of, exception_of
 from ...regions import Callee
 from .convolutions import Joined, joined
 from .rows import ROWS
-from .rows.elsewhere import call_elsewhere
+from .rows.elsewhere import FailedOnHostError, call_elsewhere
+
+Failures = dict[int, tuple[type[Exception], str]]  # by number
 
 HALF = np.dtype(np.float16)
 
@@ -28,30 +30,26 @@ class Machine:
 
     def __init__(
         self,
-        unsafe: bool = False,
-        capacity: int = 0,
-        precision: Any = None,
+        unsafe: bool,
+        capacity: int,
+        precision: Any,
         half: str = "float16",
         on_gpu: bool = False,
-    ):
+        failures: Failures | None = None,
+        raised: list[Exception] | None = None,
+    ) -> None:
         self.unsafe, self.on_gpu = unsafe, on_gpu
         self.half = jnp.dtype(half)  # what the float16 of a Program is here
         self.precision = precision  # of products, as JAX calls it
         self.capacity = capacity  # entries that a stack can hold (regions.py)
-        self.failures: dict[int, Exception] = {}  # by number
-        self.raised: list[Exception] = []  # on the host, by rows that run there
+        self.failures = {} if failures is None else failures
+        self.raised = [] if raised is None else raised  # on the host, by rows that run there
         self.elsewhere: list[str] = []  # rows that run on the host
         self.has_stacks = False
-        self.failure: Any = (
-            None  # the number of the first failure so far; None while nothing can have failed
-        )
+        # the number of the first failure so far; None while nothing can have failed
+        self.failure: Any = None
         self.needed: Any = None  # the most entries that a stack should have held
         self._numbers: dict[Var, Any] = {}  # constants whose values are known here
-
-    def begin(self) -> None:
-        """Translate anew: JAX may do so several times."""
-        self.failure = self.needed = None
-        self.elsewhere.clear()
 
     def run(
         self, program: Program, args: Sequence[Any], constants: Sequence[Any] | None = None
@@ -107,18 +105,22 @@ class Machine:
         """Note that a run failed where `condition`, one truth, holds."""
         said = f"{message}, at {where}" if where else message
         code = code_of(kind.__name__, said)
-        self.failures[code] = kind(said)
+        self.failures[code] = kind, said
         self.note(jnp.where(condition, jnp.int64(code), jnp.int64(0)))
 
     def may_fail(self, messages: Any) -> None:
         """The numbers of assertions, as `check` has them."""
-        self.failures.update((k, exception_of(kind)(said)) for k, (kind, said) in messages)
+        self.failures.update((k, (exception_of(kind), said)) for k, (kind, said) in messages)
 
     def note(self, code: Any) -> None:
         """A number that is not 0 if something failed; what failed first counts."""
         code = jnp.asarray(code, jnp.int64)
         first = self.failure
         self.failure = code if first is None else jnp.where(first != 0, first, code)
+
+    def error(self, number: int) -> Exception:
+        """What a failure of this number is raised as."""
+        return error_of(self.failures, self.raised, number)
 
     def need(self, entries: Any) -> None:
         self.has_stacks = True
@@ -135,6 +137,13 @@ class Machine:
             self.failure, self.needed = outside
         zero = jnp.int64(0)
         return result, *[zero if x is None else x for x in inside]
+
+
+def error_of(failures: Failures, raised: list[Exception], number: int) -> Exception:
+    kind, said = failures[number]
+    kept = list(raised)
+    raised.clear()
+    return kept[0] if kept and kind is FailedOnHostError else kind(said)
 
 
 def refuse_recursion(callee: Callee, where: str) -> None:

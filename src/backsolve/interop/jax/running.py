@@ -111,8 +111,8 @@ class Running:
         program = rewrite_for_xla(self._op.program)
         for _ in equations(program, set()):
             pass  # it refuses recursion
-        machine = Machine(False, self._op.rounds, jax.lax.Precision.HIGHEST)
-        machine.raised = self.raised
+        highest = jax.lax.Precision.HIGHEST
+        machine = Machine(False, self._op.rounds, highest, raised=self.raised)
         results = machine.run(program, given)
         code = machine.failure
         if machine.needed is not None:
@@ -124,15 +124,15 @@ class Running:
 
     def _checked(self, results: list[Any], code: Any, machine: Machine) -> Sequence[Any]:
         """The results, or a call back that raises what the code says: the host is asked for nothing else."""
-        failures = dict(machine.failures)
-        failures[-1] = BackendError(
+        too_long = BackendError(
             f"a `while` went round more than {self._op.rounds} times, and its derivative needs what each round "
             f"computed: give more room, function(f, rounds={8 * self._op.rounds})"
         )
 
         def fail(number: Any, *values: Any) -> Any:
-            self.raised.append(failures[int(number)])
-            raise failures[int(number)]
+            error = too_long if number == -1 else machine.error(int(number))
+            self.raised.append(error)
+            raise error
 
         specs = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in results]
         raising: Callable[..., Any] = lambda code, *ys: tuple(

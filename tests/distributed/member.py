@@ -14,8 +14,8 @@ def tell_arguments() -> None:
 
 
 def wait_for_ctrl_c() -> None:
-    print("ready")
     try:
+        print("ready")
         while True:
             threading.Event().wait(60)
     except KeyboardInterrupt:

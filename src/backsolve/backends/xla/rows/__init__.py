@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from . import contract as contract
 from . import elementwise as elementwise
+from . import formulas as formulas
 from . import fourier as fourier
 from . import index as index
 from . import linalg as linalg

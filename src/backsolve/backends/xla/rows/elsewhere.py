@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ....ir import Equation, type_of
 
@@ -24,21 +25,43 @@ def call_elsewhere(m: Any, e: Equation, inputs: Sequence[Any]) -> Any:
     types = [type_of(a) for a in e.inputs]
     # NumPy has no bfloat16: there such numbers are float32.
     wide = lambda t: np.dtype(np.float32) if m.dtype(t) != t.dtype else t.dtype
-    given = [jnp.asarray(a, wide(t)) for a, t in zip(inputs, types, strict=True)]
+    given = [_packed(jnp.asarray(a, wide(t))) for a, t in zip(inputs, types, strict=True)]
+    packed = jax.eval_shape(_packed, jax.ShapeDtypeStruct(out.shape, wide(out)))
 
-    def run(*arrays: Any) -> Any:
-        values = [
-            np.asarray(a).item() if t.weak else np.asarray(a)
-            for a, t in zip(arrays, types, strict=True)
-        ]
+    def run(*parts: Any) -> Any:
+        arrays = [_unpacked(x, t.shape, wide(t)) for x, t in zip(parts, types, strict=True)]
+        values = [a.item() if t.weak else a for a, t in zip(arrays, types, strict=True)]
+        failed = False
         try:
             with np.errstate(all="ignore"):
-                return np.asarray(e.primitive.run(*values, **e.params), wide(out)), np.False_
+                y = np.asarray(e.primitive.run(*values, **e.params), wide(out))
         except Exception as error:
             m.raised.append(error)
-            return np.zeros(out.shape, wide(out)), np.True_
+            y, failed = np.zeros(out.shape, wide(out)), True
+        return _unpacked(y, packed.shape, packed.dtype), np.bool_(failed)
 
-    kinds = jax.ShapeDtypeStruct(out.shape, wide(out)), jax.ShapeDtypeStruct((), np.bool_)
+    kinds = packed, jax.ShapeDtypeStruct((), np.bool_)
     y, failed = jax.pure_callback(run, kinds, *given)
     m.fail_if(failed, FailedOnHostError, f"`{e.primitive.name}` failed on the host", e.where)
-    return y
+    return _joined(y, wide(out))
+
+
+# JAX calls back in a thread of its own, where numbers of 64 bits are not switched on: they travel as two of 32.
+
+
+def _packed(a: Any) -> Any:
+    if a.dtype.kind == "c":
+        a = jnp.stack([jnp.real(a), jnp.imag(a)], axis=-1)
+    return lax.bitcast_convert_type(a, jnp.uint32) if a.dtype.itemsize == 8 else a
+
+
+def _unpacked(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The same bytes as numbers of another type, on the host."""
+    return np.ascontiguousarray(x).reshape(-1).view(dtype).reshape(shape)
+
+
+def _joined(y: Any, dtype: np.dtype[Any]) -> Any:
+    part = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+    if part.itemsize == 8:
+        y = lax.bitcast_convert_type(y, part)
+    return lax.complex(y[..., 0], y[..., 1]) if dtype.kind == "c" else y

@@ -4,8 +4,8 @@
 
 Parts: mlp, resnet, gpt (a step of SGD in bfloat16 on float32 parameters, and in float32), kernels (67M float32,
 beside what the memory allows), problems (large sizes, float64). Each part is a process of its own that ends
-after `--limit` seconds; contestants take turns in it, and their results are compared before anything is timed.
-`--small` runs the same on whatever device is there in about a minute. Needs jax and torch, no LLVM.
+after `--limit` seconds. Results, and losses after two steps, are compared; who differs is named.
+`--small` runs the same, small, on whatever device is there. Needs jax and torch, no LLVM.
 """
 
 from __future__ import annotations
@@ -93,8 +93,10 @@ class Table:
             try:
                 start = time.perf_counter()
                 runs[name] = makers[name]()
-                got = _flat(wait(runs[name]()))
+                wait(runs[name]())
                 firsts[name] = time.perf_counter() - start
+                runs[name]()
+                got = _flat(wait(runs[name]()))  # of steps, the loss that two have led to
             except Exception as error:
                 runs.pop(name, None)
                 wrong[name] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:150]}"

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..hooks import hooks
 from ..ir import Equation, Program, Var
-from ..trace import Recorder, stage_region
+from ..trace import Recorder, stage_call, stage_region
 from .work import multiplications
 
 _VIEWS = ("reshape", "slice", "broadcast_to")
@@ -68,7 +69,12 @@ _RATES = Loops(
 
 
 def recorded_loops(way: Callable[[], Sequence[Any]], recorder: Recorder) -> Loops | None:
-    """Of a way, with nothing added to what is being recorded; None if regions hide what it does."""
+    """Of a way, with nothing added to what is being recorded; None if regions hide what it does.
+
+    Or where somebody else writes down what is recorded (bs.source), and would take this for a part of it.
+    """
+    if hooks.stage is not stage_call:
+        return None
     program = stage_region(way, [], recorder)
     if any(e.primitive.holds_regions for e in program.equations):
         return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir import Equation, Program, Type, Var, type_of
 from ..primitive import P
-from . import contractions, lines, masks, parts, places, shapes
+from . import contractions, masks, parts, places, shapes
 from .engine import Rule, Walk, instead, is_real, scalar
 
 SUMS = ("sum", "contract", "scatter_add")
@@ -332,7 +332,7 @@ RULES: dict[str, list[Rule]] = {
     "minimum": [_same_operand],
     "logical_and": [_same_operand],
     "logical_or": [_same_operand],
-    "where": [_where, parts.MASKED, masks.MASKED, lines.MASKED],
+    "where": [_where, parts.MASKED, masks.MASKED],
     "logical_not": [_logical_not],
     "exp": [_sigmoid],
     "slice_update": [parts.OVERWRITTEN],
@@ -341,5 +341,4 @@ RULES: dict[str, list[Rule]] = {
     **shapes.RULES,
     **contractions.RULES,
     "permute": [*shapes.RULES["permute"], contractions.PERMUTED],
-    "sum": [*shapes.RULES["sum"], lines.SUM],
 }

@@ -129,7 +129,7 @@ def test_everything_is_reached_by_keys_alone(open_page):
     tab.keyboard.press("ArrowLeft")
     tab.keyboard.press("ArrowLeft")
     expect(aloud).to_have_text("Step 14 of 16, back: gradient of v1 = 9.0, goes to a and b")
-    assert "= 9.0" in tab.locator(".rule .term").nth(1).text_content()
+    expect(tab.locator(".rule .term").nth(1)).to_contain_text("= 9.0")
     tab.keyboard.press("Escape")
     expect(aloud).to_have_text("")
     tab.keyboard.press(" ")
@@ -143,14 +143,15 @@ def test_everything_is_reached_by_keys_alone(open_page):
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("Enter")
-    assert tab.locator(".box.selected").get_attribute("data-node") == "2"
+    expect(tab.locator(".box.selected")).to_have_attribute("data-node", "2")
+    expect(tab.locator('.matrix [tabindex="0"]')).to_have_attribute("data-cell", "head 2")
     for _ in range(4):  # past the buttons that zoom the matrix
         tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.dataset.cell") == "head 2"
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "tab-Details"
     tab.keyboard.press("ArrowRight")
-    assert tab.get_by_role("tab", selected=True).text_content() == "Trace"
+    expect(tab.get_by_role("tab", selected=True)).to_have_text("Trace")
 
 
 def focused(tab):

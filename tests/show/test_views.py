@@ -23,8 +23,11 @@ def long(x):
 
 def steps_to(tab, count):
     tab.keyboard.press("Home")
-    for _ in range(count):
+    for k in range(1, count + 1):
         tab.keyboard.press("ArrowRight")
+        tab.wait_for_function(
+            "k => document.querySelector('[aria-live]').textContent.startsWith(`Step ${k} `)", arg=k
+        )
 
 
 def test_wires_say_what_each_reader_sends_back_and_follow_edits(open_page):

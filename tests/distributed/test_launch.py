@@ -20,7 +20,7 @@ LONGEST = 240  # seconds, on the slowest machine
 
 def launched(*words: str, count: int = 2) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "backsolve", "launch", "-n", str(count), SCRIPT, *words]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
     return subprocess.run(
         command, capture_output=True, text=True, timeout=LONGEST, env=environment, check=False
     )

@@ -28,7 +28,7 @@ def run(folder: Path, count: int, kill_at: int = 0) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         timeout=LONGEST,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
         check=False,
     )
 

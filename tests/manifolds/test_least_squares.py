@@ -116,7 +116,7 @@ def test_a_metric_of_its_own(manifold: Any) -> None:
 
 def test_a_module() -> None:
     rng = np.random.default_rng(5)
-    layer = nn.Linear(3, 4, dtype=np.float64)
+    layer = nn.Linear(3, 4, dtype=np.float64, key=bs.random.key(0))
     layer.weight = bs.on(mf.Stiefel(), np.eye(4, 3))
     x, turn = rng.normal(size=(50, 3)), mf.Stiefel().random_point(rng, (4, 3))
     found, state = optim.LevenbergMarquardt().minimize(
@@ -124,7 +124,7 @@ def test_a_module() -> None:
     )
     np.testing.assert_allclose(found.weight, turn, atol=1e-8)
     np.testing.assert_allclose(found.bias, 0.5, atol=1e-8)
-    assert state.count < 25
+    assert state.count < 40
 
 
 def test_curvature_operators_stay_in_the_tangents() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable
 from typing import Any
-
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
 import jax
 import numpy as np

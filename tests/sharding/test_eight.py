@@ -19,7 +19,8 @@ NAMES = re.findall(r"^@check\ndef (\w+)", SCRIPT.read_text(encoding="utf-8"), re
 
 @pytest.fixture(scope="module")
 def said() -> dict[str, str]:
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    flags = "--xla_force_host_platform_device_count=8"
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     command = [sys.executable, str(SCRIPT)]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -1,5 +1,6 @@
 """The training dashboard in a real browser: over the logs of short runs, and while one is written."""
 
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,8 @@ import backsolve as bs
 from backsolve import nn, optim
 from backsolve.training import Log, dashboard, read_log
 from backsolve.training.live import Live
+
+expect = pytest.importorskip("playwright.sync_api").expect
 
 X = np.random.default_rng(0).normal(size=(96, 4)).astype(np.float32)
 Y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
@@ -84,6 +87,9 @@ def test_a_chart_is_read_by_keys(open_page, runs):
     np.testing.assert_allclose(shown, of(good, "step")[0]["loss"], rtol=1e-3)
     tab.keyboard.press("ArrowRight")
     assert "at step 2" in chart.get_attribute("aria-label")
+    right = 'new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true })'
+    chart.evaluate(f"e => [1, 2, 3].forEach(() => e.dispatchEvent({right}))")  # before it is drawn
+    expect(chart).to_have_attribute("aria-label", re.compile("at step 5"))
     tab.keyboard.press("Escape")
     assert "latest" in chart.get_attribute("aria-label")
     tab.get_by_role("tab", name="Curves").focus()

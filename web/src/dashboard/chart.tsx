@@ -36,7 +36,8 @@ export function Chart({ title, series, log, unit }: Properties) {
 
   const move = (to: number) => {
     const own = [...new Set(xs)].sort((a, b) => a - b);
-    const k = at === null ? own.length : own.findIndex((v) => v >= at - 1e-9);
+    const now = cursor.value; // of all keys so far, drawn or not
+    const k = now === null ? own.length : own.findIndex((v) => v >= now - 1e-9);
     cursor.value = own[Math.min(Math.max((k < 0 ? own.length : k) + to, 0), own.length - 1)]!;
   };
   const key = (e: KeyboardEvent) => {

@@ -1,23 +1,22 @@
 // The parts of the graph: boxes with their numbers, wires, frames of open groups.
 
 import { useComputed } from "@preact/signals";
-import { isWithin, type Box, type Wire } from "../fold";
+import type { Box, Wire } from "../fold";
 import type { BoxPlace, Place, Point, WirePlace } from "../layout";
 import { gravity, type Finding } from "../scene";
-import { findings, hovered, isAsRun, moment, numbers, order, scene, seen, selected, sent, toggle, troubles } from "../state";
+import { findings, hovered, isAsRun, moment, numbers, order, scene, seen, selected, sent, troubles } from "../state";
 import { stubText } from "../summary";
 import { isLit, wireLight } from "./light";
 import { Shape } from "./shapes";
+import { fold, stopOfBox, stopOfFrame } from "./stops";
 import { isOutput, labelOf, plural, readers, spoken } from "./words";
 
 export function Frame({ group, place, onFocus }: { group: number; place: Place; onFocus: () => void }) {
   const { name, kind } = scene.groups[group]!;
-  const first = scene.nodes.findIndex((n) => isWithin(scene, n.group, group));
   return (
     <g class={`frame ${kind}`} transform={`translate(${place.x - place.width / 2} ${place.y - place.height / 2})`}>
       <rect width={place.width} height={place.height} rx="10" />
-      <text x="8" y="14" role="button" tabindex={-1} data-order={first - 0.5 + group / scene.groups.length / 2} data-frame={group} onFocus={onFocus} aria-label={`fold ${name}`} onClick={() => toggle(group)}
-        onKeyDown={(e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), toggle(group))}>▾ {name}</text>
+      <text x="8" y="14" role="button" tabindex={-1} data-stop={stopOfFrame(group)} onFocus={onFocus} aria-label={`fold ${name}`} onClick={() => fold(group)}>▾ {name}</text>
     </g>
   );
 }
@@ -91,9 +90,8 @@ export function BoxView({ box, place, act, onFocus }: BoxProps) {
   const fanOut = box.isGroup ? 0 : readers[box.id]!.length;
   return (
     <g class={`box ${kind} ${state} ${isSelected ? "selected" : ""} ${bad ? gravity(bad) : ""}`}
-      data-node={box.id} data-order={box.first} transform={`translate(${place.x} ${place.y})`} role="button" tabindex={isStop ? 0 : -1}
-      aria-label={spoken(box)} aria-pressed={isSelected} onClick={act} onFocus={onFocus}
-      onKeyDown={(e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), act())}>
+      data-node={box.id} data-order={box.first} data-stop={stopOfBox(box.id)} transform={`translate(${place.x} ${place.y})`} role="button" tabindex={isStop ? 0 : -1}
+      aria-label={spoken(box)} aria-pressed={isSelected} onClick={act} onFocus={onFocus}>
       {box.isGroup && <rect class="behind" x={-w / 2 + 4} y={-h / 2 - 4} width={w} height={h} rx="10" />}
       {node && <rect class="hit" y={-h / 2} width={place.port - place.x - 6} height={h} />}
       <Shape kind={kind} width={w} height={h} />

@@ -3,11 +3,12 @@
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { gravity } from "../scene";
-import { anchor, findings, inspect, moment, placeOf, places, scene, seen, selected, toggle } from "../state";
+import { anchor, findings, inspect, moment, placeOf, places, scene, seen, selected } from "../state";
 import type { Gate } from "../scene";
 import { BoxView, Frame, WireView } from "./boxes";
 import { usePan } from "./pan";
 import { GateLegend } from "./shapes";
+import { fold, reach, reachedStop, reachNext } from "./stops";
 import { Tools } from "./tools";
 import { readers } from "./words";
 
@@ -28,8 +29,7 @@ export function GraphView() {
     if (kept?.before && after) pan.keep(kept.before, after);
     else if (isFresh.current) pan.fit();
     isFresh.current = false;
-    if (kept?.focus !== "graph") return;
-    svg.current!.querySelector<SVGElement>(`[data-frame="${kept.group}"], [data-node="${scene.nodes.length + kept.group}"]`)?.focus();
+    if (kept?.focus === "graph") focusReached();
   }, [places.value]);
   useEffect(() => {
     const resized = new ResizeObserver(() => selected.peek() === null && moment.peek().box === null && pan.fit());
@@ -49,16 +49,21 @@ export function GraphView() {
 
   // One stop of the tab key; within, up and down go from box to box.
   function onKeyDown(e: KeyboardEvent) {
-    if (e.key !== "ArrowDown" && e.key !== "ArrowUp") return;
-    const stops = [...svg.current!.querySelectorAll<SVGGraphicsElement>("[data-order]")];
-    stops.sort((a, b) => Number(a.dataset.order) - Number(b.dataset.order));
-    const at = stops.indexOf(document.activeElement as SVGGraphicsElement);
-    stops[Math.max(0, Math.min(stops.length - 1, at + (e.key === "ArrowDown" ? 1 : -1)))]?.focus();
+    if (e.key === "Enter" || e.key === " ") reachedStop()?.act();
+    else if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+      reachNext(e.key === "ArrowDown" ? 1 : -1);
+      focusReached();
+    } else return;
     e.preventDefault();
   }
+  function focusReached() {
+    svg.current!.querySelector<SVGElement>(`[data-stop="${reachedStop()?.id}"]`)?.focus();
+  }
+  // Heard around the svg: one that hears of focus itself becomes a stop of the tab key.
+  const onFocus = (e: FocusEvent) => reach((e.target as Element).closest<SVGElement>("[data-stop]")?.dataset.stop ?? null);
   const { boxes, wires } = seen.value;
   return (
-    <section class="graph" id="graph" aria-label="Graph">
+    <section class="graph" id="graph" aria-label="Graph" onFocusIn={onFocus}>
       <div class="strip">
         <p><b class="value">values</b> above a wire, <b class="adjoint">gradients</b> below{hasArrays && <>; of arrays the shape and the ‖norm‖</>}</p>
         <Tools of="graph" fit={() => pan.fit(true)} by={pan.by} />
@@ -76,7 +81,7 @@ export function GraphView() {
           {boxes.map((box) => (
             <BoxView key={box.id} box={box} place={places.value.boxes.get(box.id)!}
               onFocus={() => pan.show(places.value.boxes.get(box.id)!)}
-              act={() => (box.isGroup ? toggle(box.id - scene.nodes.length) : inspect(box.id))} />
+              act={() => (box.isGroup ? fold(box.id - scene.nodes.length) : inspect(box.id))} />
           ))}
         </g>
       </svg>

@@ -70,6 +70,8 @@ function Entries({ input, array }: { input: number; array: NDArray }) {
   const gradient = seed === undefined ? gradients.value?.[input] : undefined;
   const called = (k: number): string => (shape.length ? `${name}[${place(k, shape)}]` : name);
 
+  // Handlers read what is there now: a key may come before the last one's numbers are drawn.
+  const now = (entry: number): string => inFull(inputs.value[input]!.data[entry]!, dtype);
   const set = (changes: [entry: number, x: number][]): void => {
     wrong.value = null;
     edit(input, changes);
@@ -77,12 +79,12 @@ function Entries({ input, array }: { input: number; array: NDArray }) {
   const type = (entry: number, text: string): void => {
     typed.value = { entry, text };
     const x = readNumber(text, dtype);
-    if (typeof x === "string") wrong.value = `${x}: ${called(entry)} stays ${inFull(data[entry]!, dtype)}`;
+    if (typeof x === "string") wrong.value = `${x}: ${called(entry)} stays ${now(entry)}`;
     else set([[entry, x]]);
   };
   const press = (entry: number, e: KeyboardEvent): void => {
     const count = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[e.key];
-    if (count !== undefined) type(entry, inFull(stepped(data[entry]!, count), dtype));
+    if (count !== undefined) type(entry, inFull(stepped(inputs.value[input]!.data[entry]!, count), dtype));
     else if (e.key === "Escape" || e.key === "Enter") enter(entry, e.currentTarget as HTMLInputElement);
     else return;
     e.preventDefault();
@@ -90,7 +92,7 @@ function Entries({ input, array }: { input: number; array: NDArray }) {
   const enter = (entry: number, cell: HTMLInputElement): void => {
     active.value = entry;
     wrong.value = null;
-    typed.value = { entry, text: (cell.value = inFull(data[entry]!, dtype)) }; // at once: the next key replaces it
+    typed.value = { entry, text: (cell.value = now(entry)) }; // at once: the next key replaces it
     cell.select();
   };
   const leave = (): void => {
@@ -145,8 +147,8 @@ function Entries({ input, array }: { input: number; array: NDArray }) {
           ))}
         </tbody>
       </table>
-      {height > ROWS && <Pager what="rows" first={top} shown={ROWS} count={height} go={(n) => { corner.value = [n, left]; }} />}
-      {width > COLUMNS && <Pager what="columns" first={left} shown={COLUMNS} count={width} go={(n) => { corner.value = [top, n]; }} />}
+      {height > ROWS && <Pager what="rows" first={top} shown={ROWS} count={height} turn={(by) => { corner.value = [turned(corner.value[0], by, height), corner.value[1]]; }} />}
+      {width > COLUMNS && <Pager what="columns" first={left} shown={COLUMNS} count={width} turn={(by) => { corner.value = [corner.value[0], turned(corner.value[1], by, width)]; }} />}
       <Slider name={called(active.value)} isNamed={data.length > 1} start={originals[input]!.data[active.value]!} x={data[active.value]!} slide={(x) => set([[active.value, x]])} />
       {wrong.value && <p class="wrong" role="status">{wrong.value}</p>}
     </fieldset>
@@ -176,12 +178,14 @@ function Slider({ name, isNamed, start, x, slide }: Slid) {
   );
 }
 
-function Pager({ what, first, shown, count, go }: { what: string; first: number; shown: number; count: number; go: (n: number) => void }) {
+const turned = (first: number, by: number, count: number): number => (first + by < count ? Math.max(0, first + by) : first);
+
+function Pager({ what, first, shown, count, turn }: { what: string; first: number; shown: number; count: number; turn: (by: number) => void }) {
   return (
     <p class="pager">
-      <button type="button" aria-label={`earlier ${what}`} disabled={first === 0} onClick={() => go(Math.max(0, first - shown))}>‹</button>
+      <button type="button" aria-label={`earlier ${what}`} disabled={first === 0} onClick={() => turn(-shown)}>‹</button>
       {` ${what} ${first} … ${Math.min(count, first + shown) - 1} of ${count} `}
-      <button type="button" aria-label={`later ${what}`} disabled={first + shown >= count} onClick={() => go(first + shown)}>›</button>
+      <button type="button" aria-label={`later ${what}`} disabled={first + shown >= count} onClick={() => turn(shown)}>›</button>
     </p>
   );
 }

@@ -40,7 +40,13 @@ const stop = computed(() => {
 
 const kinds = [...new Map(scene.edges.map((e) => [e.kind, e.family]))];
 const total = scene.edges.reduce((s, e) => s + (e.multiplications ?? 0), 0);
-const act = (b: Box) => (b.isGroup ? toggle(b.id - scene.nodes.length) : inspect(b.id));
+
+function act(box: Box): void {
+  if (!box.isGroup) return inspect(box.id);
+  toggle(box.id - scene.nodes.length);
+  const opened = grid.value.rows.find((b) => b.first >= box.first); // what stands there now
+  if (opened) reached.value = headOf(opened.id);
+}
 
 export function MatrixView() {
   const frame = useRef<HTMLDivElement>(null);
@@ -60,10 +66,7 @@ export function MatrixView() {
     if (at >= 0) reveal(at, at);
   });
   useLayoutEffect(() => {
-    const kept = anchor.peek();
-    if (kept?.focus !== "matrix") return;
-    const first = seen.value.boxes.find((b) => b.id === scene.nodes.length + kept.group) ?? seen.value.boxes.find((b) => b.first === kept.first);
-    if (first) focus(headOf(first.id));
+    if (anchor.peek()?.focus === "matrix" && stop.value !== undefined) focus(stop.value);
   }, [seen.value]);
 
   // Names stay in sight, so what they cover is not.
@@ -85,9 +88,9 @@ export function MatrixView() {
     return id === undefined ? undefined : cellOf(grid.value, id);
   };
   function onKeyDown(e: KeyboardEvent) {
-    const cell = cellUnder(e.target);
+    const cell = stop.value === undefined ? undefined : cellOf(grid.value, stop.value); // the one in focus, drawn or not yet
     if (!cell || e.ctrlKey || e.metaKey || e.altKey) return;
-    if (e.key === "Enter" || e.key === " ") act(rows[cell.line]!);
+    if (e.key === "Enter" || e.key === " ") act(grid.value.rows[cell.line]!);
     else if (e.key.startsWith("Arrow") || e.key === "Home" || e.key === "End") {
       const next = cellAt(grid.value, cell, e.key);
       if (next) focus(next.id);
@@ -104,7 +107,7 @@ export function MatrixView() {
   };
   const onClick = (e: MouseEvent) => {
     const line = (e.target as Element).closest<SVGElement>("[data-row]")?.dataset.row;
-    const row = rows.find((b) => String(b.id) === line);
+    const row = grid.value.rows.find((b) => String(b.id) === line);
     if (row) act(row);
   };
   const scrolled = () => {

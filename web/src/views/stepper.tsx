@@ -12,9 +12,9 @@ export function StepperBar() {
   return (
     <div class="stepper" role="group" aria-label="Stepper">
       <button type="button" aria-label="to the start" onClick={() => go(0)}>|◀</button>
-      <button type="button" aria-label="step back" onClick={() => go(at - 1)}>◀</button>
+      <button type="button" aria-label="step back" onClick={() => go(step.value - 1)}>◀</button>
       <button type="button" class="play" aria-label={isPlaying.value ? "pause" : "play"} onClick={play}>{isPlaying.value ? "❚❚" : "▶"}</button>
-      <button type="button" aria-label="step" onClick={() => go(at + 1)}>▶|</button>
+      <button type="button" aria-label="step" onClick={() => go(step.value + 1)}>▶|</button>
       <button type="button" aria-label="show everything" onClick={stop}>all</button>
       <div class="along">
         <input type="range" aria-label="step" min="-1" max={steps.value} value={at} onInput={(e) => go(Number(e.currentTarget.value))} />

@@ -235,3 +235,14 @@ def test_curve_fit_is_scipys_with_an_exact_jacobian():
     want, want_covariance = scipy.optimize.curve_fit(model, t, y, [1.0, 1.0, 1.0])
     np.testing.assert_allclose(p, want, rtol=1e-5)
     np.testing.assert_allclose(covariance, want_covariance, rtol=1e-3)
+
+
+def test_curve_fit_without_a_start():
+    """SciPy counts the parameters, and begins at 1 or between the bounds."""
+    t = np.linspace(0, 1, 9)
+    model = lambda t, a, b: a * np.exp(-b * t)
+    for options in ({}, {"bounds": (0, [5.0, 6.0])}):
+        found, _ = bs.scipy.curve_fit(model, t, model(t, 2.0, 3.0), **options)
+        np.testing.assert_allclose(found, [2.0, 3.0], rtol=1e-6)
+    with pytest.raises(ValueError, match="number of fit parameters"):
+        bs.scipy.curve_fit(lambda t, *p: p[0] * t, t, t)

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.linalg
+import scipy.optimize
 import scipy.signal
+import scipy.sparse
 import scipy.special
+import scipy.stats
 
 import backsolve as bs
 from backsolve.testing import check_grads
@@ -262,3 +265,20 @@ def test_a_function_of_scipys_own_names_ours(name, f):
         ):
             differentiate(f)(np.ones(3))
     assert callable(operator.attrgetter(name)(bs.scipy))
+
+
+@pytest.mark.parametrize(
+    ("f", "says"),
+    [
+        (lambda x: scipy.integrate.quad(lambda s: x[0] * s, 0, 1)[0], "scipy.integrate.quad takes plain"),
+        (lambda x: scipy.linalg.qz(np.diag(x), np.eye(3))[0], "see whether bs.scipy has it"),
+        (lambda x: scipy.stats.norm.logpdf(x), "scipy.stats takes plain arrays: write it in"),
+        (lambda x: scipy.sparse.eye_array(3) * x, "A @ x and x @ A"),
+        (lambda x: x * scipy.sparse.eye_array(3), "csr_array|dia_array is a sparse matrix"),
+        (lambda x: scipy.optimize.newton_krylov(lambda s: s - x, np.zeros(3)), "bs.root"),
+    ],
+)  # fmt: skip
+def test_a_function_of_scipys_that_we_lack_says_what_to_do(f, says):
+    with pytest.raises(bs.errors.BacksolveError, match=says) as caught:
+        bs.jacobian(f)(np.ones(3))
+    assert "write bs.scipy" not in str(caught.value)

@@ -125,15 +125,15 @@ class ArrayMethods:
         return P.invert(self)
 
     def __matmul__(self, other: Any) -> Any:
-        if (
-            other.__class__ is not self.__class__
-            and getattr(other, "__array_ufunc__", self) is None
-        ):
-            return NotImplemented  # theirs to answer, as NumPy has it
+        if other.__class__ is not self.__class__:
+            if getattr(other, "__array_ufunc__", self) is None:
+                return NotImplemented  # theirs to answer, as NumPy has it
+            if hasattr(other, "tocoo"):
+                return FUNCTIONS["sparse.rmatmul"](self, other)
         return FUNCTIONS["matmul"](self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return FUNCTIONS["matmul"](other, self)
+        return FUNCTIONS["sparse.matmul" if hasattr(other, "tocoo") else "matmul"](other, self)
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other

@@ -48,12 +48,45 @@ def through_scipy() -> str:
     found = ""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):
-        package = ".".join(frame.f_globals.get("__name__", "").split(".")[:2])
-        name = frame.f_code.co_name
-        if package in _OF_SCIPY and hasattr(sys.modules.get(package), name):
-            found = f"{package}.{name}"
+        package = ".".join(str(frame.f_globals.get("__name__")).split(".")[:2])
+        if package.startswith("scipy."):
+            name = frame.f_code.co_name
+            public = not name.startswith("_") and hasattr(sys.modules.get(package), name)
+            found = f"{package}.{name}" if public else found or package
         frame = frame.f_back
-    return found and f". {found} takes plain arrays: write bs.{found}"
+    return _instead(found) if found else ""
+
+
+def _instead(found: str) -> str:
+    """What to write for a function of SciPy's, or for one of a package of its that is not known by name."""
+    package, name = found.rsplit(".", 1) if found.count(".") > 1 else (found, "")
+    own: Any = sys.modules[
+        __package__
+    ]  # by name: it stands above, and is all there when something fails
+    for part in found.split("."):
+        own = getattr(own, part, None)
+    if package in _OF_SCIPY and name and own is not getattr(sys.modules[package], name):
+        return f". {found} takes plain arrays: write bs.{found}"
+    if package == "scipy.optimize":
+        return f". {found} takes plain arrays: bs.root, bs.argmin and bs.implicit have derivatives"
+    if package == "scipy.sparse":
+        return f". {found} takes plain arrays: of sparse matrices, A @ x and x @ A have derivatives"
+    if package == "scipy._lib":  # which all packages use
+        found = "This function of SciPy's"
+    unnamed = not name and package in (*_OF_SCIPY, "scipy._lib")
+    more = "see whether bs.scipy has it, or " if unnamed else ""
+    return (
+        f". {found} takes plain arrays: {more}write it in functions of NumPy's and scipy.special's, or "
+        "give it a derivative of its own by bs.Function"
+    )
+
+
+def for_sparse_product() -> bool:
+    """Whether a sparse matrix of SciPy's, to be multiplied, asks for an array."""
+    asking = sys._getframe(2)
+    return asking.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(
+        asking.f_globals.get("__name__")
+    ).startswith("scipy.sparse")
 
 
 def operands(frame: FrameType | None) -> str:

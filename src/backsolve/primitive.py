@@ -371,6 +371,11 @@ def coerce(a: Any) -> Any:
         )
     v = np.asarray(a)
     if v.dtype.kind not in "biufc":
+        if hasattr(a, "tocoo"):
+            raise DTypeError(
+                f"{type(a).__name__} is a sparse matrix: A @ x and x @ A take one; elsewhere write "
+                "A.toarray(), or A.data for the numbers of one whose pattern is known"
+            )
         raise DTypeError(
             f"expected numbers, got an array of dtype {v.dtype} from {type(a).__name__}; "
             "to join Tensors into one use np.stack([...]) or np.concatenate([...])"

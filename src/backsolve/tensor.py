@@ -25,6 +25,7 @@ from .errors import (
     NotDifferentiableError,
     ShapeError,
     TracedValueError,
+    for_sparse_product,
     through_scipy,
 )
 from .hooks import hooks
@@ -217,6 +218,8 @@ class Tensor(ArrayMethods):
         # Whole numbers are steps of it: there is no derivative to lose.
         counts = dtype is not None and np.dtype(dtype).kind in "biu"
         held = self._known if counts else self._plain
+        if (self.row is not None or type(self._v) is Var) and for_sparse_product():
+            return np.array(None, object)  # so SciPy leaves A @ x to x
         v = np.asarray(held("turning it into a NumPy array"))
         if copy or (dtype is not None and v.dtype != dtype):
             return np.array(v, dtype=dtype, copy=True if copy is None else copy)

@@ -39,6 +39,7 @@ from . import sequences as _sequences
 from . import sets as _sets
 from . import shapes as _shapes
 from . import sorting as _sorting
+from . import sparse as _sparse
 from . import special as special
 from . import standard as _standard
 from . import systems as _systems
@@ -54,6 +55,7 @@ _ROOMS = (
     _joining,
     _reductions,
     _products,
+    _sparse,
     _linear,
     _systems,
     _decompositions,

@@ -6,6 +6,7 @@ Functions are compiled; those that cannot be staged run as they are written.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -185,9 +186,11 @@ def _event(event: Callable[..., Any], form: Form) -> Callable[..., Any]:
 
 
 def curve_fit(
-    model: Callable[..., Any], xdata: Any, ydata: Any, p0: Any, **options: Any
+    model: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, **options: Any
 ) -> tuple[Any, Any]:
     """`scipy.optimize.curve_fit` with the exact Jacobian of model(x, *p): the parameters and their covariance.
+
+    It begins at p0 or, as SciPy does, at 1 for each parameter or between its bounds.
 
     >>> import numpy as np, backsolve as bs
     >>> t = np.linspace(0, 1, 9)
@@ -201,13 +204,17 @@ def curve_fit(
         return hooks.users(model)(x, *[p[k] for k in range(len(p))])
 
     value, slope = compiled(flat), compiled(jacobian(flat))
+
+    def f(x: Any, *p: Any) -> Any:
+        return value(np.array(p, float), x)
+
+    def jac(x: Any, *p: Any) -> Any:
+        return slope(np.array(p, float), x)
+
+    if p0 is None:  # SciPy counts the parameters
+        f.__signature__ = inspect.signature(model)  # type: ignore[attr-defined]  # functions may have one
     return curve_fit(
-        lambda x, *p: value(np.array(p, float), x),
-        xdata,
-        ydata,
-        np.asarray(p0, float),
-        jac=lambda x, *p: slope(np.array(p, float), x),
-        **options,
+        f, xdata, ydata, None if p0 is None else np.asarray(p0, float), jac=jac, **options
     )
 
 

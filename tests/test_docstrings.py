@@ -11,14 +11,23 @@ from typing import Any
 import pytest
 
 import backsolve as bs
+from backsolve.numpy import arguments
+from backsolve.primitive import PRIMITIVES
 
 MODULES = (
     "data", "errors", "interop.safetensors", "interop.scipy", "interop.scipy.integrate",
     "interop.onnx", "interop.scipy.signal", "interop.torch", "manifolds", "nn", "nn.functional", "nn.init",
     "nn.models", "nn.utils", "numeric", "numpy.special", "operators", "optim", "optim.schedules", "random",
     "sklearn", "symbolic", "testing", "training", "tree",
+    "distributed", "interop.jax", "interop.stablehlo", "sharding",
 )  # fmt: skip
 WHOLE = (bs.Tensor, bs.System, bs.Function, bs.nn.Module, type(bs.show))
+_OPTIONAL = {
+    "sklearn": "sklearn",
+    "interop.jax": "jax",
+    "interop.onnx": "onnx",
+    "interop.torch": "torch",
+}
 
 
 def told(value: Any, name: str) -> bool:
@@ -37,6 +46,12 @@ def offered(module: ModuleType) -> dict[str, Any]:
     }
 
 
+def imported(path: str) -> ModuleType:
+    if path in _OPTIONAL:
+        pytest.importorskip(_OPTIONAL[path])
+    return importlib.import_module(f"backsolve.{path}")
+
+
 def test_names_of_the_package() -> None:
     names = re.findall(r"import \w+ as ([A-Za-z]\w*)", inspect.getsource(bs))
     assert len(names) > 60
@@ -51,25 +66,52 @@ def test_names_of_the_package() -> None:
 
 @pytest.mark.parametrize("path", MODULES)
 def test_names_of_a_module(path: str) -> None:
-    if path == "sklearn":
-        pytest.importorskip("sklearn")
-    module = importlib.import_module(f"backsolve.{path}")
+    module = imported(path)
     names = offered(module)
     assert told(module, path)
     assert names
     assert [name for name, value in names.items() if not told(value, name)] == []
 
 
-@pytest.mark.parametrize("kind", WHOLE, ids=lambda kind: kind.__name__)
-def test_methods(kind: type) -> None:
+def methods_of(kind: type) -> list[str]:
     kinds = (property, classmethod, staticmethod)
-    methods = {
-        name: value
+    return [
+        name
         for name, value in vars(kind).items()
         if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, kinds))
-    }
+    ]
+
+
+@pytest.mark.parametrize("kind", WHOLE, ids=lambda kind: kind.__name__)
+def test_methods(kind: type) -> None:
+    """Of these classes each has words of its own."""
+    methods = methods_of(kind)
     assert methods
-    assert [name for name, value in methods.items() if not value.__doc__] == []
+    assert [name for name in methods if not vars(kind)[name].__doc__] == []
+
+
+@pytest.mark.parametrize("path", MODULES)
+def test_methods_of_a_module(path: str) -> None:
+    """Of all others their own, or those of the class whose promise they keep."""
+    untold = [
+        f"{name}.{method}"
+        for name, kind in offered(imported(path)).items()
+        if inspect.isclass(kind)
+        for method in methods_of(kind)
+        if not inspect.getdoc(getattr(kind, method))
+    ]
+    assert untold == []
+
+
+def test_element_wise_functions_name_their_arguments() -> None:
+    shown = {name: str(inspect.signature(getattr(bs.numpy, name))) for name in ("sigmoid", "jv")}
+    assert shown == {"sigmoid": "(x, /)", "jv": "(v, z, /)"}
+    for name in dir(bs.numpy):
+        f = getattr(bs.numpy, name)
+        if inspect.isfunction(f) and f.__module__ == "backsolve.numpy.elementwise":
+            assert not str(inspect.signature(f)).startswith("(*"), name
+    for name, words in arguments._NAMES_OF.items():
+        assert len(words) == len(PRIMITIVES[name].blocks or ()), name
 
 
 def test_the_array_namespace() -> None:

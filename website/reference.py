@@ -59,7 +59,9 @@ MODULES: dict[str, str] = {
     "interop.safetensors": "backsolve.interop.safetensors",
 }
 MORE = {"training": "backsolve.training"}  # joins the page of that name
-_MEMBERS = {"System", "Tensor", "Function", "show"}  # classes whose methods are shown
+# Classes whose methods are shown: what one holds, and the bases that say what their kinds can do.
+_MEMBERS = {"System", "Tensor", "Function", "show"}
+_MEMBERS |= {"Operator", "Manifold", "Optimizer", "Module", "Batches", "Mesh", "History", "Model"}
 
 
 def paths() -> list[str]:
@@ -120,7 +122,7 @@ def _module(path: str) -> list[str]:
     if path == "backsolve.errors":
         offered = {name: value for name, value in offered.items() if inspect.isclass(value)}
     return [
-        _written(name, value) if _is_generated(value) else _entry(name, value, False)
+        _written(name, value) if _is_generated(value) else _entry(name, value, name in _MEMBERS)
         for name, value in offered.items()
     ]
 

@@ -100,9 +100,11 @@ class Batches:
         return numbers if rest else numbers[index * size : (index + 1) * size]
 
     def state_dict(self) -> dict[str, int]:
+        """Where the reading stands, for checkpoints."""
         return {"epoch": self.epoch, "done": self.done, "seed": self.seed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on from there."""
         self.epoch, self.done, self.seed = (int(state[k]) for k in ("epoch", "done", "seed"))
 
 

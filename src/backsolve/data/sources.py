@@ -50,6 +50,7 @@ class Arrays:
         return len(self.arrays[0])
 
     def take(self, numbers: Any) -> Any:
+        """The rows with these numbers."""
         return self.form.unflatten([a[numbers] for a in self.arrays])
 
 
@@ -63,6 +64,7 @@ class Examples:
         return self.length
 
     def take(self, numbers: Any) -> Any:
+        """The examples with these numbers, stacked."""
         return stacked([self.make(int(k)) for k in numbers])
 
 
@@ -77,6 +79,7 @@ class Part:
         return len(self.numbers)
 
     def take(self, numbers: Any) -> Any:
+        """The examples with these numbers, counted within the part."""
         return self.source.take(self.numbers[numbers])
 
 

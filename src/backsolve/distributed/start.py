@@ -29,6 +29,7 @@ class Place:
 
     @property
     def is_first(self) -> bool:
+        """Whether this is process 0, which shows, logs and writes."""
         return self.index == 0
 
 

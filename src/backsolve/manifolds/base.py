@@ -31,6 +31,7 @@ class Manifold:
         return x
 
     def random_point(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """A point that the generator draws; its arrays have this shape."""
         return self.nearest(rng.normal(size=shape))
 
     def check(self, x: Any) -> None:
@@ -62,6 +63,7 @@ class Manifold:
         return u
 
     def random_tangent(self, rng: np.random.Generator, x: Any) -> Any:
+        """A direction at x that the generator draws."""
         return self.project(x, rng.normal(size=x.shape).astype(x.dtype))
 
     def embed(self, x: Any, t: Any) -> Any:
@@ -88,6 +90,7 @@ class Manifold:
         return np.sum(np.real(np.conjugate(u) * v), axis=axes, keepdims=True)
 
     def norm(self, x: Any, u: Any) -> Any:
+        """The length of a tangent in the metric at x."""
         return np.sqrt(self.inner(x, u, u))
 
     def gradient(self, x: Any, g: Any) -> Any:

@@ -34,10 +34,12 @@ class Factored:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
         return self.u.shape[-2], self.v.shape[-2]
 
     @property
     def T(self) -> Factored:
+        """The transpose, by its factors."""
         return Factored(self.v, transposed(self.s), self.u)
 
     def __matmul__(self, b: Any) -> Any:
@@ -52,6 +54,7 @@ class Factored:
         return np.sum((self.u[rows] @ self.s) * self.v[columns], axis=-1)
 
     def dense(self) -> Any:
+        """The matrix, written out."""
         return self.u @ self.s @ transposed(self.v)
 
     def __repr__(self) -> str:
@@ -98,6 +101,7 @@ class LowRank(Manifold):
         return x[..., :m, :], x[..., m + n :, :], x[..., m : m + n, :]
 
     def packed(self, u: Any, s: Any, v: Any) -> Any:
+        """The point with these factors: u s vᵀ."""
         return np.concatenate([u, v, s], axis=-2)
 
     def matrix(self, x: Any) -> Factored:

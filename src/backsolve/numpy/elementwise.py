@@ -24,6 +24,7 @@ from ._register import (
     reject,
     shape_of,
 )
+from .arguments import describe
 
 
 def _expose(name: str, ufunc: np.ufunc | None) -> Any:
@@ -40,8 +41,7 @@ def _expose(name: str, ufunc: np.ufunc | None) -> Any:
 
     if name in NAMES:
         when_loaded(NAMES[name], receive)
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`{name}`, element by element; differentiable where the mathematics is."
+    describe(call, name, len(prim.blocks or ()))
     FUNCTIONS[name] = call
     return call
 

@@ -35,6 +35,7 @@ class Cost:
 
     @property
     def flops(self) -> int:
+        """Multiplications and additions."""
         return self.multiplications + self.additions
 
     def __add__(self, other: Cost) -> Cost:
@@ -63,17 +64,21 @@ class Operator:
 
     @property
     def in_type(self) -> Any:
+        """The type of what `apply` takes; of a Block a tuple of them."""
         raise NotImplementedError(f"{type(self).__name__}.in_type")
 
     @property
     def out_type(self) -> Any:
+        """The type of what `apply` gives."""
         raise NotImplementedError(f"{type(self).__name__}.out_type")
 
     @property
     def T(self) -> Operator:
+        """The adjoint: ⟨A u, v⟩ = ⟨u, Aᵀ v⟩ with ⟨u, v⟩ = Re Σ ū v, for real arrays the transpose."""
         raise NotImplementedError(f"{type(self).__name__}.T")
 
     def apply(self, t: Any) -> Any:
+        """The image of t: computed on arrays, recorded on Tensors."""
         raise NotImplementedError(f"{type(self).__name__}.apply")
 
     def pull(self, t: Any) -> Any:
@@ -90,10 +95,12 @@ class Operator:
 
     @property
     def structure(self) -> frozenset[str]:
+        """Facts that are known of it: "diagonal", "permutation", "symmetric" and their like."""
         return self.facts
 
     @property
     def cost(self) -> Cost:
+        """What one application costs."""
         return Cost(bytes=_nbytes(self.in_type) + _nbytes(self.out_type))
 
     def typed(self, in_type: Type, out_type: Type | None) -> Operator:

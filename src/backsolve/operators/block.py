@@ -101,6 +101,7 @@ class Block(Operator):
     # ---- algebra
 
     def plus(self, other: Operator) -> Block:
+        """The sum with another Block of its size, or with a multiple of I."""
         entries: dict[tuple[int, int], Operator] = dict(self.entries)
         if isinstance(other, Block):
             if (other.height, other.width) != (self.height, self.width):
@@ -116,10 +117,12 @@ class Block(Operator):
         return Block(entries, (self.height, self.width), (self.in_type, self.out_type))
 
     def scaled(self, factor: Any) -> Block:
+        """Every entry times a number."""
         entries = {k: Scale(factor, a.out_type) @ a for k, a in self.entries.items()}
         return Block(entries, (self.height, self.width), (self.in_type, self.out_type))
 
     def times(self, other: Block) -> Block:
+        """The product with another Block, entry by entry."""
         if self.width != other.height:
             raise ShapeError(f"cannot multiply {self!r} and {other!r}")
         entries: dict[tuple[int, int], Operator] = {}
@@ -134,10 +137,12 @@ class Block(Operator):
 
     @property
     def is_lower(self) -> bool:
+        """Whether nothing stands above the diagonal."""
         return all(j <= i for i, j in self.entries)
 
     @property
     def is_upper(self) -> bool:
+        """Whether nothing stands below the diagonal."""
         return all(j >= i for i, j in self.entries)
 
     def solve(

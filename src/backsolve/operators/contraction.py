@@ -114,6 +114,7 @@ class Contraction(From):
         return tuple([(c, self._in.shape[k]) for c, k in absent])
 
     def label_sizes(self) -> dict[str, int]:
+        """How far each letter of the subscripts runs."""
         inputs, _ = split_subscripts(self.subscripts)
         sizes = dict(self.sizes)
         for labels, a in zip(inputs, self.operands, strict=True):

@@ -136,9 +136,11 @@ class Average:
             raise ValueError(f"the decay of an average must be between 0 and 1, got {self.decay}")
 
     def init(self, parameters: Any) -> Any:
+        """The average at the beginning: the parameters themselves."""
         return tree.map(np.array, parameters)
 
     def update(self, average: Any, parameters: Any) -> Any:
+        """The average, moved towards the parameters."""
         leaves, structure = tree.flatten(average)
         points = points_in(structure, leaves)
         share = 1 - self.decay

@@ -35,6 +35,7 @@ class Mesh:
 
     @property
     def size(self) -> int:
+        """The number of devices."""
         return self.devices.size
 
     @functools.cached_property

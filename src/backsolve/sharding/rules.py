@@ -34,6 +34,7 @@ class Rule:
         return f"<{type(self).__name__.strip('_')} rule: {told}>"
 
     def axes(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> list[Axes | None]:
+        """For each leaf, the axes of the mesh that split its axes; None: the rule says nothing of it."""
         raise NotImplementedError
 
     def results(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> list[Axes | None]:

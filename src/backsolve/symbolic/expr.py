@@ -72,10 +72,12 @@ class Expr:
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Of the number that it stands for."""
         return self.type.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Always (): an expression stands for one number."""
         return ()
 
     # ---- what one does with it; the work is done next door
@@ -199,6 +201,7 @@ class Symbol(Expr):
 
     @property
     def label(self) -> str:
+        """How it is printed: `x`, or `x[0, 1]` for an entry."""
         return f"{self.name}[{', '.join(map(str, self.index))}]" if self.index else self.name
 
 

@@ -29,6 +29,7 @@ class EarlyStopping:
     waited: int = 0
 
     def on_epoch(self, run: Run) -> None:
+        """Look at the measure, and stop the run if it has waited long enough."""
         value = _value(run, self.monitor, "EarlyStopping")
         if is_better(value, self.best, self.monitor, self.least):
             self.best, self.waited = value, 0
@@ -38,9 +39,11 @@ class EarlyStopping:
             run.stop(f"early stopping: {self.monitor} did not improve for {self.waited} epochs")
 
     def state_dict(self) -> dict[str, Any]:
+        """What it remembers, for checkpoints."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember it again."""
         self.best, self.waited = state["best"], state["waited"]
 
 
@@ -52,12 +55,15 @@ class ReduceOnPlateau:
         self.monitor, self.plateau = monitor, Plateau(**{"mode": mode, **settings})
 
     def on_epoch(self, run: Run) -> None:
+        """Look at the measure, and set the factor of the learning rate."""
         run.rate_factor = self.plateau(_value(run, self.monitor, "ReduceOnPlateau"))
 
     def state_dict(self) -> dict[str, Any]:
+        """What it remembers, for checkpoints."""
         return dataclasses.asdict(self.plateau)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember it again."""
         self.plateau = Plateau(**state)
 
 

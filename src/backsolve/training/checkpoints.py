@@ -56,6 +56,7 @@ class Checkpoints:
         return sorted(found, key=lambda path: path.stem, reverse=True)
 
     def save(self, run: Run) -> Path:
+        """Write where the run stands, and take away what is older than those to keep."""
         self.folder.mkdir(parents=True, exist_ok=True)
         name = f"step-{run.step:09d}"
         arrays = dict(_named(_arrays_of(run)))

@@ -39,6 +39,7 @@ class EventFile:
             self._write(field(2, start_step + 1) + start)
 
     def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Write numbers under their names, at a step."""
         parts = [
             field(1, field(1, tag.encode()) + field(2, np.float32(value)))
             for tag, value in values.items()
@@ -62,9 +63,11 @@ class EventFile:
         self._file.write(record(field(1, time.time()) + event))
 
     def flush(self) -> None:
+        """Hand all that was written to the disk."""
         self._file.flush()
 
     def close(self) -> None:
+        """The end of the file."""
         self._file.close()
 
 

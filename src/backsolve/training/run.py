@@ -50,6 +50,7 @@ class Run:
     # ---- what the loop does
 
     def add(self, loss: Any, metrics: dict[str, Any], examples: int) -> None:
+        """Count a step: its loss, metrics and number of examples."""
         self.loss = float(loss)
         self.metrics = {name: float(value) for name, value in metrics.items()}
         self.step += 1
@@ -62,6 +63,7 @@ class Run:
         return means_of(self.sums, self.examples)
 
     def end_epoch(self, validated: dict[str, float]) -> dict[str, Any]:
+        """Count an epoch, and give its row of the history."""
         self.epoch += 1
         named = {f"val_{name}": value for name, value in validated.items()}
         row = {"epoch": self.epoch, "step": self.step, **self.means(), **named}

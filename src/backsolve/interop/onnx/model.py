@@ -86,6 +86,7 @@ class Model(Module):
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        """Names of the results, in their order."""
         return self.form.graph.outputs
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Model:

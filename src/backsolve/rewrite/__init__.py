@@ -111,4 +111,4 @@ _IN_HALVES = frozenset({"attention", "attention_adjoint", "contract", "fold", "w
 
 
 def _expanded(program: Program) -> Program:
-    return inside(expand(program, _IN_HALVES), _expanded)
+    return inside(share_division(expand(program, _IN_HALVES), rounding=False), _expanded)

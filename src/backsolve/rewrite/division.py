@@ -50,24 +50,26 @@ JUMPS = frozenset(
         "greater",
         "greater_equal",
         "heaviside",
-        "gather",
-        "scatter_add",
-        "scatter_set",
     ]
 )
+INDICES = {"gather": 1, "scatter_add": 1, "scatter_set": 2}  # the first input that is an index
 
 
-def exact_variables(program: Program) -> set[Any]:
-    """Results, and all that a jump rests on."""
+def exact_variables(program: Program, rounding: bool = True) -> set[Any]:
+    """Results, and all that a jump rests on; `rounding` to 16 bits is one."""
+    results = {a for a in program.outputs if type(a) is Var}
     needed: set[Any] = set()
     for e in reversed(program.equations):
-        if _jumps(e) or any(v in needed for v in e.outputs):
-            needed.update(a for a in e.inputs if type(a) is Var)
-    return needed.union(a for a in program.outputs if type(a) is Var)
+        name = e.primitive.name
+        moved = results if name in INDICES else set()
+        all_of_it = _jumps(e, rounding) or any(v in needed or v in moved for v in e.outputs)
+        first = 0 if all_of_it else INDICES.get(name, len(e.inputs))
+        needed.update(a for a in e.inputs[first:] if type(a) is Var)
+    return needed | results
 
 
-def _jumps(e: Equation) -> bool:
-    rounds = e.primitive.name == "cast" and e.outputs[0].dtype == np.float16
+def _jumps(e: Equation, rounding: bool) -> bool:
+    rounds = rounding and e.primitive.name == "cast" and e.outputs[0].dtype == np.float16
     return rounds or e.primitive.name in JUMPS
 
 
@@ -102,12 +104,13 @@ def _adds_to_one(e: Equation, made: dict[Any, Equation]) -> bool:
     return same and source is not None and source.params["axis"] == e.params["axis"]
 
 
-def share_division(program: Program) -> Program:
+def share_division(program: Program, rounding: bool = True) -> Program:
+    """`rounding`: whether a last digit of float32 may not change what is rounded to 16 bits."""
     equations: list[Equation] = []
     spread: dict[Any, Any] = {}  # a variable that broadcast_to made, and from what
     known: dict[Any, tuple[Var, Var | None]] = {}
     tame = tame_variables(program)
-    exact = exact_variables(program)
+    exact = exact_variables(program, rounding)
     often = Counter(e.inputs[1] for e in program.equations if e.primitive is P.divide)
     for e in program.equations:
         if e.primitive is P.broadcast_to:
@@ -123,6 +126,8 @@ def share_division(program: Program) -> Program:
         equations.append(Equation((scaled,), P.multiply, (e.inputs[0], inverse), {}, e.where))
         if power is not None:
             equations.append(Equation(e.outputs, P.multiply, (scaled, power), {}, e.where))
+    if not known:
+        return program
     return Program(program.inputs, program.constants, tuple(equations), program.outputs)
 
 

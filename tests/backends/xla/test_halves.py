@@ -75,6 +75,40 @@ def test_attention_computes_its_weights_once():
         assert text.count(" dot(") == 6
 
 
+def test_attention_and_its_adjoints_share_two_kernels_on_a_gpu(monkeypatch):
+    """With a kernel in plain JAX in the place of cuDNN's, which the CPU has not."""
+    import jax
+
+    from backsolve.backends.xla.rows import networks
+
+    shape = (2, 2, networks._KEYS_AT_A_TIME, 8)
+    rng = np.random.default_rng(0)
+    q, k, v, w = rng.normal(size=(4, *shape))
+    calls = []
+    attend = jax.nn.dot_product_attention
+
+    def double(*args, **kwargs):
+        calls.append(kwargs.pop("implementation"))
+        return attend(*args, **kwargs)
+
+    def gradients(q, k, v, w):
+        f = lambda *a: np.sum(F.scaled_dot_product_attention(*a, is_causal=True) * w)
+        value, g = bs.value_and_grad(f, argnums=(0, 1, 2))(q, k, v)
+        return value, *g
+
+    expected = gradients(q, k, v, w)
+    halves = [a.astype(np.float16) for a in (q, k, v, w)]
+    with monkeypatch.context() as patch:
+        patch.setattr(jax.nn, "dot_product_attention", double)
+        patch.setattr(jax, "default_backend", lambda: "gpu")
+        run = bs.jit(gradients, backend="xla", half="bfloat16")
+        got = run(*halves)
+        assert calls == ["cudnn"]
+        assert run.lower(*halves).stages["hlo"].count("exponential(") == 1
+    for a, b in zip(got, expected, strict=True):
+        assert np.abs(np.asarray(a, float) - b).max() < 0.05 * np.abs(b).max()
+
+
 def test_what_is_asked_of_half():
     with pytest.raises(ValueError, match=r"half must be one of float16, bfloat16, got 'float8'"):
         bs.jit(np.sin, backend="xla", half="float8")

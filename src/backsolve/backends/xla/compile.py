@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import BackendError
-from ...ir import Equation, Program, Type, type_of
+from ...ir import Equation, Program, Type, type_of, without_repeats
 from ...regions import Callee
 from ..target import Placed, Target
 from .gather import with_whole
@@ -59,7 +59,9 @@ class Compiled:
         self._given_away = () if may_run_again else _of_use(program, donated)
         self._numbers = [k for k, a in enumerate(program.outputs) if type_of(a).weak]
         self._device = device_of(target.device)
-        self._constants = [_raw(c) for _, c in program.constants]
+        # what broadcasting repeats is brought once, and repeated there
+        self._constants = [without_repeats(_raw(c)) for _, c in program.constants]
+        self._shapes = [v.shape for v, _ in program.constants]
         self._code: _Code | None = None  # for the largest capacity that was needed so far
         self._lock = threading.Lock()
         self.calls = 0
@@ -113,7 +115,8 @@ class Compiled:
         def run(large: Sequence[Any], *args: Any) -> Any:
             """May be translated several times, and by several threads."""
             rest = iter(large)
-            constants = [next(rest) if c.nbytes > _LITERAL else c for c in self._constants]
+            few = [next(rest) if c.nbytes > _LITERAL else c for c in self._constants]
+            constants = list(map(_repeated, few, self._shapes))
             machine = Machine(
                 self._unsafe, capacity, precision, *choices, code.failures, code.raised
             )
@@ -177,6 +180,10 @@ def compile_program(
 
 def _raw(c: Any) -> Any:
     return np.asarray(c._v if hasattr(c, "_v") else c)
+
+
+def _repeated(a: Any, shape: tuple[int, ...]) -> Any:
+    return a if a.shape == shape else jax().numpy.broadcast_to(a, shape)
 
 
 class _Given(NamedTuple):

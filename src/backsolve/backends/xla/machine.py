@@ -17,6 +17,7 @@ from ...ir import Equation, Program, Var, type_of
 from ...primitives.checks import code_of, exception_of
 from ...regions import Callee
 from .convolutions import Joined, joined
+from .lines import Lines
 from .rows import ROWS
 from .rows.elsewhere import FailedOnHostError, call_elsewhere
 
@@ -49,6 +50,7 @@ class Machine:
         # the number of the first failure so far; None while nothing can have failed
         self.failure: Any = None
         self.needed: Any = None  # the most entries that a stack should have held
+        self.attentions: dict[Any, Any] = {}  # that several equations share (rows/networks.py)
         self._numbers: dict[Var, Any] = {}  # constants whose values are known here
 
     def run(
@@ -63,6 +65,7 @@ class Machine:
         for (v, c), value in zip(program.constants, constants, strict=True):
             values[v] = value.astype(self.half) if v.dtype == HALF else value
             self._numbers[v] = np.asarray(c._v if hasattr(c, "_v") else c)
+        lines = Lines(self)
         for e in joined(program):
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
             if isinstance(e, Joined):
@@ -70,6 +73,7 @@ class Machine:
                 values[e.output] = self._fitting(y, e.output, "a convolution")
             else:
                 values.update(zip(e.outputs, self.equation(e, inputs), strict=True))
+                lines.follow(e, inputs, values)
         return [
             values[a] if type(a) is Var else jnp.asarray(a, self.dtype(type_of(a)))
             for a in program.outputs

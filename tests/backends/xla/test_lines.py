@@ -1,0 +1,64 @@
+"""One entry in each line of an array (backends/xla/lines.py): sums along lines add nothing up."""
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.primitive import P
+
+pytest.importorskip("jax")
+LABELS = np.array([3, 0, 0, 2, -3, 3])
+ENTRIES = np.array([1.0, -0.0, np.inf, -2.0, 0.0, np.nan])
+
+
+def placed(t, j):
+    return P.scatter_add(t, np.arange(6), j, shape=(6, 4))
+
+
+def totals(t, m, j, k):
+    """Sums of lines, of choices within them, and of what are no such choices."""
+    y, mask, other = placed(t, j), placed(m, j), placed(m, k)
+    turned = P.scatter_add(
+        np.reshape(t, (2, 3)), np.arange(2)[:, None], j.reshape(2, 3), np.arange(3), shape=(2, 4, 3)
+    )
+    return (
+        np.sum(y, axis=1, keepdims=True),
+        np.sum(np.where(mask, -y * 2.5, 0), axis=1),
+        np.sum(mask, axis=1),
+        np.sum(turned, axis=1),
+        np.sum(np.where(other, -y, 0), axis=1),
+        np.sum(y, axis=0),
+        np.sum(np.where(mask, y, 1), axis=1),
+    )
+
+
+def test_sums_along_lines_are_those_of_numpy():
+    masks = np.array([True, False, True, True, False, True])
+    given = ENTRIES, masks, LABELS, LABELS[::-1].copy()
+    for a, b in zip(totals(*given), bs.jit(totals, backend="xla")(*given), strict=True):
+        np.testing.assert_array_equal(np.asarray(b), a)
+        signs = np.signbit(np.where(np.isnan(b), 0, b)), np.signbit(np.where(np.isnan(a), 0, a))
+        np.testing.assert_array_equal(*signs)
+
+
+def test_the_gradient_of_cross_entropy_adds_up_exponentials_alone():
+    f = bs.jit(bs.grad(bs.nn.functional.cross_entropy), backend="xla")
+    text = f.lower(np.ones((6, 4)), np.arange(6) % 4).stages["hlo"]
+    long = [line for line in text.splitlines() if " = " in line and "reduce(" in line]
+    assert sum("f64[6]" in line.split(" = ")[1] for line in long) == 2  # the largest, and the sum
+    assert not any("s64[6]" in line.split(" = ")[1] for line in long)
+
+
+@pytest.mark.parametrize("wrong", [4, -5])
+def test_an_index_that_only_sums_rest_on_is_checked(wrong):
+    f = bs.jit(lambda t, j: np.sum(placed(t, j), axis=1), backend="xla")
+    np.testing.assert_array_equal(f(np.arange(6.0), LABELS), np.arange(6.0))
+    with pytest.raises(IndexError, match="out of bounds for axis 1 with size 4"):
+        f(np.arange(6.0), np.array([0, 1, wrong, 0, 0, 0]))
+
+
+def test_what_broadcasting_repeats_is_brought_to_the_device_once():
+    ones = np.broadcast_to(np.arange(5000.0), (3, 5000))
+    f = bs.jit(lambda x: np.sin(x) * ones, backend="xla")
+    np.testing.assert_array_equal(np.asarray(f(1.0)), np.sin(1.0) * ones)
+    assert "f64[3,5000]" not in f.lower(1.0).stages["hlo"].split("ENTRY")[0].split("->")[0]

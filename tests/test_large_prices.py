@@ -15,7 +15,9 @@ from backsolve.costs import costs_of
 from backsolve.hooks import hooks
 from backsolve.operators.entries.limit import Limits
 from backsolve.solve import tariff
+from backsolve.solve.eliminate import Graph
 from backsolve.solve.strongest import carrying_most
+from backsolve.solve.tariff import elimination_prices
 from backsolve.system import System
 
 F = nn.functional
@@ -50,10 +52,16 @@ def test_pricing_a_convolution_net_takes_little_memory() -> None:
     tracemalloc.stop()
     assert costs.chosen == "reverse"
     assert peak < 4 * values + 100e6
-    notes = {(p.way, p.order): p.note for p in costs.prices if p.multiplications is None}
-    assert notes
-    assert all(note for note in notes.values())
-    assert any(note.startswith("not priced: more than") for note in notes.values())
+    assert all(p.note for p in costs.prices if p.multiplications is None)
+    eliminated = {p.order: p for p in costs.prices if p.way == "eliminate"}
+    assert {*eliminated} == {*tariff.CHEAP}
+    assert all(p.is_bound and p.bytes is None for p in eliminated.values())
+    (plain,) = [p.multiplications for p in costs.prices if p.way == "reverse"]
+    bound = eliminated["reverse"].multiplications
+    assert plain is not None
+    assert bound is not None
+    assert plain <= bound <= 1.02 * plain  # one output: from the last row to the first
+    assert f"≤ {bound:,}" in str(costs)
 
 
 @pytest.mark.parametrize(("batch", "size"), [(1, 4), (2, 5), (16, 64)])
@@ -103,14 +111,21 @@ def test_no_matrix_is_formed_for_a_price(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(p.multiplications is not None for p in prices)
 
 
-def test_other_orders_are_not_planned_where_the_plain_ones_are_too_large(
+def test_where_the_plain_orders_are_too_large_all_are_bounded_and_none_is_chosen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     f, x = SMALL[3]
+    system = bs.linearize(f, merge=False)(x)
+    exact = {p.plan: p.multiplications or 0 for p in elimination_prices(Graph(system))}
     monkeypatch.setattr(tariff, "LIMITS", Limits(entries=1 << 60, products=0))
-    eliminated = [p for p in bs.explain_cost(f, x).prices if p.way == "eliminate"]
-    assert [p.order for p in eliminated] == ["forward", "reverse"]
-    assert all("not priced: there would be more than 0 products" in p.note for p in eliminated)
+    refused = elimination_prices(Graph(system))
+    assert [p.order for p in refused] == ["forward", "reverse"]
+    assert all("not priced: there would be more than 0 products" in p.note for p in refused)
+    costs = costs_of(system)
+    bounds = {p.plan: p.multiplications or 0 for p in costs.prices if p.is_bound}
+    assert costs.chosen != "eliminate"
+    assert bounds
+    assert all(bounds[plan] >= n for plan, n in exact.items() if plan in bounds)
 
 
 def test_paths_that_are_followed_together_carry_what_each_does(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -11,13 +11,23 @@ from .api import linearize
 from .hooks import hooks
 from .solve.auto import choose, is_opaque, reason, sizes
 from .solve.eliminate import Graph, why_not
-from .solve.tariff import CHEAP, Price, colour_price, elimination_prices, plain_prices, scan_price
+from .solve.tariff import (
+    CHEAP,
+    Price,
+    colour_price,
+    elimination_bounds,
+    elimination_prices,
+    plain_prices,
+    scan_price,
+)
 from .system import System, check_results
 from .vary import ArgNums
 from .working import Working
 
 _SMALL = 40  # entries, up to which multiplications of solves are counted one by one
-_LONG = 400  # rows, above which the other orders of elimination take too long to plan
+# Rows, above which the other orders of elimination take too long to plan: by entries, and by outlines.
+_LONG, _VERY_LONG = 400, 2_000
+_PLAIN = ("forward", "reverse")
 _UNKNOWN = "what a checkpointed, compiled or hand-written call takes is not known"
 
 
@@ -35,7 +45,8 @@ class Costs:
         for k, p in enumerate(self.prices):
             name = p.way if p.order is None else f"{p.way}, {p.order}"
             note = f"✓ {self.why}" if k == 0 else p.note
-            counts = _text(p.multiplications), _text(p.bytes), _text(p.passes)
+            times = f"≤ {p.multiplications:,}" if p.is_bound else _text(p.multiplications)
+            counts = times, _text(p.bytes), _text(p.passes)
             lines.append((name, *counts, note))
         return lines
 
@@ -61,7 +72,8 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
     """What the Jacobian of `f` costs by each way, and which is chosen and why: that one first, then by price.
 
     Ways that do not apply stand last, with the reason. Multiplications of solves of large systems count every
-    row for every seed; bytes are those that are written in all.
+    row for every seed; bytes are those that are written in all. After ≤ stand bounds: where listing the entries
+    of blocks would take long, these follow from how many there are in all, in a row and in a column.
 
     >>> import numpy as np
     >>> explain_cost(lambda x: np.cumsum(np.sin(x)), np.ones(20))
@@ -110,11 +122,21 @@ def _all_prices(system: System, n_in: int, n_out: int) -> list[Price]:
     if why_not(system):
         return [*found, *_refused(system)[:-1], scan]
     graph = Graph(system)
-    orders = elimination_prices(
-        graph, CHEAP if len(graph.rows) <= _LONG else ("forward", "reverse")
-    )
+    orders = elimination_prices(graph, CHEAP if len(graph.rows) <= _LONG else _PLAIN)
     pattern = min(p.seconds for p in orders)
-    return [*found, *orders, colour_price(graph, plain, found=pattern), scan]
+    return [*found, *_or_bounds(graph, orders), colour_price(graph, plain, found=pattern), scan]
+
+
+def _or_bounds(graph: Graph, orders: Sequence[Price]) -> list[Price]:
+    """Where an order is not priced, what it takes at most."""
+    priced = [p for p in orders if p.seconds < inf]
+    if len(priced) == len(orders):
+        return priced
+    known = {p.order for p in priced}
+    names = CHEAP if len(graph.rows) <= _VERY_LONG else _PLAIN
+    rest = elimination_bounds(graph, [name for name in names if name not in known])
+    plans = {p.plan for p in priced}
+    return [*priced, *[p for p in rest if p.plan not in plans]]
 
 
 def _refused(system: System) -> list[Price]:

@@ -87,20 +87,11 @@ export interface Scene {
   outputs: number[];
   gates: Record<Gate, string>;
   code: { lines: string[]; nodes: number[][] } | null; // flat gradient code; which nodes a line is about
-  costs: { rows: Way[]; why: string } | null;
+  costs: string[][] | null; // a table: its head, then the way that is chosen
   paths: Paths | null;
   findings: Finding[];
   recompute: { program: Program } | { why: string };
   watched: Watched | null; // by what findings are found again
-}
-
-export interface Way {
-  way: string;
-  multiplications: number | null;
-  bytes: number | null;
-  passes: number | null;
-  note: string;
-  chosen: boolean;
 }
 
 export interface Paths {

@@ -126,24 +126,14 @@ def _source(scene: Scene) -> dict[str, Any] | None:
     return {"text": "".join(lines), "first": first}
 
 
-def _costs(scene: Scene) -> dict[str, Any] | None:
+def _costs(scene: Scene) -> list[tuple[str, ...]] | None:
+    """The table of prices, its head first, then the way that is chosen."""
     try:
         with np.errstate(all="ignore"):
-            costs = costs_of(scene.run_again(scene.args, merge=False))  # as jacobian sees it
+            # As jacobian sees it.
+            return [*costs_of(scene.run_again(scene.args, merge=False)).cells()]
     except BacksolveError:
         return None
-    rows = [
-        {
-            "way": p.way if p.order is None else f"{p.way}, {p.order}",
-            "multiplications": p.multiplications,
-            "bytes": p.bytes,
-            "passes": p.passes,
-            "note": costs.why if k == 0 else p.note,
-            "chosen": k == 0,
-        }
-        for k, p in enumerate(costs.prices)
-    ]
-    return {"rows": rows, "why": costs.why}
 
 
 def _paths(scene: Scene, ids: dict[Row, int]) -> dict[str, Any] | None:

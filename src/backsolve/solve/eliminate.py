@@ -29,6 +29,7 @@ from ..operators.entries import (
     places_of,
     without_complex_parts,
 )
+from ..operators.entries.outline import Outline
 from ..operators.entries.terms import is_known
 from ..operators.sum import OperatorSum
 from ..row import Row
@@ -226,6 +227,8 @@ def multiplied(a: Operator, b: Operator) -> Operator:
         return b
     if isinstance(b, Identity):
         return a
+    if isinstance(a, Outline) and isinstance(b, Outline):
+        return a.times(b)
     if is_complex(a) or is_complex(b):
         return pair_of(a).times(pair_of(b))
     if isinstance(a, SIMPLE) and isinstance(b, SIMPLE):
@@ -242,6 +245,8 @@ def multiplied(a: Operator, b: Operator) -> Operator:
 
 
 def added(a: Operator, b: Operator) -> Operator:
+    if isinstance(a, Outline) and isinstance(b, Outline):
+        return a.plus(b)
     if is_complex(a):
         return pair_of(a).plus(pair_of(b))
     if isinstance(a, SIMPLE) and isinstance(b, SIMPLE):

@@ -16,6 +16,7 @@ import numpy as np
 from ..ir import Type, Var, type_of
 from ..operators import Contraction, Diagonal, Operator, Product, Scale
 from ..operators.entries import Entries, Pair, entries_of, is_complex, pair_of
+from ..operators.entries.outline import Outline
 from ..operators.entries.written import is_regular, matrix_entries
 from ..operators.sum import OperatorSum
 from ..primitive import wrap
@@ -65,11 +66,15 @@ class Priced:
             start = len(equations)
             product = multiplied(a, b)
             price = sum(multiplications(e) for e in equations[start:])
+            if isinstance(product, Outline):
+                price += product.made_by
             # Kept with what it was made of, so that no other operators get their ids.
             found = self._products[id(a), id(b)] = product, price, (a, b)
         return found
 
     def _stand_in(self, block: Operator) -> Operator:
+        if isinstance(block, Outline):
+            return block
         if isinstance(block, Scale) and not _is_bare(block.factor):
             return Scale(self._unknown(block.factor), block.in_type)
         if isinstance(block, Diagonal):  # even of a bare number: one that was computed
@@ -77,7 +82,7 @@ class Priced:
         if isinstance(block, SIMPLE):
             return block
         if not is_complex(block):
-            return self._unknown_entries(entries_of(_on_types(block, Recorder())))
+            return self._unknown_entries(entries_of(on_types(block, Recorder())))
         pair = pair_of(block)
         q = None if pair.q is None else self._unknown_entries(pair.q)
         return Pair(self._unknown_entries(pair.p), q)
@@ -96,30 +101,33 @@ class Priced:
 
     def work(self) -> Work:
         """Of all that was multiplied and added until now."""
-        return work_of(self._recorder.equations)
+        outlines = [a for a in self.operators if isinstance(a, Outline)]
+        written, made = sum(a.nnz for a in outlines), sum(a.made_by for a in outlines)
+        whole = Work(numbers=written, multiplications=made, inner=made)
+        return whole.plus(work_of(self._recorder.equations))
 
     @property
     def operators(self) -> list[Operator]:
         """All products that were made."""
         return [product for product, _, _ in self._products.values()]
 
-    def left(self) -> list[Entries]:
+    def left(self) -> list[Operator]:
         """When all rows are gone: what stands between outputs and parameters."""
         outputs = [k for k in dict.fromkeys(self.graph.outputs) if k is not None]
         return [
-            entries_of(block)
+            block
             for k in outputs
             for p in self.graph.parameters
             if (block := self.graph.reads.get(k, {}).get(p)) is not None
         ]
 
 
-def _on_types(a: Operator, recorder: Recorder) -> Operator:
+def on_types(a: Operator, recorder: Recorder) -> Operator:
     """The same map with values of which the types alone are known, so that its entries take no numbers."""
     if isinstance(a, Product):
-        return Product([_on_types(f, recorder) for f in a.factors])
+        return Product([on_types(f, recorder) for f in a.factors])
     if isinstance(a, OperatorSum):
-        return OperatorSum([_on_types(t, recorder) for t in a.terms])
+        return OperatorSum([on_types(t, recorder) for t in a.terms])
     if isinstance(a, Diagonal) and np.ndim(a.d):
         return Diagonal(_unknown(a.d, recorder), a.in_type)
     if isinstance(a, Contraction):
@@ -152,6 +160,8 @@ def form(a: Operator) -> Hashable:
     types = a.in_type, a.out_type
     if isinstance(a, Entries):
         return (*types, *[(t.place, _type(t.values)) for t in a.terms])
+    if isinstance(a, Outline):
+        return a.key
     if isinstance(a, Scale):
         return Scale, *types, _type(a.factor)
     if isinstance(a, Diagonal):

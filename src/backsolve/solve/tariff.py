@@ -9,21 +9,23 @@ scan               the rows of one round a few times, however many rounds there 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedError
 from ..ir import Var
 from ..operators import Operator
-from ..operators.entries import Entries
+from ..operators.entries import Entries, entries_of
 from ..operators.entries.limit import Limits, within
+from ..operators.entries.outline import Outline
 from ..operators.entries.terms import Listed
 from ..row import Row
 from .colouring import coloured
 from .compressed import Whole
 from .eliminate import Graph, Vertex
 from .orders import ORDERS
+from .outlined import outlined
 from .prices import Priced
 from .scanned import Scan
 from .sparse import laid_out
@@ -98,6 +100,7 @@ class Price:
     seconds: float = inf
     note: str = ""
     plan: tuple[int, ...] | None = None  # of elimination: the rows' numbers, from 1
+    is_bound: bool = False  # whether it costs at most that, if each entry of a block is stored once
 
 
 # ---- substitution
@@ -272,6 +275,23 @@ def elimination_prices(
 LIMITS = Limits(entries=1 << 21, products=4_000)
 
 
+def elimination_bounds(
+    graph: Graph, orders: Sequence[str] = CHEAP, rates: Rates = EAGER
+) -> list[Price]:
+    """The same by outlines, which tell how many entries meet at most: of systems of any size."""
+    outlines = outlined(graph)
+    found: dict[Any, Price] = {}
+    for name in orders:
+        plan = tuple(ORDERS[name](outlines))
+        if plan not in found:
+            price = _elimination(outlines, name, plan, rates)
+            found[plan] = replace(price, bytes=None, is_bound=True, note=_AT_MOST)
+    return list(found.values())
+
+
+_AT_MOST = "at most: by counts of entries"
+
+
 def _not_priced(why: UnsupportedError) -> str:
     return f"not priced: {str(why).splitlines()[0]}"
 
@@ -281,9 +301,11 @@ def _elimination(graph: Graph, name: str, plan: Sequence[int], rates: Rates) -> 
     multiplications = sum(priced.eliminate(graph.rows[k]) for k in plan)
     work = priced.work()
     places = nnz = 0
-    for e in priced.left():
+    for block in priced.left():
+        e = block if isinstance(block, Outline) else entries_of(block)
         size = e.in_type.size * e.out_type.size
-        if len(e.terms) != 1 or e.nnz < size:  # else it stands as it should
+        is_whole = e.nnz == size and (isinstance(e, Outline) or len(e.terms) == 1)
+        if not is_whole:  # else it stands as it should
             places += size
             nnz += e.nnz
     operators = priced.operators
@@ -325,7 +347,7 @@ def _colours(graph: Graph, plain: tuple[Price, Price], rates: Rates, found: floa
     priced = Priced(graph)
     for row in priced.rows:
         priced.eliminate(row)
-    left = priced.left()
+    left = [entries_of(block) for block in priced.left()]
     places, nnz = sum(e.in_type.size * e.out_type.size for e in left), sum(e.nnz for e in left)
     if nnz > _SPARSE * places or len(left) != 1:
         why = f"{min(nnz / max(places, 1), 1):.0%} of the entries can differ from zero"

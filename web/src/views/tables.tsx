@@ -3,19 +3,18 @@
 import { gravity, toNumber } from "../scene";
 import { findings, isAsRun, moment, scene, select, selected } from "../state";
 import { shortly } from "../summary";
-import { many } from "./words";
 
 export function CostView() {
   if (!scene.costs) return <p>The ways to this Jacobian are not priced.</p>;
+  const [head = [], ...ways] = scene.costs;
   return (
     <table class="costs">
       <caption>What the full Jacobian takes, way by way</caption>
-      <thead><tr><th>way</th><th>multiplications</th><th>bytes</th><th>passes</th><th>note</th></tr></thead>
+      <thead><tr>{head.map((word) => <th key={word}>{word}</th>)}</tr></thead>
       <tbody>
-        {scene.costs.rows.map((r) => (
-          <tr key={r.way} class={r.chosen ? "chosen" : ""}>
-            <th scope="row">{r.way}</th><td>{many(r.multiplications)}</td><td>{many(r.bytes)}</td><td>{many(r.passes)}</td>
-            <td>{r.chosen ? "✓ " : ""}{r.note}</td>
+        {ways.map(([way, ...cells], k) => (
+          <tr key={way} class={k === 0 ? "chosen" : ""}>
+            <th scope="row">{way}</th>{cells.map((cell, i) => <td key={i}>{cell}</td>)}
           </tr>
         ))}
       </tbody>

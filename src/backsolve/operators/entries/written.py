@@ -60,7 +60,12 @@ def entries_over_its_field(a: Operator) -> Entries:
 
 def is_regular(a: Operator) -> bool:
     """Whether its entries are found without its matrix."""
-    return isinstance(a, tuple(_FORMS)) or _is_moving(a)
+    return has_form(a) or _is_moving(a)
+
+
+def has_form(a: Operator) -> bool:
+    """Whether what kind of operator it is tells its entries."""
+    return isinstance(a, tuple(_FORMS))
 
 
 def _is_moving(a: Operator) -> bool:

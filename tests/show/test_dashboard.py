@@ -1,8 +1,10 @@
 """The training dashboard in a real browser: over the logs of short runs, and while one is written."""
 
+import os
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -103,6 +105,8 @@ def test_gradients_and_histograms(open_page, runs):
     tab.get_by_role("tab", name="Gradients").click()
     labels = tab.locator(".curve").evaluate_all("es => es.map(e => e.dataset.label)")
     assert labels == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert tab.locator(".ridges figcaption").all_text_contents()[0].startswith("0.weight")
+    assert tab.locator(".ridges").last.locator(".ridge").count() == 4
     tab.get_by_role("tab", name="Weights").click()
     assert tab.locator(".ridges").count() == 4
     assert tab.locator(".ridges").first.locator(".ridge").count() == 4
@@ -178,7 +182,42 @@ def test_a_live_page_shows_lines_as_they_are_written(browser, tmp_path):
         wait_for(10)
         ys = tab.evaluate("backsolve.measures.value[0].series[0].points.map(p => p.y)")
         assert ys == [1 / n for n in range(1, 11)]
+        old = time.time() - 300
+        os.utime(tmp_path / "log.jsonl", (old, old))
+        tab.get_by_text("no news for 5 min, killed?: epoch 0, step 10").wait_for()
     tab.get_by_text("no longer live").wait_for(timeout=60_000)
     assert tab.locator(".curve").get_attribute("data-points") == "10"
     tab.close()
     assert errors == []
+
+
+ENDLESS = """
+import sys, numpy as np, backsolve as bs
+x = np.ones((8, 1), np.float32)
+log = bs.training.Log(sys.argv[1], every_steps=100, tensorboard=False)
+bs.fit(bs.nn.Linear(1, 1), bs.nn.functional.mse_loss, [(x, x)] * 1000, epochs=10**9, progress=False, log=log)
+"""
+
+
+def test_a_run_that_was_killed_is_not_under_way(browser, open_page, tmp_path):
+    with Live([tmp_path]) as live:
+        tab = browser.new_page()
+        tab.goto(live.url)
+        process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)])
+        try:
+            tab.get_by_text("under way: epoch").wait_for(timeout=120_000)
+            under_way = open_page(dashboard(tmp_path)).locator(".status").text_content()
+        finally:
+            process.kill()
+            process.wait()
+        expect(tab.locator(".status")).to_contain_text("the process that wrote its log is gone")
+        assert re.match("did not end: epoch \\d+ of", tab.locator(".status").text_content())
+        tab.close()
+    assert under_way.startswith("under way when this page was made")
+    assert (
+        open_page(dashboard(tmp_path)).locator(".status").text_content().startswith("did not end")
+    )
+    path = tmp_path / "log.jsonl"
+    path.write_text(path.read_text().replace('"host": "', '"host": "not '))
+    elsewhere = open_page(dashboard(tmp_path)).locator(".status").text_content()
+    assert re.match("no end is logged.* s before this page was made", elsewhere)

@@ -16,6 +16,7 @@ import backsolve as bs
 from backsolve import nn, optim
 from backsolve.training import Checkpoints, Log, dashboard, read_log
 from backsolve.training.board import shown
+from backsolve.training.held import news
 from backsolve.training.histograms import histogram
 from backsolve.training.live import Live, new_rows
 
@@ -110,21 +111,77 @@ def test_groups_and_accumulation_have_their_rates(tmp_path: Path) -> None:
     ]
 
 
-def test_a_model_that_cannot_be_run_as_written_is_trained_and_noted(tmp_path: Path) -> None:
-    class Moody(nn.Module):
-        weight: np.ndarray
+def test_slopes_are_the_gradients_on_the_first_examples(tmp_path: Path) -> None:
+    log = Log(tmp_path, histograms=True)
+    done = bs.fit(
+        nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2)),
+        nn.functional.cross_entropy, [(X[:48], Y[:48])], log=log, progress=False,
+    )  # fmt: skip
+    (found,) = of(tmp_path, "slopes")
+    loss = lambda p: nn.functional.cross_entropy(done.model.replace(p)(X[:16]), Y[:16])
+    for name, g in bs.grad(loss)(done.model.named_parameters()).items():
+        told = found["arrays"][name]
+        assert told["size"] == g.size
+        np.testing.assert_allclose([told["low"], told["high"]], [g.min(), g.max()], rtol=1e-5)
+
+
+class OnlyStaged(nn.Module):
+    weight: np.ndarray
+
+    def __call__(self, x: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            raise RuntimeError("only inside of jit")
+        return x @ self.weight
+
+
+class OnlyTrained(nn.Module):
+    weight: np.ndarray
+
+    def __call__(self, x: Any) -> Any:
+        if not self.training:
+            raise RuntimeError("only in training")
+        return x @ self.weight
+
+
+@pytest.mark.parametrize("kind", [OnlyStaged, OnlyTrained])
+def test_models_that_cannot_be_run_as_written(tmp_path: Path, kind: Any) -> None:
+    """What runs inside of `jit` is looked at there; what does not is noted, and the training goes on."""
+    log = Log(tmp_path, histograms=True, share=1.0)
+    w = np.ones((3, 1), np.float32)
+    done = bs.fit(
+        kind(w), nn.functional.mse_loss, [(X, X[:, :1])], epochs=2, log=log, progress=False
+    )
+    assert len(of(tmp_path, "slopes")) == 2
+    if kind is OnlyTrained:
+        (note,) = of(tmp_path, "note")
+        assert note["text"].endswith("only in training")
+        return
+    found = of(tmp_path, "activations")[-1]["arrays"]["model OnlyStaged"]
+    y = X[:16] @ done.model.weight
+    np.testing.assert_allclose([found["low"], found["high"]], [y.min(), y.max()], rtol=1e-5)
+
+
+def test_states_of_recurrent_layers_are_among_the_activations(tmp_path: Path) -> None:
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            self.lstm, self.head = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
 
         def __call__(self, x: Any) -> Any:
-            if isinstance(x, np.ndarray):
-                raise RuntimeError("only inside of jit")
-            return x @ self.weight
+            y, _ = self.lstm(x)
+            return self.head(y[:, -1])
 
-    log = Log(tmp_path, histograms=True)
-    w = np.ones((3, 1), np.float32)
-    bs.fit(Moody(w), nn.functional.mse_loss, (X, X[:, :1]), epochs=2, log=log, progress=False)
-    (note,) = of(tmp_path, "note")
-    assert note["text"].endswith("only inside of jit")
-    assert len(of(tmp_path, "epoch")) == 2
+    nn.init.manual_seed(0)
+    sequences = RNG.normal(size=(8, 5, 3)).astype(np.float32)
+    done = bs.fit(
+        Reader(), nn.functional.cross_entropy, [(sequences, Y[:8])], progress=False,
+        log=Log(tmp_path, histograms=True),
+    )  # fmt: skip
+    (row,) = of(tmp_path, "activations")
+    names = ["lstm LSTM", "lstm LSTM, result 2", "lstm LSTM, result 3", "head Linear"]
+    assert list(row["arrays"]) == names
+    y, (h, c) = done.model.lstm(sequences)
+    assert [row["arrays"][n]["size"] for n in names[:3]] == [y.size, h.size, c.size]
+    np.testing.assert_allclose(row["arrays"][names[2]]["mean"], np.mean(c), rtol=1e-4, atol=1e-6)
 
 
 def test_a_fault_is_logged(tmp_path: Path) -> None:
@@ -136,6 +193,36 @@ def test_a_fault_is_logged(tmp_path: Path) -> None:
     last = read_log(tmp_path)[-1]
     assert (last["kind"], last["step"], last["epoch"]) == ("nan", 0, 1)
     assert "`log` made a NaN" in last["text"]
+
+
+def test_an_error_ends_the_log(tmp_path: Path) -> None:
+    def fail(run: Any) -> None:
+        raise OSError("the disk is full\n  at line 3")
+
+    with pytest.raises(OSError, match="full"):
+        bs.fit(
+            net(),
+            nn.functional.cross_entropy,
+            (X, Y),
+            log=tmp_path,
+            progress=False,
+            callbacks=[fail],
+        )
+    last = read_log(tmp_path)[-1]
+    assert (last["kind"], last["stopped"]) == ("end", "OSError: the disk is full")
+
+
+def test_a_log_is_held_as_long_as_its_run_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    assert news(path) is None
+    seen = []
+    bs.fit(
+        net(), nn.functional.cross_entropy, (X, Y), log=tmp_path, progress=False,
+        callbacks=[lambda run: seen.append(news(path))],
+    )  # fmt: skip
+    (start,) = of(tmp_path, "start")
+    told = [(a["held"], a["host"]) for a in (seen[0], news(path)) if a]
+    assert told == [(True, start["host"]), (False, start["host"])]
 
 
 def test_a_run_that_goes_on_leaves_one_log(tmp_path: Path) -> None:

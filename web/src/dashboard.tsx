@@ -8,7 +8,8 @@ import { Chart } from "./dashboard/chart";
 import { isConnected } from "./dashboard/live";
 import { NotesView } from "./dashboard/notes";
 import { Ridges } from "./dashboard/ridges";
-import { axis, chosen, colorOf, epochSeconds, given, gradients, hidden, isLog, latest, measures, runs, smoothing, spreads, status, stepSeries, theme, type Axis } from "./dashboard/runs";
+import { axis, chosen, colorOf, epochSeconds, given, gradients, hidden, isLog, latest, measures, news, runs, smoothing, spreads, stepSeries, theme, type Axis } from "./dashboard/runs";
+import { status } from "./dashboard/status";
 
 const LOGGED = "log=Log(folder, histograms=True)";
 
@@ -30,22 +31,25 @@ function GradientsView() {
       <Chosen />
       <p>The norm of each parameter's gradient, before clipping, from the first layer (blue) to the last (red).</p>
       <div class="charts wide"><Chart title="norms of gradients" series={gradients.value} log={true} /></div>
+      {spreads("slopes").length > 0 && <Spreads kind="slopes" about="How the entries of each gradient are spread, of the loss on 16 examples after an epoch." />}
     </>
   );
 }
 
 function spreadView(kind: "weights" | "activations", about: string): ComponentType {
   return () => {
-    const found = spreads(kind);
-    if (!found.length) return <p>This run logged no histograms of {kind}; <code>{LOGGED}</code> does.</p>;
-    return (
-      <>
-        <Chosen />
-        <p>{about} The first in the back, the latest in front, epochs at the right; each as tall as its fullest bin, by roots of counts.</p>
-        <div class="charts small">{found.map((s) => <Ridges key={s.name} spread={s} />)}</div>
-      </>
-    );
+    if (!spreads(kind).length) return <p>This run logged no histograms of {kind}; <code>{LOGGED}</code> does.</p>;
+    return <><Chosen /><Spreads kind={kind} about={about} /></>;
   };
+}
+
+function Spreads({ kind, about }: { kind: "weights" | "activations" | "slopes"; about: string }) {
+  return (
+    <>
+      <p>{about} The first in the back, the latest in front, epochs at the right; each as tall as its fullest bin, by roots of counts.</p>
+      <div class="charts small">{spreads(kind).map((s) => <Ridges key={s.name} spread={s} />)}</div>
+    </>
+  );
 }
 
 function SpeedView() {
@@ -91,7 +95,7 @@ function Runs() {
   return (
     <ul class="runs">
       {runs.value.map((run, k) => {
-        const { text, kind } = status(run, given.live && isConnected.value);
+        const { text, kind } = status(run, news.value[k]!, !given.live ? "still" : isConnected.value ? "live" : "cut");
         return (
           <li key={k}>
             {runs.value.length > 1 && <input type="checkbox" id={`run-${k}`} checked={!hidden.value.has(k)} onChange={() => toggle(k)} />}
@@ -119,7 +123,7 @@ function Controls() {
 
 function Page() {
   const Panel = PANELS[panel.value]!;
-  const wrong = runs.value.flatMap((run) => (status(run, false).kind === "nan" ? [{ run, row: latest(run, "nan")! }] : []));
+  const wrong = runs.value.flatMap((run) => (latest(run, "start", "end", "nan")?.kind === "nan" ? [{ run, row: latest(run, "nan")! }] : []));
   const turn = (e: KeyboardEvent) => {
     const by = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
     if (!by) return;

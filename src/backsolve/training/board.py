@@ -9,9 +9,16 @@ from typing import Any
 
 from ..show.numbers import number
 from ..show.page import Page, write_page
+from .held import news
 from .log import FILE, read_log
 
-_MOST = {"step": 3000, "gradients": 1000, "weights": 60, "activations": 60}  # lines on a page
+_MOST = {
+    "step": 3000,
+    "gradients": 1000,
+    "weights": 60,
+    "activations": 60,
+    "slopes": 60,
+}  # lines on a page
 
 
 def dashboard(*folders: Any, path: Any = None) -> Page:
@@ -35,8 +42,8 @@ def title_of(folders: Any) -> str:
 
 
 def described(folder: Any) -> dict[str, Any]:
-    """What a run is called, and its settings if the command line wrote them down."""
-    found: dict[str, Any] = {"name": str(folder), "settings": {}}
+    """What a run is called, whether it is written, and its settings if the command line wrote them down."""
+    found: dict[str, Any] = {"name": str(folder), "settings": {}, "news": news(Path(folder) / FILE)}
     try:
         description = json.loads((Path(folder) / "run.json").read_text(encoding="utf-8"))
         settings = description["settings"]

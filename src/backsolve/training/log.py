@@ -2,18 +2,19 @@
 
 Every line of log.jsonl has a `kind` and the `step` after which it was written:
 
-    start        time (of the day, in seconds), epochs: a process begins, or goes on
+    start        time (of the day, in seconds), epochs, host (held.py): a process begins, or goes on
     step         loss, metrics, learning_rate, seconds (of the run), step_seconds, examples_per_second
     epoch        epoch, means of loss and metrics, those of the validation (val_…), seconds
     gradients    norms: the norm of the gradient of each parameter, before clipping
     weights      epoch, arrays: a histogram (histograms.py) of each parameter
     activations  epoch, arrays: one of what each module returns, in evaluation mode
+    slopes       epoch, arrays: one of the gradient of each parameter, of the loss on the same examples
     nan          epoch, text: the step after this one was not finite, and why
     note         text
-    end          epoch, stopped: why, if before the last epoch
+    end          epoch, stopped: why, if before the last epoch; an error, too
 
-`gradients`, `weights` and `activations` are there with histograms=True. Where an optimiser has groups, each has
-its rate, `learning_rate/pattern`.
+`gradients`, `weights`, `activations` and `slopes` are there with histograms=True. Where an optimiser has
+groups, each has its rate, `learning_rate/pattern`.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .. import tree
 from ..interop.safetensors import write_whole
-from .activations import activations
+from .activations import Looks
 from .events import EventFile
+from .held import hold
 from .histograms import histogram, short
 from .run import Run
 from .step import learning_rates
@@ -42,8 +44,9 @@ _FLUSHED = 1.0  # seconds between writes to disk: who watches sees a run move
 class Log:
     """Where to log, and the loss of every how many steps.
 
-    With `histograms`, also norms of gradients at those steps and, after epochs, histograms of weights and of
-    what modules return; these take at most `share` of the run's time, but for the first and the last epoch.
+    With `histograms`, also norms of gradients at those steps and, after epochs, histograms of weights, of their
+    gradients and of what modules return; these take at most `share` of the run's time, but for the first and
+    the last epoch.
     """
 
     folder: Any
@@ -54,7 +57,10 @@ class Log:
 
 
 class Logger:
-    """An open log. What an earlier run logged beyond the step at which this one goes on is taken out."""
+    """An open log. What an earlier run logged beyond the step at which this one goes on is taken out.
+
+    `with logger: …` closes it in the end, and notes an error that ends the run.
+    """
 
     def __init__(self, settings: Log, run: Run):
         self.settings = settings
@@ -66,9 +72,11 @@ class Logger:
         self._events = EventFile(folder, run.step) if settings.tensorboard else None
         self._pace = _Pace(run)
         self._looking, self._latest_look = 0.0, 0.0
-        self._sees_modules = True
+        self._looks, self._unseen = Looks(run.steps), set[str]()
         self._norms: dict[str, float] = {}
-        self._write("start", run.step, {"time": round(time.time(), 3), "epochs": run.epochs})
+        self._run, self._has_end = run, False
+        began = {"time": round(time.time(), 3), "epochs": run.epochs, "host": hold(self._lines)}
+        self._write("start", run.step, began)
         self.flush()
 
     def step(self, run: Run) -> None:
@@ -103,10 +111,12 @@ class Logger:
 
     def nan(self, run: Run, text: str) -> None:
         self._write("nan", run.step, {"epoch": run.epoch + 1, "text": text})
+        self._has_end = True
         self.flush()
 
-    def end(self, run: Run) -> None:
-        self._write("end", run.step, {"epoch": run.epoch, "stopped": run.stopped})
+    def end(self, run: Run, stopped: str | None = None) -> None:
+        self._write("end", run.step, {"epoch": run.epoch, "stopped": stopped or run.stopped})
+        self._has_end = True
         self.flush()
 
     # ---- histograms
@@ -122,17 +132,23 @@ class Logger:
         if self._events:
             norms = {f"gradients/{name}": norm for name, norm in self._norms.items()}
             self._events.scalars(norms, run.step)
-        if not self._sees_modules:
+        self._look_by("activations", self._looks.activations, run, batch)
+        self._look_by("slopes", self._looks.slopes, run, batch)
+
+    def _look_by(self, kind: str, look: Any, run: Run, batch: Any) -> None:
+        if kind in self._unseen:
             return
         try:
-            found = activations(run.steps, run.state, batch)
-        except Exception as error:  # a model may be for `jit` alone; its training goes on
-            self._sees_modules = False
-            text = f"activations are not logged, the model cannot be run as written: {error}"
+            found = {name: tree.flatten(a)[0] for name, a in look(run.state, batch).items()}
+            whole = {
+                n: np.concatenate([np.reshape(a, -1) for a in parts]) for n, parts in found.items()
+            }
+        except Exception as error:  # training goes on
+            self._unseen.add(kind)
+            text = f"{kind} are not logged, the model cannot be run aside: {error}"
             self._write("note", run.step, {"text": text})
             return
-        joined = {n: np.concatenate([a.reshape(-1) for a in parts]) for n, parts in found.items()}
-        self._spread("activations", run, joined)
+        self._spread(kind, run, whole)
 
     def _spread(self, kind: str, run: Run, arrays: dict[str, Any]) -> None:
         if not arrays:
@@ -162,7 +178,13 @@ class Logger:
         """What was done since the latest step is no part of the next one's time."""
         self._pace.restart()
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and not self._has_end:
+            message = str(error).partition("\n")[0]
+            self.end(self._run, f"{type(error).__name__}: {message}".removesuffix(": "))
         self._lines.close()
         if self._events:
             self._events.close()

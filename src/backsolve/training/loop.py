@@ -127,7 +127,7 @@ def fit(
     logger = Logger(logs, run) if logs is not None and tells else None
     with ExitStack() as stack:
         if logger is not None:
-            stack.callback(logger.close)
+            stack.enter_context(logger)
         interrupt = stack.enter_context(_Interrupt())
         if dashboard and tells:
             from .live import Live

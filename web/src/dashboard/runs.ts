@@ -23,6 +23,7 @@ export interface Row {
   time?: number;
   text?: string;
   stopped?: string | null;
+  host?: string | null; // on which the log is held
   norms?: Record<string, Num>;
   arrays?: Record<string, Histogram>;
   [measure: string]: unknown;
@@ -33,6 +34,14 @@ export interface Run {
   settings: Record<string, string>;
   rows: Row[];
   every: Record<string, number>; // of these kinds, only each k-th line is here
+  news: News | null; // null: no log yet
+}
+
+// Whether a process on this host holds the log (null: not known), and for how many seconds no line came.
+export interface News {
+  held: boolean | null;
+  age: number;
+  host: string;
 }
 
 interface Given {
@@ -43,6 +52,7 @@ interface Given {
 
 export const given: Given = JSON.parse(document.getElementById("scene")!.textContent!);
 export const runs = signal<Run[]>(given.runs);
+export const news = signal(given.runs.map((run) => run.news)); // apart: they change every second, and curves do not
 export const hidden = signal<ReadonlySet<number>>(new Set());
 export const visible = computed(() => runs.value.map((_, k) => k).filter((k) => !hidden.value.has(k)));
 export const chosen = signal(0); // the run whose gradients and histograms are shown
@@ -175,7 +185,7 @@ export interface Spread {
   at: { step: number; epoch: number; histogram: Histogram }[];
 }
 
-export function spreads(kind: "weights" | "activations"): Spread[] {
+export function spreads(kind: "weights" | "activations" | "slopes"): Spread[] {
   const found = new Map<string, Spread>();
   for (const row of of(runs.value[chosen.value]!, kind)) {
     for (const [name, histogram] of Object.entries(row.arrays ?? {})) {
@@ -186,22 +196,8 @@ export function spreads(kind: "weights" | "activations"): Spread[] {
   return [...found.values()];
 }
 
-// ---- where a run stands
-
 export function latest(run: Run, ...kinds: string[]): Row | undefined {
   return run.rows.filter((r) => kinds.includes(r.kind)).at(-1);
-}
-
-export function status(run: Run, live: boolean): { text: string; kind: "running" | "ended" | "nan" } {
-  const last = latest(run, "start", "end", "nan");
-  const epoch = latest(run, "epoch")?.epoch ?? 0;
-  const all = latest(run, "start")?.epochs;
-  const step = run.rows.at(-1)?.step ?? 0;
-  const done = `epoch ${epoch}${all ? ` of ${all}` : ""}, step ${step.toLocaleString("en")}`;
-  if (!run.rows.length) return { text: live ? "waiting for its first line" : "empty", kind: "ended" };
-  if (last?.kind === "nan") return { text: `not finite after step ${last.step.toLocaleString("en")}`, kind: "nan" };
-  if (last?.kind === "end") return { text: `${last.stopped ? `stopped (${last.stopped})` : "ended"}: ${done}`, kind: "ended" };
-  return { text: live ? `under way: ${done}` : done, kind: live ? "running" : "ended" };
 }
 
 // ---- appearance

@@ -516,6 +516,37 @@ def test_masks_that_keep_infinite_derivatives_out_stay():
     np.testing.assert_array_equal(bs.jit(bs.grad(f))(x), [0.0, 0.0, 0.0, 0.25])
 
 
+def test_no_mask_is_summed_beside_what_it_guards():
+    """The bias behind a ReLU: sums of zeros are zeros, without a sum of the mask."""
+
+    def f(x, b):
+        y = x + b
+        return np.sum(np.where(y <= 0, 0, y) ** 2)
+
+    g = bs.jit(bs.grad(f, argnums=1))
+    np.testing.assert_allclose(g(X, W), bs.grad(f, argnums=1)(X, W), rtol=1e-5)
+    assert "any(" not in (text := g.lower(X, W).stages["rewritten"])
+    assert "bool[16]" not in text
+
+
+def test_masks_of_whole_lines_keep_infinite_derivatives_out():
+    """√p reaches entries that are all masked: 0 · ∞ is zero there, and only there."""
+
+    x = np.array([[-1.0, 1.0, 2.0], [-2.0, -1.0, 3.0]])
+    f = lambda p: np.sum(np.where(x > 0, np.sqrt(p) * x, 0.0) * [[1.0], [2.0]])
+    np.testing.assert_array_equal(bs.jit(bs.grad(f))(np.array([0.0, 0.0, 4.0])), [0, np.inf, 2])
+
+
+def test_a_mask_or_any_of_it_is_any_of_it():
+    def f(x):
+        mask = x > 1
+        some = np.any(mask, axis=0, keepdims=True)
+        return np.logical_or(mask, some), np.any(np.logical_or(some, mask), axis=0)
+
+    program = rewritten(f, M)
+    assert names(program) == ["greater", "any", "broadcast_to", "reshape"]
+
+
 def test_nothing_fails_where_nothing_is_computed():
     f = bs.jit(lambda x: np.broadcast_to(x, (0, 3)) // np.broadcast_to(x, (0, 3)))
     assert f(np.array([0, 1, 2])).shape == (0, 3)

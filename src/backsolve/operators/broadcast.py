@@ -26,20 +26,24 @@ def spread_to(t: Any, shape: Shape) -> Any:
 
 def sum_to(t: Any, shape: Shape) -> Any:
     """Adjoint of broadcasting from `shape`: add over the axes that were copied."""
-    extra = len(t.shape) - len(shape)
-    if extra and t.shape[extra:] == shape:
-        return np.add.reduce(t, axis=tuple(range(extra)))
-    axes = tuple(range(extra)) + tuple(
-        extra + k for k, s in enumerate(shape) if s == 1 and t.shape[extra + k] != 1
-    )
-    if axes:
-        t = np.add.reduce(t, axis=axes, keepdims=True)
-    return np.reshape(t, shape)
+    return _reduced_to(shape, t, np.add.reduce)
 
 
 def any_to(mask: Any, shape: Shape, target: Shape) -> Any:
     """Where a sum to `target` can be non-zero, given a mask of what it adds, of shape `shape`."""
-    return np.not_equal(sum_to(np.broadcast_to(mask, shape), target), 0)
+    return _reduced_to(target, np.broadcast_to(mask, shape), np.any)
+
+
+def _reduced_to(shape: Shape, t: Any, reduce: Any) -> Any:
+    extra = len(t.shape) - len(shape)
+    if extra and t.shape[extra:] == shape:
+        return reduce(t, axis=tuple(range(extra)))
+    axes = tuple(range(extra)) + tuple(
+        extra + k for k, s in enumerate(shape) if s == 1 and t.shape[extra + k] != 1
+    )
+    if axes:
+        t = reduce(t, axis=axes, keepdims=True)
+    return np.reshape(t, shape)
 
 
 class Broadcast(From):

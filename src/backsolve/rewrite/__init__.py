@@ -106,8 +106,10 @@ def rewrite_for_xla(program: Program) -> Program:
     return program if expanded is program else rewrite(expanded)
 
 
-# Products of 16-bit numbers that a device has units for, and windows, which stand around them.
+# Products of 16-bit numbers that a device has units for, windows, which stand around them; what rounds nothing.
 _IN_HALVES = frozenset({"attention", "attention_adjoint", "contract", "fold", "windows"})
+_IN_HALVES |= {"max", "min", "first_max", "negative", "isnan", "equal", "not_equal"}
+_IN_HALVES |= {"less", "less_equal", "greater", "greater_equal"}
 
 
 def _expanded(program: Program) -> Program:

@@ -6,73 +6,107 @@ met them, the adjoint has its zeros already: the last choice does nothing, and t
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ..ir import Equation, Var, type_of
-from .engine import Rule, Walk
+from ..ir import Equation, Shape, Var, type_of
+from ..primitive import P
+from .engine import Rule, Walk, instead
 
-MOVES = (
-    "unslice",
-    "permute",
-    "reshape",
-    "broadcast_to",
-    "slice",
-)  # entries, as they are, and zeros
+# entries, as they are, and zeros
+MOVES = ("unslice", "permute", "reshape", "broadcast_to", "slice")
+ADDS = ("scatter_add", "fold")  # the same, and sums of them; of masks, whether any is true
 
 
 def _masked(w: Walk, e: Equation) -> Any:
-    mask, y, other = e.inputs
-    if not w.is_number(other, 0) or type(y) is not Var or type_of(y) != e.outputs[0].type:
-        return None
-    return y if _Outside(w).is_zero(y, mask) else None
+    mask, a, b = e.inputs
+    for y, other, value in ((a, b, False), (b, a, True)):
+        if w.is_number(other, 0) and type(y) is Var and type_of(y) == e.outputs[0].type:
+            return y if _Outside(w).is_zero(y, mask, value) else None
+    return None
 
 
 class _Outside:
     def __init__(self, w: Walk):
         self.w = w
-        self.known: dict[tuple[Any, Any], bool] = {}
+        self.known: dict[tuple[Any, Any, bool], bool] = {}
 
-    def is_zero(self, y: Any, mask: Any) -> bool:
-        """Whether y is +0 wherever the mask is false."""
+    def is_zero(self, y: Any, mask: Any, value: bool) -> bool:
+        """Whether y is +0 wherever the mask has this value."""
         if type(mask) is not Var:
             return False
         if type(y) is not Var:
             return self.w.is_number(y, 0)
-        key = y, mask
+        key = y, mask, value
         if key not in self.known:
             self.known[key] = False  # of what is asked meanwhile; there are no circles
-            self.known[key] = self._look(y, mask)
+            self.known[key] = self._look(y, mask, value)
         return self.known[key]
 
-    def _look(self, y: Var, mask: Var) -> bool:
+    def _look(self, y: Var, mask: Var, value: bool) -> bool:
         made, cover = self.w.made.get(y), self.w.made.get(mask)
         if made is None:
             return self.w.is_number(y, 0)
         name, covering = made.primitive.name, cover.primitive.name if cover is not None else ""
         covers = cover.inputs if cover is not None else ()
-        if covering == "logical_or" and any(self.is_zero(y, part) for part in covers):
+        if covering == "logical_not":
+            return self.is_zero(y, covers[0], not value)
+        both = covering == ("logical_and" if value else "logical_or")  # then so have both
+        if both and any(self.is_zero(y, part, value) for part in covers):
             return True
+        if cover is not None and covering == "any" and not value and cover.params["keepdims"]:
+            whole = y.shape == type_of(covers[0]).shape  # nothing of it is true
+            if whole and self.is_zero(y, covers[0], False):
+                return True
         if name == "where":
             chosen, a, b = made.inputs
+            taken = a if value else b
             if chosen is mask:
-                return self.is_zero(b, mask)
-            if covering == "logical_not" and covers[0] is chosen:
-                return self.is_zero(a, mask)
-            return self.is_zero(a, mask) and self.is_zero(b, mask)
+                return self.is_zero(taken, mask, value)
+            return self.is_zero(a, mask, value) and self.is_zero(b, mask, value)
         if name == "add":
-            return all(self.is_zero(a, mask) for a in made.inputs)
+            return all(self.is_zero(a, mask, value) for a in made.inputs)
         if name == "cast":
-            return self.is_zero(made.inputs[0], mask)
-        if name == covering == "scatter_add" and cover is not None:
-            same = made.inputs[1:] == covers[1:] and made.params == cover.params
-            t, m = made.inputs[0], covers[0]
-            everywhere = self.w.number(m) is not None and bool(self.w.number(m))
-            return same and (everywhere or self.is_zero(t, m))
-        if name in MOVES and name == covering and cover is not None:
-            a, b = made.inputs[0], covers[0]
-            same = made.params == cover.params and type_of(a).shape == type_of(b).shape
-            return same and self.is_zero(a, b)
+            return self.is_zero(made.inputs[0], mask, value)
+        if name == "multiply" and self._is_factor(made.inputs[1]):
+            return self.is_zero(made.inputs[0], mask, value)
+        if cover is None or made.params != cover.params or made.inputs[1:] != covers[1:]:
+            return False
+        t, m = made.inputs[0], covers[0]
+        everywhere = self.w.number(m) is not None and bool(self.w.number(m))
+        if name == covering and name in MOVES:
+            return type_of(t).shape == type_of(m).shape and self.is_zero(t, m, value)
+        adds = name == covering and name in ADDS
+        if (name, covering) == ("sum", "any"):
+            adds = _covers(type_of(m).shape, type_of(t).shape, made.params["axis"])
+        return adds and not value and (everywhere or self.is_zero(t, m, False))
+
+    def _is_factor(self, a: Any) -> bool:
+        """A number that zeros stay zeros with."""
+        return type(a) in (int, float) and 0 < a < math.inf
+
+
+def _covers(mask: Shape, shape: Shape, axes: tuple[int, ...]) -> bool:
+    """Whether a mask of one shape says something about each entry along the axes of another."""
+    if len(mask) != len(shape):
         return False
+    return all(
+        m == n or (m == 1 and k not in axes)
+        for k, (m, n) in enumerate(zip(mask, shape, strict=True))
+    )
+
+
+def _all_or_any(w: Walk, e: Equation) -> Any:
+    """Beside a neutral truth the other one; a mask, or whether any of it is true: the latter."""
+    neutral = e.primitive is P.logical_and
+    for a, b in (e.inputs, e.inputs[::-1]):
+        if w.is_number(b, neutral):
+            return a
+        some = w.producer(b, "any") if not neutral else None
+        if some is not None and some.inputs[0] is a and some.params["keepdims"]:
+            return instead(e, P.broadcast_to, b, shape=e.outputs[0].shape)
+    return None
 
 
 MASKED: Rule = _masked
+ALL_OR_ANY: Rule = _all_or_any

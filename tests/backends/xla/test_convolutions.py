@@ -74,6 +74,27 @@ def test_pools():
     np.testing.assert_allclose(bs.jit(bs.grad(f), backend="xla")(x), bs.grad(f)(x), rtol=1e-9)
 
 
+def test_adjoints_of_max_pools_make_no_windows():
+    """The first of equal entries gets all, a NaN is the largest; also in 16 bits, behind an infinite slope."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 3, (2, 3, 9, 8)).astype(np.float32)  # many ties, and √ has slope ∞ at 0
+    x[0, 0, 2, 2] = x[0, 0, 2, 3] = x[1, 2, 0, 0] = np.nan
+    t = rng.integers(1, 9, (2, 3, 5, 5)).astype(np.float32)
+
+    def f(x):
+        return np.sum(F.max_pool2d(np.sqrt(x), 3, 2, 1, ceil_mode=True)[..., :5, :5] * t)
+
+    def both(x):
+        return bs.grad(f)(x), bs.grad(lambda x: f(x.astype(np.float16)))(x)
+
+    run = bs.jit(both, backend="xla", half="bfloat16")
+    assert "x3x3x" not in run.lower(x).stages["stablehlo"]
+    wide, narrow = run(x)
+    expected = bs.grad(f)(x)
+    np.testing.assert_allclose(wide, expected, rtol=1e-6)
+    np.testing.assert_allclose(narrow, expected, rtol=2e-2)
+
+
 def test_a_mask_that_hides_numbers_stays():
     x, w = (np.random.default_rng(k).normal(size=s) for k, s in enumerate([(1, 2, 7), (3, 2, 3)]))
     hidden = np.arange(3) < 2

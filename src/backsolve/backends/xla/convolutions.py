@@ -1,4 +1,4 @@
-"""Convolutions and pools, found where a Program has products and reductions over windows.
+"""Convolutions, found where a Program has products with windows (pools: pools.py).
 
     contract(windows(x), w)      entries of x at step·s + dilation·k, summed over k: a convolution
     contract(windows(x), t)      summed over s: the same with s and k, step and dilation exchanged
@@ -21,19 +21,13 @@ from ...ir import Equation, Program, Shape, Var
 from ...operators.nests import split_subscripts
 from ...operators.slice import key_of
 from ...operators.windows import Cut
-from .convolving import Form, convolve, pooled, spread
+from . import pools
+from .convolving import Form, convolve, spread
+from .search import Joined, Search
 
 _MOST_AXES = 3  # that cuDNN's kernels slide along
-_IDLE = {"windows", "fold", "contract", "unslice", "reshape", "where"}  # if nobody reads them
-
-
-@dataclass(frozen=True)
-class Joined:
-    """Several equations as one: run(machine, *inputs) gives the output."""
-
-    inputs: tuple[Any, ...]
-    output: Var
-    run: Callable[..., Any]
+# if nobody reads them
+_IDLE = {"windows", "fold", "contract", "unslice", "slice_update", "reshape", "where", *pools.IDLE}
 
 
 def joined(program: Program) -> Sequence[Equation | Joined]:
@@ -41,7 +35,9 @@ def joined(program: Program) -> Sequence[Equation | Joined]:
     if not any(e.primitive.name in ("windows", "fold") for e in program.equations):
         return program.equations
     search = _Search(program)
-    steps: list[Equation | Joined] = [search.join(e) or e for e in program.equations]
+    steps: list[Equation | Joined] = [
+        search.join(e) or pools.join(search, e) or e for e in program.equations
+    ]
     needed = {a for a in program.outputs if type(a) is Var}
     kept: list[Equation | Joined] = []
     for step in reversed(steps):
@@ -66,20 +62,12 @@ class _Windows:
     cut: Cut
 
 
-class _Search:
-    def __init__(self, program: Program):
-        self.makers = {v: e for e in program.equations for v in e.outputs}
-        self.constants = {v: np.asarray(getattr(c, "_v", c)) for v, c in program.constants}
-
+class _Search(Search):
     def join(self, e: Equation) -> Joined | None:
         rule = _RULES.get(e.primitive.name)
         if rule is None or e.outputs[0].dtype.kind != "f" or not e.outputs[0].type.size:
             return None
         return rule(self, e)
-
-    def maker(self, a: Any, name: str) -> Equation | None:
-        e = self.makers.get(a) if type(a) is Var else None
-        return e if e is not None and e.primitive.name == name else None
 
     def maker_behind_mask(self, a: Any, name: str) -> Equation | None:
         """The same, also behind a mask that hides only zeros of what is made."""
@@ -197,24 +185,19 @@ class _Search:
                 return Joined((t, w), out, partial(spread, form, cut, at, size, out))
         return None
 
-    # ---- reductions of windows
-
-    def pool(self, e: Equation) -> Joined | None:
-        windows = self.maker(e.inputs[0], "windows")
-        if windows is None or type(windows.inputs[0]) is not Var:
+    def where(self, e: Equation) -> Joined | None:
+        """A whole fold, behind a mask that hides only what it never reaches."""
+        fold = self.maker_behind_mask(e.outputs[0], "fold")
+        if fold is None:
             return None
-        x, cut = windows.inputs[0], windows.params["cut"]
-        inside = tuple(range(len(x.shape), len(windows.outputs[0].shape)))
-        if e.params["keepdims"] or tuple(e.params["axis"]) != inside:
-            return None
-        return Joined((x,), e.outputs[0], partial(pooled, e.primitive.name, cut, e.outputs[0]))
+        return self.part_of_fold(fold, e.outputs[0], [0] * len(e.outputs[0].shape))
 
 
 _RULES: dict[str, Callable[[_Search, Equation], Joined | None]] = {
     "contract": _Search.convolution,
     "fold": _Search.fold,
     "slice": _Search.slice,
-    **dict.fromkeys(("first_max", "max", "min", "sum"), _Search.pool),
+    "where": _Search.where,
 }
 
 

@@ -40,7 +40,7 @@ class Lines:
         first = self._lines.get(e.inputs[0]) if e.inputs and type(e.inputs[0]) is Var else None
         if first is None:
             return
-        if name == "sum" and e.params["axis"] == (first.axis,):
+        if name in ("sum", "any") and e.params["axis"] == (first.axis,):
             total = first.entries.astype(self._machine.dtype(out))
             if out.dtype.kind in "fc":
                 zero = jnp.zeros((), total.dtype)

@@ -16,10 +16,11 @@ from ...errors import BackendError
 from ...ir import Equation, Program, Var, type_of
 from ...primitives.checks import code_of, exception_of
 from ...regions import Callee
-from .convolutions import Joined, joined
+from .convolutions import joined
 from .lines import Lines
 from .rows import ROWS
 from .rows.elsewhere import FailedOnHostError, call_elsewhere
+from .search import Joined
 
 Failures = dict[int, tuple[type[Exception], str]]  # by number
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ....ir import Shape
 from .base import is_half, plain
 
 
@@ -28,12 +30,16 @@ def fold(t: Any, *, cut: Any, shape: Any) -> Any:
     if not t.size:
         return y
     for k in np.ndindex(cut.size):
-        padding = []
-        for key, n in zip(cut.places(k, shape), shape, strict=True):
-            start, stop, step = key.indices(n)
-            padding.append(
-                (start, n - (start + (len(range(start, stop, step)) - 1) * step + 1), step - 1)
-            )
-        part = lax.pad(t[(..., *k)], jnp.zeros((), t.dtype), padding)
+        part = among_zeros(t[(..., *k)], cut.places(k, shape), shape)
         y = y | part if t.dtype == bool else y + part
     return y
+
+
+def among_zeros(part: Any, places: Sequence[slice], shape: Shape) -> Any:
+    """An array of this shape with the entries of the part in their places."""
+    padding = []
+    for key, n in zip(places, shape, strict=True):
+        start, stop, step = key.indices(n)
+        last = start + (len(range(start, stop, step)) - 1) * step
+        padding.append((start, n - last - 1, step - 1))
+    return lax.pad(part, jnp.zeros((), part.dtype), padding)

@@ -221,3 +221,20 @@ def test_training_by_default(everywhere):
     bs.set_default_backend("native")
     np.testing.assert_allclose(losses, train(), rtol=1e-4)
     assert losses[-1] < losses[0]
+
+
+def test_constants_of_equal_entries_are_filled_in_where_they_are_read():
+    def framed(x, key):
+        whole = np.full((70, 80), -np.inf)
+        whole[key] = x
+        return whole
+
+    keys = [(slice(1, -1, 2), 3), (slice(-2, None, -3), slice(0, 80, 7)), 5, (slice(3, 3), 1)]
+    for key in keys:
+        x = np.arange(np.zeros((70, 80))[key].shape[-1], dtype=float)
+        f = compiled(lambda x, key=key: framed(x, key))
+        np.testing.assert_array_equal(np.asarray(f(x)), framed(x, key))
+        taken, text = f.lower(x).stages["stablehlo"].split("->", 1)
+        assert "70x80" not in taken  # no such argument
+        assert "scatter" not in text
+        assert "dynamic_update_slice" not in text

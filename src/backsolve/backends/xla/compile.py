@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import BackendError
-from ...ir import Equation, Program, Type, type_of, without_repeats
+from ...ir import Equation, Program, Type, is_uniform, type_of, without_repeats
 from ...regions import Callee
 from ..target import Placed, Target
 from .gather import with_whole
@@ -59,8 +59,8 @@ class Compiled:
         self._given_away = () if may_run_again else _of_use(program, donated)
         self._numbers = [k for k, a in enumerate(program.outputs) if type_of(a).weak]
         self._device = device_of(target.device)
-        # what broadcasting repeats is brought once, and repeated there
-        self._constants = [without_repeats(_raw(c)) for _, c in program.constants]
+        # what is repeated is brought once, and repeated there
+        self._constants = [_once(_raw(c)) for _, c in program.constants]
         self._shapes = [v.shape for v, _ in program.constants]
         self._code: _Code | None = None  # for the largest capacity that was needed so far
         self._lock = threading.Lock()
@@ -180,6 +180,13 @@ def compile_program(
 
 def _raw(c: Any) -> Any:
     return np.asarray(c._v if hasattr(c, "_v") else c)
+
+
+def _once(c: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """One of equal entries; else without what broadcasting repeats."""
+    if c.nbytes > _LITERAL and is_uniform(c):
+        return c[(slice(0, 1),) * c.ndim]
+    return without_repeats(c)
 
 
 def _repeated(a: Any, shape: tuple[int, ...]) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from ....ir import is_uniform
 from ....operators.slice import key_of
 from .base import as_output, plain, row
 
@@ -27,7 +29,12 @@ def unslice(t: Any, *, spec: Any, shape: Any) -> Any:
 @row("slice_update")
 def slice_update(m: Any, e: Any, inputs: Any) -> Any:
     a, v = as_output(m, e, inputs)
-    return a.at[key_of(e.params["spec"])].set(v)
+    key, ground = key_of(e.params["spec"]), m.number(e.inputs[0])
+    if ground is None or not a.size or not is_uniform(np.asarray(ground)):
+        return a.at[key].set(v)
+    part = jnp.broadcast_to(v, np.broadcast_to(0, a.shape)[key].shape)
+    wide, padding, _ = _lined_up(part, e.params["spec"], a.shape)
+    return lax.pad(wide, jnp.asarray(ground.flat[0], a.dtype), padding) if wide.size else a
 
 
 def _lined_up(t: Any, spec: Any, shape: Any) -> tuple[Any, list[tuple[int, int, int]], Any]:

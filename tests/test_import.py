@@ -80,3 +80,49 @@ def test_threads_that_load_the_part_of_scipy_at_once() -> None:
         "print(len(found), len(set(found)))",
     ]
     assert run("\n".join(lines)) == "4 1\n"
+
+
+BARE = """
+import importlib.abc, importlib.util
+ABSENT = "IPython PIL flatbuffers jax jaxlib matplotlib ml_dtypes onnx pandas sklearn torch".split()
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ABSENT:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+importlib.util.find_spec = lambda name, find=importlib.util.find_spec: None if name in ABSENT else find(name)
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_a_base_install_trains_shows_and_has_a_command_line() -> None:
+    """Without what only extras bring."""
+    lines = [
+        "from backsolve import nn",
+        "x = np.linspace(-1, 1, 32, dtype=np.float32)[:, None]",
+        "fitted = bs.fit(nn.Linear(1, 1), nn.functional.mse_loss, (x, 2 * x), epochs=2, progress=False)",
+        "print(len(fitted.history), bs.show(np.sin, 1.0).html[:15].lower())",
+        "from backsolve.cli import main",
+        "main(['--help'])",
+    ]
+    shown = run(BARE + "\n".join(lines))
+    assert shown.startswith("2 <!doctype html>\n")
+    assert "backsolve train" in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("bs.jit(np.sin, backend='xla')(1.0)", "xla"),
+        ("bs.mesh(data=-1)", "xla"),
+        ("bs.interop.stablehlo.text(np.sin, 1.0)", "xla"),
+        ("bs.interop.jax.function(np.sin)", "xla"),
+        ("bs.interop.torch.function(np.sin)", "torch"),
+        ("bs.interop.onnx.load('model.onnx')", "onnx"),
+        ("bs.interop.onnx.save(np.sin, 'model.onnx', 1.0)", "onnx"),
+        ("import backsolve.sklearn", "train"),
+        ("bs.data.Images('images')", "train"),
+    ],
+)
+def test_what_an_extra_brings_is_asked_for_by_its_name(code: str, extra: str) -> None:
+    wrapped = f"try:\n    {code}\nexcept ModuleNotFoundError as error:\n    print(error)"
+    assert f"backsolve[{extra}]" in run(BARE + wrapped)

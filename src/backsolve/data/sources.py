@@ -9,6 +9,7 @@ are asked for; a source that does so says it by `reads_files`, and batches of it
 from __future__ import annotations
 
 import csv
+import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -93,6 +94,8 @@ class Images(Examples):
     reads_files = True
 
     def __init__(self, folder: Any, size: tuple[int, int] | None = None, mode: str = "RGB"):
+        if importlib.util.find_spec("PIL") is None:
+            raise ModuleNotFoundError("images are read by Pillow: pip install 'backsolve[train]'")
         root = Path(folder)
         self.classes = sorted(p.name for p in root.iterdir() if p.is_dir())
         ends = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}

@@ -6,9 +6,18 @@ here: derivatives are Programs already.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .library import jax
 
-jax()  # before all else: it says what to install
+if TYPE_CHECKING:
+    from .compile import Compiled as Compiled
+    from .compile import compile_program as compile_program
 
-from .compile import Compiled as Compiled  # noqa: E402
-from .compile import compile_program as compile_program  # noqa: E402
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Compiled", "compile_program"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    jax()  # before all else: it says what to install
+    return getattr(importlib.import_module(".compile", __name__), name)

@@ -246,6 +246,27 @@ def test_an_argument_is_not_written_into() -> None:
     assert x.grad[0] == 0
 
 
+def test_nor_by_code_that_runs_as_it_is_written() -> None:
+    def f(x):
+        x[0] = 10.0
+        return np.sum(x**2)
+
+    for x in (doubles(3, requires_grad=False), doubles(3)):
+        before = x.detach().clone()
+        for g in (f, lambda x: np.add(x, 1.0, out=x), lambda x: x.sort()):
+            try:
+                function(g, jit=False)(x)
+            except ValueError as error:
+                assert "read-only" in str(error)
+            assert torch.equal(x.detach(), before)
+    copied = function(lambda x: f(x.copy()), jit=False)
+    y = doubles(3)
+    copied(y).backward()
+    assert torch.equal(y.grad, torch.tensor([0.0, 2.0, 2.0]) * y.detach())  # type: ignore[arg-type]
+    assert copied(y.detach()) == copied(y)
+    assert torch.equal(y.detach()[:1], doubles(3).detach()[:1])
+
+
 def test_transformations_of_torch_func() -> None:
     f = lambda x: recurrence(x, 2 * x)
     x = doubles(4, requires_grad=False)

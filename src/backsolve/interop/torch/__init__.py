@@ -23,7 +23,8 @@ def function(
     and what stands at `static_argnums` are compiled in. Types follow NumPy's rules: float32 with float64 is
     float64, and each gradient has the type of its tensor.
 
-    The function is compiled for the types it meets, as by `bs.jit`; with jit=False it runs as it is written.
+    The function is compiled for the types it meets, as by `bs.jit`; with jit=False it runs as it is written, on
+    arrays that cannot be written into (`x = x.copy()` can).
     A function of one real number computes its gradient along with its value, where one may be asked for.
 
     >>> import numpy as np, torch

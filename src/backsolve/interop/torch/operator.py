@@ -44,6 +44,7 @@ class Operator:
         self._name = getattr(f, "__name__", type(f).__name__)
         self._derived: dict[Any, Derived] = {}
         self._node: Any = type(self._name, (_Node,), {})
+        self._node.record = super(torch.autograd.Function, self._node).apply
         self._number = len(Operator._all)
         Operator._all[self._number] = self
 
@@ -64,13 +65,12 @@ class Operator:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         derived, numbers = self._taken_apart(args, kwargs)
         call = _Call(self._node, derived)
-        if (
-            self._jit
-            and torch.is_grad_enabled()
-            and not torch._C._are_functorch_transforms_active()
-        ):
-            call.look_ahead(numbers)
-        outputs = _apply(self._node, call, numbers)
+        if _are_transforms_active():
+            outputs = self._node.apply(call, *numbers)
+        else:
+            if self._jit and torch.is_grad_enabled():
+                call.look_ahead(numbers)
+            outputs = _apply(self._node, call, numbers)
         assert call.structure is not None
         return outputs[0] if call.structure.kind is tree.LEAF else call.structure.unflatten(outputs)
 
@@ -124,17 +124,19 @@ def _check_fixed(x: Any) -> None:
 class _Call:
     """One call: what runs, the form its results had, and gradients that were computed with them."""
 
-    __slots__ = ("ahead", "derived", "node", "places", "structure")
+    __slots__ = ("ahead", "count", "derived", "node", "places", "plain", "smooth", "structure")
 
     def __init__(self, node: Any, derived: Derived):
         self.node, self.derived = node, derived
         self.structure: tree.Structure | None = None
-        self.places: tuple[
-            int, ...
-        ] = ()  # of arguments whose gradients are computed with the value
-        self.ahead: list[
-            Any
-        ] = []  # these gradients, to be given once: who gets them may write into them
+        # of arguments whose gradients are computed with the value
+        self.places: tuple[int, ...] = ()
+        # these gradients, to be given once: who gets them may write into them
+        self.ahead: list[Any] = []
+        # when it has run: arguments that are no tensors, how many results there are, and which are smooth
+        self.plain: list[Any] = []
+        self.count = 0
+        self.smooth: tuple[int, ...] = ()
 
     def look_ahead(self, numbers: Sequence[Any]) -> None:
         self.places = tuple(
@@ -155,6 +157,8 @@ class _Call:
         if any([_is_in_older_vmap(x) for x in numbers if isinstance(x, torch.Tensor)]):
             return self._run_in_older_vmap(numbers)
         arrays = [array_of(x) if isinstance(x, torch.Tensor) else x for x in numbers]
+        if not self.derived.compiles:
+            arrays = [_read_only(x) for x in arrays]
         if self.places:
             result, gradient = self.derived.with_gradient(self.places).run(*arrays)
             if gradient:
@@ -170,6 +174,23 @@ class _Call:
         if not self.derived.compiles:
             leaves = [_own(y, arrays) for y in leaves]
         return tuple([tensor_of(y) for y in leaves])
+
+    def given_ahead(self, needed: Sequence[bool], seeds: Sequence[Any]) -> Sequence[Any] | None:
+        """Adjoints by gradients that came with the value; None if these are gone, or the seed has no number."""
+        (seed,) = [s for s in seeds if s is not None] or [None]
+        if seed is None or _is_traced((seed,)) or _is_in_older_vmap(seed):
+            return None
+        try:
+            gradient = self.ahead.pop()
+        except IndexError:  # another thread was faster
+            return None
+        is_one = seed.item() == 1.0
+        found: list[Any] = [None] * len(needed)
+        for k, g in zip(self.places, gradient, strict=True):
+            if needed[k + 1]:
+                adjoint = tensor_of(g)
+                found[k + 1] = adjoint if is_one else adjoint.mul_(seed)
+        return tuple(found)
 
     def _run_in_older_vmap(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
         """Inside of the `vmap` that torch.autograd.grad(…, is_grads_batched=True) still uses."""
@@ -197,31 +218,37 @@ class _Call:
 
 def _is_recording() -> bool:
     """Whether PyTorch may want to know of what runs now: for higher orders, forward mode or torch.func."""
-    return (
-        torch.is_grad_enabled()
-        or forward_ad._current_level >= 0
-        or torch._C._are_functorch_transforms_active()
-    )
+    return torch.is_grad_enabled() or forward_ad._current_level >= 0 or _are_transforms_active()
 
 
 def _apply(node: Any, call: _Call, numbers: Sequence[Any]) -> Any:
-    """`node.apply` without its search for arguments given by name, which takes longer than all the rest."""
-    if torch._C._are_functorch_transforms_active():
+    """`node.apply`, outside of torch.func without its search for arguments given by name, which takes
+    longer than all the rest."""
+    if _are_transforms_active():
         return node.apply(call, *numbers)
     alive = [_alive(x) if isinstance(x, torch.Tensor) else x for x in numbers]
-    return super(torch.autograd.Function, node).apply(call, *alive)
+    return node.record(call, *alive)
 
 
+_are_transforms_active = torch._C._are_functorch_transforms_active
 _alive = torch._C._functorch.unwrap_if_dead  # tensors that outlived a transformation of torch.func
-_LEAF = tree.flatten(1.0)[1]
 _is_in_older_vmap = torch._C._functorch.is_legacy_batchedtensor
+_LEAF = tree.flatten(1.0)[1]
+
+
+def _read_only(x: Any) -> Any:
+    """The memory of a tensor, which code that runs as it is written must leave as it is."""
+    if isinstance(x, np.ndarray):
+        x.flags.writeable = False
+    return x
 
 
 def _own(y: Any, arguments: Sequence[Any]) -> Any:
     """A result that shares no memory with the arguments, and can be written."""
     if not isinstance(y, np.ndarray):
         return y
-    return y if y.flags.owndata and not any(y is a for a in arguments) else y.copy()
+    owned = y.flags.owndata and y.flags.writeable and not any(y is a for a in arguments)
+    return y if owned else y.copy()
 
 
 def _is_traced(numbers: Sequence[Any]) -> bool:
@@ -242,43 +269,43 @@ class _Node(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         call, *numbers = inputs
         ctx.call = call
-        ctx.plain = [None if isinstance(x, torch.Tensor) else x for x in numbers]
         tensors = [x for x in numbers if isinstance(x, torch.Tensor)]
+        call.plain = [] if len(tensors) == len(numbers) else [_if_plain(x) for x in numbers]
         ctx.save_for_backward(*tensors)
-        ctx.save_for_forward(*tensors)
+        if forward_ad._current_level >= 0 or _are_transforms_active():
+            ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
-        ctx.smooth = tuple(
-            [k for k, y in enumerate(output) if y.is_floating_point() or y.is_complex()]
-        )
-        if len(ctx.smooth) < len(output):
-            ctx.mark_non_differentiable(*[y for k, y in enumerate(output) if k not in ctx.smooth])
-        ctx.count = len(output)
+        call.count = len(output)
+        call.smooth = tuple([k for k, y in enumerate(output) if _is_smooth(y.dtype)])
+        if len(call.smooth) < call.count:
+            ctx.mark_non_differentiable(*[y for y in output if not _is_smooth(y.dtype)])
 
     @staticmethod
-    def backward(ctx: Any, *seeds: Any) -> tuple[Any, ...]:
-        needed = ctx.needs_input_grad
+    def backward(ctx: Any, *seeds: Any) -> Sequence[Any]:
+        call, needed = ctx.call, ctx.needs_input_grad
+        if call.ahead and not torch.is_grad_enabled():
+            found = call.given_ahead(needed, seeds)
+            if found is not None:
+                return found
         places = tuple([k for k in range(len(needed) - 1) if needed[k + 1]])
         given = tuple([k for k, seed in enumerate(seeds) if seed is not None])
         adjoints: list[Any] = [None] * len(needed)
-        if not places or not given:
-            return tuple(adjoints)
-        found = _given_ahead(ctx.call, places, seeds[given[0]])
-        if found is None:
-            pull = ctx.call.derived.pulled(places, given)
-            found = ctx.call.follow(pull, *_numbers(ctx), *[seeds[k] for k in given])
-        for k, adjoint in zip(places, found, strict=True):
-            adjoints[k + 1] = adjoint
+        if places and given:
+            pull = call.derived.pulled(places, given)
+            found = call.follow(pull, *_numbers(ctx), *[seeds[k] for k in given])
+            for k, adjoint in zip(places, found, strict=True):
+                adjoints[k + 1] = adjoint
         return tuple(adjoints)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
         along = tangents[1:]
         places = tuple([k for k, t in enumerate(along) if t is not None])
-        images: list[Any] = [None] * ctx.count
-        if places and ctx.smooth:
-            push = ctx.call.derived.pushed(places, ctx.smooth)
+        images: list[Any] = [None] * ctx.call.count
+        if places and ctx.call.smooth:
+            push = ctx.call.derived.pushed(places, ctx.call.smooth)
             found = ctx.call.follow(push, *_numbers(ctx), *[along[k] for k in places])
-            for k, image in zip(ctx.smooth, found, strict=True):
+            for k, image in zip(ctx.call.smooth, found, strict=True):
                 images[k] = image
         return tuple(images)
 
@@ -290,18 +317,17 @@ class _Node(torch.autograd.Function):
         return outputs, (0,) * len(outputs)
 
 
-def _numbers(ctx: Any) -> list[Any]:
-    saved = iter(ctx.saved_tensors)
-    return [next(saved) if x is None else x for x in ctx.plain]
+def _numbers(ctx: Any) -> Sequence[Any]:
+    saved = ctx.saved_tensors
+    if not ctx.call.plain:
+        return saved
+    rest = iter(saved)
+    return [next(rest) if x is None else x for x in ctx.call.plain]
 
 
-def _given_ahead(call: _Call, places: tuple[int, ...], seed: Any) -> list[Any] | None:
-    """Gradients that came with the value, times the seed; None if there are none, or these vary."""
-    if not call.ahead or torch.is_grad_enabled() or _is_traced([seed]):
-        return None
-    try:
-        gradient = call.ahead.pop()
-    except IndexError:  # another thread was faster
-        return None
-    found = [tensor_of(gradient[call.places.index(k)]) for k in places]
-    return found if float(seed) == 1.0 else [g.mul_(seed) for g in found]
+def _if_plain(x: Any) -> Any:
+    return None if isinstance(x, torch.Tensor) else x
+
+
+def _is_smooth(dtype: Any) -> bool:
+    return dtype.is_floating_point or dtype.is_complex

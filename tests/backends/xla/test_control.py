@@ -1,11 +1,13 @@
 """Loops, branches, calls and implicit functions through XLA: values, gradients and second derivatives."""
 
+import re
+
 import numpy as np
 import pytest
 
 import backsolve as bs
 
-pytest.importorskip("jax")
+jax = pytest.importorskip("jax")
 
 X = np.array([0.3, 0.7, -1.1])
 
@@ -139,6 +141,31 @@ LOOPS += [scans, halves]
 @pytest.mark.parametrize("f", LOOPS, ids=lambda f: f.__name__)
 def test_derivatives_of_loops(f):
     check(along(f), X)
+
+
+def table(x, y):
+    """Each entry of three before it; entries are read after they are written, and twice in a round."""
+    t = np.zeros((14, 13))
+    for i in range(1, 14):
+        for j in range(1, 13):
+            t[i, j] = np.tanh(t[i - 1, j] + t[i, j - 1] * t[i - 1, j - 1]) + x[i - 1] * y[j - 1]
+            t[i - 1, j] = t[i - 1, j] * 0.5 + t[i, j] * 0.1
+    return np.sum(t[:, -1] ** 2)
+
+
+def test_tables_filled_entry_by_entry():
+    x, y = np.linspace(-1.0, 1.0, 13), np.linspace(0.2, 0.9, 12)
+    check(along(table), x, y)
+
+
+def test_a_table_is_not_copied_in_each_round():
+    x, y = np.linspace(-1.0, 1.0, 13), np.linspace(0.2, 0.9, 12)
+    inside = bs.interop.jax.function(lambda x, y: bs.grad(table)(x, y), backend="xla")
+    with jax.enable_x64(True):
+        text = jax.jit(inside).lower(x, y).compile().as_text()
+    bodies = text[: text.index("\nENTRY")]
+    assert "f64[14,13]" in bodies
+    assert not re.findall(r"f64\[14,13\]\S* copy\(", bodies)
 
 
 def test_stacks_grow_by_compiling_again_once():

@@ -16,6 +16,7 @@ from ...errors import BackendError
 from ...ir import Equation, Program, Var, type_of
 from ...primitives.checks import code_of, exception_of
 from ...regions import Callee
+from .adding import with_reads_first, with_sums_in_place, written
 from .convolutions import joined
 from .lines import Lines
 from .rows import ROWS
@@ -53,9 +54,15 @@ class Machine:
         self.needed: Any = None  # the most entries that a stack should have held
         self.attentions: dict[Any, Any] = {}  # that several equations share (rows/networks.py)
         self._numbers: dict[Var, Any] = {}  # constants whose values are known here
+        self.written: set[Var] = set()  # arrays that a round of a loop writes in places (adding.py)
+        self._after: dict[Var, Any] = {}  # zeros that are known when these have been read
 
     def run(
-        self, program: Program, args: Sequence[Any], constants: Sequence[Any] | None = None
+        self,
+        program: Program,
+        args: Sequence[Any],
+        constants: Sequence[Any] | None = None,
+        in_loop: bool = False,
     ) -> list[Any]:
         """The outputs of a program for values of JAX's; stacks are Stacks."""
         values: dict[Var, Any] = {}
@@ -67,14 +74,21 @@ class Machine:
             values[v] = value.astype(self.half) if v.dtype == HALF else value
             self._numbers[v] = np.asarray(c._v if hasattr(c, "_v") else c)
         lines = Lines(self)
-        for e in joined(program):
+        steps = with_sums_in_place(program, joined(program))
+        outside = self.written, self._after
+        self.written, self._after = set(), {}
+        if in_loop and not self.on_gpu:  # where conditionals wait for the host
+            self.written = written(steps)
+            steps = with_reads_first(steps, self.written)
+        for e in steps:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
             if isinstance(e, Joined):
                 y = e.run(self, *map(jnp.asarray, inputs))
-                values[e.output] = self._fitting(y, e.output, "a convolution")
+                values[e.output] = self._fitting(y, e.output, "a joined equation")
             else:
                 values.update(zip(e.outputs, self.equation(e, inputs), strict=True))
                 lines.follow(e, inputs, values)
+        self.written, self._after = outside
         return [
             values[a] if type(a) is Var else jnp.asarray(a, self.dtype(type_of(a)))
             for a in program.outputs
@@ -103,6 +117,14 @@ class Machine:
     def number(self, a: Any) -> Any:
         """The value of an input if it is known while translating, else None."""
         return self._numbers.get(a) if type(a) is Var else a
+
+    def note_reading(self, a: Var, zero: Any) -> None:
+        """A zero that is known when an entry of `a` has been read."""
+        self._after[a] = zero + self.after_reading(a)
+
+    def after_reading(self, a: Any) -> Any:
+        """0, known when all is read of `a` that was read so far: what is added to a place to write to."""
+        return self._after.get(a, 0)
 
     # ---- failures
 

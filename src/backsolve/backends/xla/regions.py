@@ -73,7 +73,7 @@ def _round(
 ) -> tuple[list[Any], list[Any], Any, Any]:
     """One round: carried values, entries made, failure, need."""
     args = _given(m, [k, *carried, *fixed, *entries], [v.type for v in region.body.inputs])
-    results, failure, needed = m.apart(lambda: m.run(region.body, args))
+    results, failure, needed = m.apart(lambda: m.run(region.body, args, in_loop=True))
     types = [type_of(a) for a in region.body.outputs]
     results = _given(m, results, types)
     return results[: region.carried], results[region.carried :], failure, needed

@@ -13,7 +13,7 @@ from ....operators.gather import line_axis
 from .base import row
 
 
-def _checked(m: Any, e: Any, indices: Sequence[Any], first: int, shape: Any) -> tuple[Any, ...]:
+def checked(m: Any, e: Any, indices: Sequence[Any], first: int, shape: Any) -> tuple[Any, ...]:
     """Indices counted from 0; the run fails where one is out of range."""
     found: list[Any] = []
     for axis, index in enumerate(indices):
@@ -42,7 +42,10 @@ def _said(axis: int, size: int) -> str:
 def gather(m: Any, e: Any, inputs: Any) -> Any:
     a, *indices = inputs
     a = jnp.asarray(a)
-    return a.at[_checked(m, e, indices, 1, a.shape)].get(mode="clip")
+    places = checked(m, e, indices, 1, a.shape)
+    if _is_one(places) and e.inputs[0] in m.written:
+        return jnp.reshape(_read(m, e.inputs[0], a, places)[0], a.shape[len(places) :])
+    return a.at[places].get(mode="clip")
 
 
 @row("scatter_add")
@@ -53,13 +56,45 @@ def scatter_add(m: Any, e: Any, inputs: Any) -> Any:
     axis = line_axis(known, [np.shape(i) for i in indices], shape)
     if axis is not None:
         return _one_a_line(m, e, t, indices, shape, axis)
-    places = jnp.zeros(shape, t.dtype).at[_checked(m, e, indices, 1, shape)]
-    return places.max(t, mode="drop") if t.dtype == bool else places.add(t, mode="drop")
+    return add_at(m, None, jnp.zeros(shape, t.dtype), t, checked(m, e, indices, 1, shape))
+
+
+def add_at(m: Any, whole: Any, a: Any, t: Any, places: Sequence[Any]) -> Any:
+    """a, the value of `whole`, with t added at places, which may come several times; truths by `or`."""
+    if whole in m.written and _is_one(places):
+        old, starts = _read(m, whole, a, places)
+        new = jnp.reshape(t, old.shape)
+        starts[0] += m.after_reading(whole)
+        return lax.dynamic_update_slice(a, old | new if a.dtype == bool else old + new, starts)
+    at = a.at[tuple(places)]
+    return at.max(t, mode="drop") if a.dtype == bool else at.add(t, mode="drop")
+
+
+def _is_one(places: Sequence[Any]) -> bool:
+    """Whether the indices are numbers: one place, which XLA reads and writes without a loop."""
+    return all(np.ndim(i) == 0 for i in places)
+
+
+def _block(a: Any, places: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Where the block begins that numbers index, and its sizes."""
+    rest = a.ndim - len(places)
+    starts = [jnp.asarray(i, jnp.int64) for i in (*places, *[0] * rest)]
+    return starts, [1] * len(places) + list(a.shape[len(places) :])
+
+
+def _read(m: Any, whole: Any, a: Any, places: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The block of an array that the program writes, too, read once and before that; and where it begins."""
+    starts, sizes = _block(a, places)
+    read = lambda a, i, rest: (lax.dynamic_slice(a, [i, *rest], sizes), i)
+    never = lambda a, i, rest: (jnp.zeros(sizes, a.dtype), i + 1)
+    block, first = lax.cond(starts[0] >= 0, read, never, a, starts[0], starts[1:])
+    m.note_reading(whole, first - starts[0])
+    return block, starts
 
 
 def _one_a_line(m: Any, e: Any, t: Any, indices: Sequence[Any], shape: Any, axis: int) -> Any:
     """One entry in each line along an axis, by comparing: that fuses with what reads it, scatters do not."""
-    places = jnp.asarray(_checked(m, e, indices, 1, shape)[axis]).astype(jnp.int32)
+    places = jnp.asarray(checked(m, e, indices, 1, shape)[axis]).astype(jnp.int32)
     lines = shape[:axis] + shape[axis + 1 :]
     at = lax.broadcasted_iota(jnp.int32, shape, axis) == jnp.expand_dims(
         jnp.broadcast_to(places, lines), axis
@@ -73,9 +108,14 @@ def scatter_set(m: Any, e: Any, inputs: Any) -> Any:
     """The last of several writes to one place counts; XLA has no order, so the others are left out."""
     a, v, *indices = inputs
     a, v = (jnp.asarray(x).astype(m.dtype(e.outputs[0])) for x in (a, v))
-    places = _checked(m, e, indices, 2, a.shape)
+    places = checked(m, e, indices, 2, a.shape)
+    if _is_one(places):
+        starts, sizes = _block(a, places)
+        starts[0] += m.after_reading(e.inputs[0])
+        block = jnp.broadcast_to(v, a.shape[len(places) :])
+        return lax.dynamic_update_slice(a, jnp.reshape(block, sizes), starts)
     common = np.broadcast_shapes(*[np.shape(i) for i in places])
-    if not common or _are_distinct(places, common):
+    if _are_distinct(places, common):
         return a.at[places].set(v, mode="drop")
     numbers = jnp.arange(int(np.prod(common)), dtype=jnp.int64).reshape(common)
     last = jnp.full(a.shape[: len(places)], -1, jnp.int64).at[places].max(numbers, mode="drop")

@@ -43,8 +43,9 @@ class Operator:
         )
         self._name = getattr(f, "__name__", type(f).__name__)
         self._derived: dict[Any, Derived] = {}
-        self._node: Any = type(self._name, (_Node,), {})
-        self._node.record = super(torch.autograd.Function, self._node).apply
+        node: Any = type(self._name, (_Node,), {})
+        node.record = super(torch.autograd.Function, node).apply
+        self._node = node
         self._number = len(Operator._all)
         Operator._all[self._number] = self
 

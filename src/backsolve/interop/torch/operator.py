@@ -44,7 +44,7 @@ class Operator:
         self._name = getattr(f, "__name__", type(f).__name__)
         self._derived: dict[Any, Derived] = {}
         node: Any = type(self._name, (_Node,), {})
-        node.record = super(torch.autograd.Function, node).apply
+        node.record = _plain_apply(node)
         self._node = node
         self._number = len(Operator._all)
         Operator._all[self._number] = self
@@ -107,6 +107,11 @@ class Operator:
             return hooks.users(self._f)(*args, **kwargs)
 
         return Derived(run, self._jit, self._name)
+
+
+def _plain_apply(node: Any) -> Any:
+    """`apply` without its search for arguments given by name, which takes longer than the rest."""
+    return super(torch.autograd.Function, node).apply
 
 
 def _check_fixed(x: Any) -> None:
@@ -223,8 +228,7 @@ def _is_recording() -> bool:
 
 
 def _apply(node: Any, call: _Call, numbers: Sequence[Any]) -> Any:
-    """`node.apply`, outside of torch.func without its search for arguments given by name, which takes
-    longer than all the rest."""
+    """`node.apply`, the short way outside of torch.func."""
     if _are_transforms_active():
         return node.apply(call, *numbers)
     alive = [_alive(x) if isinstance(x, torch.Tensor) else x for x in numbers]

@@ -44,11 +44,11 @@ def ours(p: Problem, method: str) -> tuple[Ready, Any]:
         planning.append(seconds)
         return found
 
-    way._traced = watched  # type: ignore[method-assign]
+    way._traced = watched
     try:
         whole, plan = timed(lambda: bs.sparsity(f, p.at, hessian=p.hessian, method=method))
     finally:
-        way._traced = traced  # type: ignore[method-assign]
+        way._traced = traced
     J = (bs.hessian if p.hessian else bs.jacobian)(f, sparse=plan)
     set_up = sum(planning)
     return (set_up, whole - set_up, lambda: J(p.at), lambda A: A), plan
@@ -135,7 +135,7 @@ def _scipy(A: Any) -> Any:
 
 def by_hand(p: Problem, plan: Any) -> Ready:
     assert p.by_hand is not None
-    set_up, J = timed(lambda: p.by_hand(p.at))  # type: ignore[misc]
+    set_up, J = timed(lambda: p.by_hand(p.at))
     return set_up, 0.0, lambda: J(p.at), lambda A: A
 
 

@@ -78,5 +78,5 @@ def evaluated(J: Any, x: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     def matrix(data: Any) -> Any:
         return sp.csc_array((data, pattern.row(), pattern.colind()), shape=pattern.shape).tocsr()
 
-    evaluate.keep = (J, buffer)  # type: ignore[attr-defined]
+    evaluate.keep = (J, buffer)
     return evaluate, matrix

@@ -335,7 +335,7 @@ def test_mixed_product_of_kronecker_products() -> None:
     A, B, C, D = (array((3, 3), seed=k) for k in range(4))
     joined = kronecker(A, B) @ kronecker(C, D)
     same(joined, kronecker(A @ C, B @ D), Contraction)
-    assert sum(a is not None for a in joined.operands) == 2  # type: ignore[attr-defined]
+    assert sum(a is not None for a in joined.operands) == 2
     same(kronecker(A, B).T, kronecker(A.T, B.T))
 
 

@@ -330,7 +330,7 @@ def test_all_contestants_get_their_turns() -> None:
     def run(name: str) -> None:
         calls[name] += 1
 
-    times = measured({name: lambda name=name: run(name) for name in calls}, 0.0)  # type: ignore[misc]
+    times = measured({name: lambda name=name: run(name) for name in calls}, 0.0)
     assert {t.turns for t in times.values()} == {3}
     assert all(t.seconds > 0 and t.noise >= 0 for t in times.values())
     assert min(calls.values()) > 3

@@ -37,7 +37,7 @@ def test_lines_and_arguments() -> None:
 def test_ctrl_c_reaches_all() -> None:
     command = [sys.executable, "-m", "backsolve", "launch", "-n", "2", SCRIPT, "ctrl-c"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, **pipes)  # type: ignore[call-overload]
+    process = subprocess.Popen(command, text=True, **pipes)
     ready = {process.stdout.readline() for _ in range(2)}
     assert ready == {"[0] ready\n", "[1] ready\n"}
     process.send_signal(signal.SIGINT)

@@ -141,7 +141,7 @@ def test_static_arguments() -> None:
     f = function(lambda x, shape: np.sum(np.broadcast_to(x, shape)), static_argnums=1)
     x = doubles(3)
     f(x, (5, 3)).backward()
-    assert torch.equal(x.grad, torch.full((3,), 5.0, dtype=torch.float64))  # type: ignore[arg-type]
+    assert torch.equal(x.grad, torch.full((3,), 5.0, dtype=torch.float64))
     assert f(x, (2, 3)).item() == pytest.approx(2 * x.sum().item())
 
 
@@ -176,7 +176,7 @@ def test_types_follow_numpy_and_gradients_their_tensors() -> None:
     result = f(x, y)
     assert result.dtype == torch.float64
     result.backward()
-    assert (x.grad.dtype, y.grad.dtype) == (torch.float32, torch.float64)  # type: ignore[union-attr]
+    assert (x.grad.dtype, y.grad.dtype) == (torch.float32, torch.float64)
     assert f(x, x).dtype == torch.float32
     for dtype in (torch.float16, torch.int32, torch.uint8, torch.complex64):
         assert function(lambda x: x * x)(torch.ones(2, dtype=dtype)).dtype == dtype
@@ -215,10 +215,10 @@ def test_backward_again_and_gradients_that_are_written_into() -> None:
     x = doubles(3)
     y = f(x)
     y.backward(retain_graph=True)
-    first = x.grad.clone()  # type: ignore[union-attr]
-    x.grad.zero_()  # type: ignore[union-attr]
+    first = x.grad.clone()
+    x.grad.zero_()
     (3 * y).backward(retain_graph=True)
-    assert torch.allclose(x.grad, 3 * first)  # type: ignore[arg-type]
+    assert torch.allclose(x.grad, 3 * first)
     assert torch.allclose(torch.autograd.grad(y, x)[0], 3 * x**2)
     with pytest.raises(RuntimeError, match="second time"):
         y.backward()
@@ -343,7 +343,7 @@ def test_many_threads() -> None:
             x.grad = None
             f(x, 2.0 + k).backward()
         want = (2.0 + k) * torch.sin(x) ** (1.0 + k) * torch.cos(x)
-        return torch.allclose(x.grad, want, rtol=1e-4, atol=1e-5)  # type: ignore[arg-type]
+        return torch.allclose(x.grad, want, rtol=1e-4, atol=1e-5)
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(12)))

@@ -71,15 +71,15 @@ class Bond:
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ)
             for peer in self._peers:
-                selector.register(peer, selectors.EVENT_READ)
+                selector.register(peer, selectors.EVENT_READ, peer)
             while len(self._gone) < count:
                 for key, _ in selector.select():
                     if key.fileobj is self._server:
                         peer = self._server.accept()[0]
                         self._peers[peer] = -1
-                        selector.register(peer, selectors.EVENT_READ)
+                        selector.register(peer, selectors.EVENT_READ, peer)
                         continue
-                    peer = key.fileobj  # type: ignore[assignment]
+                    peer = key.data
                     verdict = self._read(peer)
                     if verdict is not None:
                         self._end_all(verdict, besides=peer)

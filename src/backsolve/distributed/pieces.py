@@ -15,6 +15,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,11 @@ def _pieces(a: Any, turn: int) -> Iterator[tuple[Slices, int, Callable[[], Any]]
     shards = {shard.device: shard for shard in a.addressable_shards}
     for slices, devices in sorted(holders.items(), key=lambda item: item[0]):
         device = sorted(devices, key=lambda d: (d.process_index, d.id))[turn % len(devices)]
-        yield slices, device.process_index, lambda d=device: shards[d].data  # type: ignore[misc]
+        yield slices, device.process_index, partial(_data, shards, device)
+
+
+def _data(shards: Mapping[Any, Any], device: Any) -> Any:
+    return shards[device].data
 
 
 def _axes_of(a: Any) -> dict[str, Any]:

@@ -52,8 +52,9 @@ class Mesh:
         return Placement(self, as_rule(shard))
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Mesh) and tuple(self.sizes.items()) == tuple(other.sizes.items())
-        return same and bool(np.all(self.devices == other.devices))  # type: ignore[attr-defined]
+        if not isinstance(other, Mesh) or [*self.sizes.items()] != [*other.sizes.items()]:
+            return False
+        return bool(np.all(self.devices == other.devices))
 
     def __hash__(self) -> int:
         return hash((tuple(self.sizes.items()), tuple(d.id for d in self.devices.flat)))

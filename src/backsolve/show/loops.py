@@ -80,25 +80,25 @@ def _loops_of(code: CodeType) -> tuple[Loop, ...]:
 
 
 @functools.lru_cache(64)
-def _nodes(text: str) -> dict[tuple[str, int], list[ast.AST]]:
+def _nodes(text: str) -> dict[tuple[str, int], list[ast.expr | ast.stmt]]:
     """What has a frame of its own, by the name and the first line of its code."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return {}
-    found: dict[tuple[str, int], list[ast.AST]] = {}
+    found: dict[tuple[str, int], list[ast.expr | ast.stmt]] = {}
     for n in ast.walk(tree):
         if isinstance(n, _FUNCTIONS):
             first = min([n.lineno, *[d.lineno for d in n.decorator_list]])
             found.setdefault((n.name, first), []).append(n)
         elif isinstance(n, ast.Lambda):
             found.setdefault(("<lambda>", n.lineno), []).append(n)
-        elif type(n) in _OWN_FRAME:
-            found.setdefault((_OWN_FRAME[type(n)], n.lineno), []).append(n)  # type: ignore[attr-defined]
+        elif isinstance(n, ast.expr) and type(n) in _OWN_FRAME:
+            found.setdefault((_OWN_FRAME[type(n)], n.lineno), []).append(n)
     return found
 
 
-def _fits(node: ast.AST, code: CodeType) -> bool:
+def _fits(node: ast.expr | ast.stmt, code: CodeType) -> bool:
     """Whether all that a code computes stands inside of a node: one line can hold several lambdas."""
     if isinstance(node, _FUNCTIONS):
         return True
@@ -118,8 +118,7 @@ def _loops_in(node: ast.AST) -> Iterator[Loop]:
         yield from _loops_in(inner)
 
 
-def _stretch(n: ast.AST) -> Stretch:
-    at: ast.expr | ast.stmt = n  # type: ignore[assignment]
+def _stretch(at: ast.expr | ast.stmt) -> Stretch:
     return (at.lineno, at.col_offset), (at.end_lineno or at.lineno, at.end_col_offset or 0)
 
 

@@ -72,10 +72,10 @@ class Graph:
             [v.type for v in proto.output],
         )
 
-    def run(self, values: Sequence[Any], around: Mapping[str, Any] | None = None) -> list[Any]:
+    def run(self, values: Sequence[Any], around: Scope | None = None) -> list[Any]:
         """Outputs of inputs in their order; `around` has the values of the graphs that this one stands in."""
         own: dict[str, Any] = {**self.constants, **dict(zip(self.inputs, values, strict=True))}
-        scope: Scope = own if around is None else ChainMap(own, around)  # type: ignore[arg-type]
+        scope: Scope = own if around is None else ChainMap(own, around)
         for node in self.nodes:
             node.run(scope, own)
         return [scope.get(name) for name in self.outputs]
@@ -84,7 +84,7 @@ class Graph:
 class Body:
     """A graph inside of a node, to be called with its inputs."""
 
-    def __init__(self, graph: Graph, around: Mapping[str, Any]):
+    def __init__(self, graph: Graph, around: Scope):
         self.graph, self.around = graph, around
         self.count, self.types = len(graph.outputs), graph.types
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import tree
+from . import containers, tree
 from .errors import ShapeError, StructureError, UnsupportedError
 from .hooks import hooks
 from .operators import I
@@ -201,7 +201,7 @@ class _Search:
             if made is not None:
                 made.append(-1)
         else:
-            is_sharing = s.kind in tree._SHARED
+            is_sharing = s.kind in containers.SHARED
             inside = [] if is_sharing and made is None else made
             for child in s.children:
                 self.walk(child, inside)

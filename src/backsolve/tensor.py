@@ -2,12 +2,11 @@
 
 A Tensor behaves like a NumPy array. Its operators and methods are looked up in the tables that
 `primitives/` and `numpy/` fill; its own code is about what a Tensor must not do in silence: lose a
-derivative, alias memory, or pretend that a staged value has a number inside.
+derivative, pretend that a staged value has a number inside (taken_away.py), or alias memory.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from math import prod
 from typing import Any
@@ -19,20 +18,13 @@ import numpy.typing as npt
 from . import tree
 from .array_methods import ArrayMethods, method
 from .blame import blame
-from .errors import (
-    DroppedDerivativeError,
-    InPlaceError,
-    NotDifferentiableError,
-    ShapeError,
-    TracedValueError,
-    for_sparse_product,
-    through_scipy,
-)
+from .errors import InPlaceError, NotDifferentiableError, ShapeError
 from .hooks import hooks
 from .ir import Shape, Var, type_of
 from .ownership import is_shared, shared
 from .primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS, P, Primitive, wrap
 from .row import NOTHING, Row
+from .taken_away import TakenAway
 from .trace import is_for_later
 
 
@@ -56,12 +48,7 @@ def leaf_row(value: Any, owner: Any = None) -> Row:
 _sort = method("sort")
 
 
-def _why_not_rewritten() -> str:
-    why = hooks.why()
-    return f". (Control flow stays Python's here: {why})" if why else ""
-
-
-class Tensor(ArrayMethods):
+class Tensor(ArrayMethods, TakenAway):
     """A value that remembers how it was made.
 
     >>> import backsolve as bs
@@ -188,67 +175,6 @@ class Tensor(ArrayMethods):
             if is_for_later(self):
                 return P.detach(self)
         return wrap(self._v if self.row is None else shared(self._v), None)
-
-    # ---- leaving the world of derivatives
-
-    def _known(self, what: str) -> Any:
-        if type(self._v) is Var:
-            raise TracedValueError(
-                f"Python asked for {what}; but this value of type {self._v.type} is being staged: "
-                "only its type is known. Write np.where(condition, a, b) for an `if` on it, np.sin for "
-                "math.sin, bs.tensor(a) for an array a to write into; and declare an argument that is a "
-                "length, a shape or a flag static: bs.jit(f, static_argnums=…)"
-                + (through_scipy() or _why_not_rewritten())
-            )
-        return self._v
-
-    def _plain(self, what: str) -> Any:
-        """The raw value, for Python or NumPy to take away; an error if a derivative would be lost."""
-        v = self._known(what)
-        if self.row is not None:
-            raise DroppedDerivativeError(
-                f"{what} would lose the derivative of this tensor. Keep it a Tensor: np.sin "
-                "instead of math.sin, np.stack to join several, a = bs.tensor(a) before `a[i] = x`. Or "
-                "write bs.stop_gradient(x) or x.value if it shall count as a constant"
-                + through_scipy()
-            )
-        return v
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        # Whole numbers are steps of it: there is no derivative to lose.
-        counts = dtype is not None and np.dtype(dtype).kind in "biu"
-        held = self._known if counts else self._plain
-        if (self.row is not None or type(self._v) is Var) and for_sparse_product():
-            return np.array(None, object)  # so SciPy leaves A @ x to x
-        v = np.asarray(held("turning it into a NumPy array"))
-        if copy or (dtype is not None and v.dtype != dtype):
-            return np.array(v, dtype=dtype, copy=True if copy is None else copy)
-        return self.value  # read-only: writing into it would change this tensor unseen
-
-    def __float__(self) -> float:
-        return float(self._plain("float(x), or math.f(x), or `a[i] = x` into an ndarray a"))
-
-    def __int__(self) -> int:
-        return int(self._plain("int(x)"))
-
-    def __complex__(self) -> complex:
-        return complex(self._plain("complex(x)"))
-
-    def __index__(self) -> int:
-        return operator.index(np.asarray(self._plain("using it as an index")))
-
-    def __bool__(self) -> bool:
-        if type(self._v) is Var and (followed := hooks.truth(self._v)) is not None:
-            return followed
-        return bool(self._known("its truth value"))
-
-    def item(self, *args: Any) -> Any:
-        """One entry as a Python number."""
-        return np.asarray(self._plain("x.item()")).item(*args)
-
-    def tolist(self) -> Any:
-        """Its entries as nested lists of Python numbers."""
-        return np.asarray(self._plain("x.tolist()")).tolist()
 
     def __reduce__(self) -> Any:
         if self.row is not None and not self.row.is_leaf:

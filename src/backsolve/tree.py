@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from .containers import REGISTRY, SHARED, handlers
+from .containers import register as register
 from .errors import StructureError
 
 
@@ -66,7 +68,7 @@ class Structure:
             return next(leaves)
         if kind is FIXED:
             return self.meta
-        if kind in _SHARED:
+        if kind in SHARED:
             return self._build_shared(leaves, [], set())
         xs = [
             next(leaves) if child.kind is LEAF else child._build(leaves) for child in self.children
@@ -77,7 +79,7 @@ class Structure:
             return xs
         if kind is type(None):
             return None
-        _, rebuild = _handlers(self.kind)
+        _, rebuild = handlers(self.kind)
         return rebuild(self.kind, self.meta, xs)
 
     def _build_shared(self, leaves: Iterator[Any], made: list[Any], given: set[int]) -> Any:
@@ -96,8 +98,8 @@ class Structure:
             new = self.meta
         else:
             xs = [child._build_shared(leaves, made, given) for child in self.children]
-            new = _handlers(kind)[1](kind, self.meta, xs)
-            if kind not in _SHARED:
+            new = handlers(kind)[1](kind, self.meta, xs)
+            if kind not in SHARED:
                 return new
         made.append(new)
         return new
@@ -122,85 +124,6 @@ LEAF_KINDS: set[type] = {np.ndarray, float, np.float64}  # nobody registers thes
 @cache
 def _flat(length: int) -> Structure:
     return _Flat(tuple, None, (_LEAF_STRUCTURE,) * length)
-
-
-# kind -> (take apart into (meta, children), put together from (kind, meta, children))
-_Handlers = tuple[Callable[[Any], tuple[Any, Iterable[Any]]], Callable[[Any, Any, list[Any]], Any]]
-_REGISTRY: dict[type, _Handlers] = {
-    dict: (
-        lambda t: (tuple(t), t.values()),
-        lambda kind, keys, xs: dict(zip(keys, xs, strict=True)),
-    ),
-    list: (lambda t: (None, t), lambda kind, meta, xs: xs),
-    tuple: (lambda t: (None, t), lambda kind, meta, xs: tuple(xs)),
-}
-# Bypass a __new__ of its own: it may take other arguments than the entries.
-_NAMED_TUPLE: _Handlers = (lambda t: (None, t), lambda kind, meta, xs: tuple.__new__(kind, xs))
-
-
-def _take_dataclass_apart(t: Any) -> tuple[Any, Iterable[Any]]:
-    names = tuple(f.name for f in dataclasses.fields(t))
-    return names, [getattr(t, name) for name in names]
-
-
-def _put_dataclass_together(kind: Any, names: Any, xs: list[Any]) -> Any:
-    # Bypass __init__: it may validate or convert, and leaves may be placeholders.
-    new = object.__new__(kind)
-    for name, x in zip(names, xs, strict=True):
-        object.__setattr__(new, name, x)
-    return new
-
-
-_DATACLASS: _Handlers = (_take_dataclass_apart, _put_dataclass_together)
-
-
-def _take_mapping_apart(t: Any) -> tuple[Any, Iterable[Any]]:
-    return (tuple(t), getattr(t, "default_factory", None)), t.values()
-
-
-def _put_mapping_together(kind: Any, meta: Any, xs: list[Any]) -> Any:
-    keys, factory = meta
-    new = kind() if factory is None else kind(factory)
-    new.update(zip(keys, xs, strict=True))
-    return new
-
-
-_MAPPING: _Handlers = (_take_mapping_apart, _put_mapping_together)
-_SEQUENCE: _Handlers = (lambda t: (None, t), lambda kind, meta, xs: kind(xs))
-
-
-# kind -> types of the leaves that count by identity inside of it
-_SHARED: dict[Any, tuple[type, ...]] = {}
-
-
-def register(
-    kind: type,
-    take_apart: Callable[[Any], tuple[Hashable, Iterable[Any]]],
-    put_together: Callable[[Any, list[Any]], Any],
-    shared: tuple[type, ...] = (),
-) -> None:
-    """Make `kind` a container: `take_apart(x) -> (meta, children)`, `put_together(meta, children)`.
-
-    With `shared`, leaves of these types (and containers that share) that stand in several places stay one; then
-    `meta` has (name, is_child, …) for each attribute.
-    """
-    _REGISTRY[kind] = (take_apart, lambda _kind, meta, xs: put_together(meta, xs))
-    if shared:
-        _SHARED[kind] = shared
-
-
-def _handlers(kind: type) -> Any:
-    found = _REGISTRY.get(kind)
-    if found is None:
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return _NAMED_TUPLE
-        if dataclasses.is_dataclass(kind):
-            return _DATACLASS
-        if issubclass(kind, dict):
-            return _MAPPING
-        if issubclass(kind, list | tuple):
-            return _SEQUENCE
-    return found
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
@@ -280,13 +203,13 @@ def _flatten_into(tree: Any, leaves: list[Any]) -> Structure:
         return _LEAF_STRUCTURE
     if tree is None:
         return Structure(kind)
-    handlers = _handlers(kind)
-    if handlers is None:
+    by = handlers(kind)
+    if by is None:
         leaves.append(tree)
         return _LEAF_STRUCTURE
-    if kind in _SHARED:
-        return _Sharing(_SHARED[kind], leaves).form(tree)
-    meta, children = handlers[0](tree)
+    if kind in SHARED:
+        return _Sharing(SHARED[kind], leaves).form(tree)
+    meta, children = by[0](tree)
     return Structure(kind, meta, tuple([_flatten_into(child, leaves) for child in children]))
 
 
@@ -305,14 +228,14 @@ class _Sharing:
         number = self.numbers.get(id(x))
         if number is not None:
             return Structure(AGAIN, number)
-        handlers = _handlers(kind)
-        if handlers is None:
+        by = handlers(kind)
+        if by is None:
             self.leaves.append(x)
             found, counts = _LEAF_STRUCTURE, isinstance(x, self.kinds)
         else:
-            meta, children = handlers[0](x)
+            meta, children = by[0](x)
             found = Structure(kind, meta, tuple([self.form(child) for child in children]))
-            counts = kind in _SHARED
+            counts = kind in SHARED
             if not counts:
                 return found
         if counts:
@@ -389,7 +312,7 @@ def _again(form: Structure, path: str, made: list[str]) -> Iterator[tuple[str, s
         return
     for name, child in zip(_names(form), form.children, strict=True):
         yield from _again(child, f"{path}.{name}" if path else str(name), made)
-    if form.kind in (LEAF, FIXED) or form.kind in _SHARED:
+    if form.kind in (LEAF, FIXED) or form.kind in SHARED:
         made.append(path)
 
 
@@ -417,7 +340,7 @@ def dotted_names(form: Structure, name: str = "") -> Iterator[str]:
 def _leaf_names(form: Structure, name: str, in_module: bool) -> Iterator[str]:
     if form.kind is LEAF:
         yield name
-    in_module = in_module or form.kind in _SHARED
+    in_module = in_module or form.kind in SHARED
     for part, child in zip(_names(form), form.children, strict=True):
         is_field = isinstance(part, str) and not issubclass(form.kind, dict)
         dotted = in_module or is_field
@@ -428,9 +351,9 @@ def _leaf_names(form: Structure, name: str, in_module: bool) -> Iterator[str]:
 
 def _names(form: Structure) -> Iterable[Any]:
     meta: Any = form.meta
-    if form.kind in _SHARED:
+    if form.kind in SHARED:
         return [name for name, is_child, _ in meta if is_child]
-    if not isinstance(form.kind, type) or form.kind in _REGISTRY.keys() - {dict}:
+    if not isinstance(form.kind, type) or form.kind in REGISTRY.keys() - {dict}:
         return range(len(form.children))
     if issubclass(form.kind, dict):
         return list(meta if form.kind is dict else meta[0])

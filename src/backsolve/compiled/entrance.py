@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import tree
+from .. import containers, tree
 from .arguments import Arguments, exactly, raw
 
 _BY_VALUE = (int, str, bool)  # compared by value, all else static by identity
@@ -171,10 +171,10 @@ _LEAF = tree.Structure(tree.LEAF)
 
 
 def _is_named_tuple(kind: Any) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields") and kind not in tree._REGISTRY
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and kind not in containers.REGISTRY
 
 
 def _is_plain_dataclass(kind: Any) -> bool:
-    if kind in tree._REGISTRY or issubclass(kind, dict | list | tuple):
+    if kind in containers.REGISTRY or issubclass(kind, dict | list | tuple):
         return False
     return dataclasses.is_dataclass(kind)

@@ -52,7 +52,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import tree
+from .. import containers, tree
 from ..declared import Point
 from ..errors import StructureError
 from ..hooks import hooks
@@ -256,9 +256,9 @@ def _swapped(value: Any, new: dict[int, Any], copies: dict[int, Any]) -> Any:
         return copies[id(value)]
     if not _is_entry(value):
         return value
-    meta, parts = tree._handlers(type(value))[0](value)
+    meta, parts = containers.handlers(type(value))[0](value)
     swapped = [_swapped(v, new, copies) for v in parts]
-    return tree._handlers(type(value))[1](type(value), meta, swapped)
+    return containers.handlers(type(value))[1](type(value), meta, swapped)
 
 
 # ---- by name

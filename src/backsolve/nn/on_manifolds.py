@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import tree
+from .. import containers
 from ..declared import Point
 from ..errors import ShapeError, StructureError
 
@@ -29,9 +29,9 @@ def _plain(value: Any, path: str, found: dict[str, Any]) -> Any:
         return value.x
     if not isinstance(value, Mapping | list | tuple) and not _is_record(value):
         return value
-    meta, parts = tree._handlers(type(value))[0](value)
+    meta, parts = containers.handlers(type(value))[0](value)
     new = [_plain(v, f"{path}.{k}", found) for k, v in zip(_names(value), parts, strict=True)]
-    return tree._handlers(type(value))[1](type(value), meta, new) if found else value
+    return containers.handlers(type(value))[1](type(value), meta, new) if found else value
 
 
 def declared_again(value: Any, path: str, declarations: Declarations) -> Any:
@@ -66,12 +66,12 @@ def _mapped(
             return change(value, how)
     if not any(declared.startswith(f"{path}.") for declared, _ in declarations):
         return value
-    meta, parts = tree._handlers(type(value))[0](value)
+    meta, parts = containers.handlers(type(value))[0](value)
     new = [
         _mapped(v, f"{path}.{k}", declarations, change)
         for k, v in zip(_names(value), parts, strict=True)
     ]
-    return tree._handlers(type(value))[1](type(value), meta, new)
+    return containers.handlers(type(value))[1](type(value), meta, new)
 
 
 def _names(container: Any) -> Any:
@@ -85,5 +85,5 @@ def _is_record(value: Any) -> bool:
     return (
         dataclasses.is_dataclass(value)
         and not isinstance(value, type)
-        and type(value) not in tree._SHARED
+        and type(value) not in containers.SHARED
     )

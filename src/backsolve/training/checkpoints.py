@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import tree
+from .. import containers, tree
 from ..backends.native.threads import get_threads
 from ..declared import Point
 from ..distributed import pieces, place
@@ -252,7 +252,7 @@ def _named(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         return
     if isinstance(value, Point):
         value = value.x
-    handlers = tree._handlers(type(value))
+    handlers = containers.handlers(type(value))
     if handlers is None:
         yield path, value
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import tree
+from .. import containers
 from ..data import Batches, as_source
 from ..data.batches import ahead
 from ..distributed import part_of, whole_batch
@@ -116,4 +116,4 @@ def _is_stream(data: Any) -> bool:
         return len(data) > 0 and all(isinstance(part, tuple | dict) for part in data)
     if hasattr(data, "take") or hasattr(data, "target") or hasattr(data, "__array__"):
         return False
-    return hasattr(data, "__iter__") and tree._handlers(type(data)) is None
+    return hasattr(data, "__iter__") and containers.handlers(type(data)) is None

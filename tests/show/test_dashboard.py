@@ -173,9 +173,13 @@ def test_a_live_page_shows_lines_as_they_are_written(browser, tmp_path):
         tab.on("pageerror", lambda e: errors.append(str(e)))
         tab.goto(live.url)
         tab.get_by_text("waiting for its first line").wait_for()
-        writer = write("w", 1, 41)
+        write("w", 1, 2).wait()
+        tab.wait_for_function("backsolve.runs.value[0].rows.length === 1")  # nothing to draw yet
+        writer = write("a", 2, 41)
         wait_for(40)
         assert writer.wait() == 0
+        width = "document.querySelector('.chart svg').clientWidth"
+        tab.wait_for_function(f"{width} === document.querySelector('.chart > div').clientWidth")
         write("a", 41, 51).wait()
         wait_for(50)
         write("w", 1, 11).wait()  # the run began anew

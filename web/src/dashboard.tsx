@@ -15,7 +15,7 @@ const LOGGED = "log=Log(folder, histograms=True)";
 
 function CurvesView() {
   const rates = stepSeries(/^learning_rate(\/|$)/);
-  if (!measures.value.length) return <p>No line with a measure yet.</p>;
+  if (!measures.value.length) return <p>No line with a measure yet; the first step is compiled before it runs.</p>;
   return (
     <div class="charts">
       {measures.value.map((c) => <Chart key={c.title} {...c} />)}
@@ -54,7 +54,7 @@ function Spreads({ kind, about }: { kind: "weights" | "activations" | "slopes"; 
 
 function SpeedView() {
   const speed = stepSeries(/^examples_per_second$/);
-  const steps = stepSeries(/^step_seconds$/, 1000);
+  const steps = stepSeries(/^step_seconds$/, 1000, "milliseconds");
   if (!speed.length && !epochSeconds.value.length) return <p>This log has no times.</p>;
   return (
     <div class="charts">

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ BINS = 40
 
 
 def histogram(values: Any, bins: int = BINS) -> dict[str, Any]:
-    """Counts in bins of one width from `low` to `high`, and what they leave out.
+    """Counts in bins of one width from `low` to `high`, fewer for few numbers, and what they leave out.
 
     Of complex numbers the magnitudes are counted. `bad` entries are not finite, and in nothing else.
 
@@ -34,6 +35,7 @@ def histogram(values: Any, bins: int = BINS) -> dict[str, Any]:
         return found | {"counts": [good.size]}
     if not np.isfinite(high - low):
         return found
+    bins = min(bins, math.ceil(2 * math.sqrt(good.size)))
     place = ((good - low) * (bins / (high - low))).astype(np.intp)
     counts = np.bincount(np.minimum(place, bins - 1), minlength=bins)  # faster than np.histogram
     return found | {"counts": counts.tolist()}

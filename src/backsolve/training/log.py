@@ -191,11 +191,12 @@ class Logger:
 
 
 class _Pace:
-    """The time of steps, and of nothing between them; the first one, which compiles, does not count."""
+    """The time of steps, and of nothing between; the first of each size, which compiles, does not count."""
 
     def __init__(self, run: Run):
         self._epoch, self._before = run.epoch, run.examples
         self._at: float | None = None
+        self._sizes = set[int]()  # of batches
         self._began = time.perf_counter() - run.seconds
         self._clear()
 
@@ -206,10 +207,12 @@ class _Pace:
         now = time.perf_counter()
         if run.epoch != self._epoch:
             self._epoch, self._before = run.epoch, 0
-        if self._at is not None:
+        size = run.examples - self._before
+        if self._at is not None and size in self._sizes:
             self._seconds += now - self._at
             self._steps += 1
-            self._examples += run.examples - self._before
+            self._examples += size
+        self._sizes.add(size)
         self._at, self._before = now, run.examples
 
     def restart(self) -> None:

@@ -1,7 +1,7 @@
 // A chart of curves, with the numbers at the cursor in its legend and all of them in a table behind it.
 
 import { signal } from "@preact/signals";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import { axis, isLog, smoothing, type Point, type Series } from "./runs";
 import { linear, logarithmic, nearest, shortly, smoothed, type Scale } from "./scale";
 
@@ -15,6 +15,7 @@ interface Properties {
 }
 
 const HEIGHT = 250;
+const UNITS = { step: "steps", epoch: "epochs", time: "seconds" };
 const EDGE = { left: 58, right: 12, top: 10, bottom: 26 };
 
 export function Chart({ title, series, log, unit }: Properties) {
@@ -71,6 +72,7 @@ export function Chart({ title, series, log, unit }: Properties) {
               <text x={EDGE.left - 6} y={y(v) + 4} text-anchor="end">{shortly(v)}</text>
             </g>
           ))}
+          <text x={EDGE.left - 8} y={HEIGHT - 8} text-anchor="end">{UNITS[axis.value]}</text>
           {x.ticks.map((v) => <text class="place" key={v} x={x(v)} y={HEIGHT - 8} text-anchor="middle">{shortly(v)}</text>)}
           <g clip-path={`url(#${clip})`}>
             {drawn.map((s) => s.line !== s.points && <path key={`raw ${s.label}`} class="raw" d={path(s.points, x, y, isShown)} stroke={s.color} />)}
@@ -145,17 +147,17 @@ function Rows({ series, title }: { series: Series[]; title: string }) {
 
 const isWithin = (points: Point[], x: number): boolean => points[0]!.x <= x + 1e-9 && x - 1e-9 <= points.at(-1)!.x;
 
-// The width that there is, and the element to measure it by.
-export function useWidth(): [number, { current: HTMLDivElement | null }] {
-  const element = useRef<HTMLDivElement | null>(null);
+// The width that there is, and what is told the element to measure it by, which may come later.
+export function useWidth(): [number, (element: HTMLDivElement | null) => void] {
+  const [element, measure] = useState<HTMLDivElement | null>(null);
   const [width, set] = useState(420);
   useEffect(() => {
-    if (!element.current) return;
+    if (!element) return;
     const observer = new ResizeObserver(([entry]) => set(Math.floor(entry!.contentRect.width)));
-    observer.observe(element.current);
+    observer.observe(element);
     return () => observer.disconnect();
-  }, []);
-  return [width, element];
+  }, [element]);
+  return [width, measure];
 }
 
 export const least = (values: number[]): number => values.reduce((a, b) => Math.min(a, b), Infinity);

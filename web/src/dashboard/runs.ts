@@ -144,12 +144,12 @@ function seriesOf(k: number, name: string): Series[] {
 }
 
 // The same measure of steps, run by run.
-export function stepSeries(name: RegExp, scale = 1): Series[] {
+export function stepSeries(name: RegExp, scale = 1, called?: string): Series[] {
   return visible.value.flatMap((k) => {
     const run = runs.value[k]!;
     const names = [...new Set(of(run, "step").flatMap((r) => Object.keys(r).filter((n) => name.test(n))))];
     return names.map((n, j) => ({
-      label: [runs.value.length > 1 ? run.name : "", names.length > 1 ? n.replace(/^[^/]*\//, "") : ""].filter(Boolean).join(" ") || n.replaceAll("_", " "),
+      label: [runs.value.length > 1 ? run.name : "", names.length > 1 ? n.replace(/^[^/]*\//, "") : ""].filter(Boolean).join(" ") || (called ?? n.replaceAll("_", " ")),
       color: runs.value.length > 1 ? colorOf(k) : colorOf(j),
       noisy: n !== "learning_rate" && !n.startsWith("learning_rate/"),
       points: points(run, "step", (r) => (r[n] === undefined ? undefined : asNumber(r[n]) * scale)),
@@ -174,7 +174,7 @@ export const gradients = computed<Series[]>(() => {
   const names = [...new Set(of(run, "gradients").flatMap((r) => Object.keys(r.norms ?? {})))];
   return names.map((name, k) => ({
     label: name,
-    color: `hsl(${230 - (names.length > 1 ? (230 * k) / (names.length - 1) : 0)} 70% 48%)`,
+    color: `hsl(${230 - (names.length > 1 ? (230 * k) / (names.length - 1) : 0)} 70% ${k % 2 ? 60 : 42}%)`, // neighbours differ in lightness
     noisy: true,
     points: points(run, "gradients", (r) => r.norms?.[name]),
   }));

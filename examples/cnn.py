@@ -8,6 +8,9 @@ from sklearn.datasets import load_digits
 import backsolve as bs
 from backsolve import nn, optim
 
+digits = load_digits()
+x = (digits.images[:, None] / 16).astype(np.float32)
+
 
 def network() -> nn.Sequential:
     return nn.Sequential(
@@ -20,21 +23,24 @@ def network() -> nn.Sequential:
 
 def shifted(batch, rng):
     """Each image moved by up to one pixel."""
-    x, y = batch
-    wide = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    moves = rng.integers(0, 3, (len(x), 2))
+    images, y = batch
+    wide = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    moves = rng.integers(0, 3, (len(y), 2))
     return np.stack([w[:, i : i + 8, j : j + 8] for w, (i, j) in zip(wide, moves, strict=True)]), y
 
 
-def main(steps: int = 15) -> float:
-    digits = load_digits()
-    x = (digits.images[:, None] / 16).astype(np.float32)
+def parts():
+    """Which images are learned from, and which are not."""
     order = np.random.default_rng(0).permutation(len(x))
-    train, test = order[:1437], order[1437:]
+    return order[:1437], order[1437:]
+
+
+def train(steps: int):
+    seen, test = parts()
     nn.manual_seed(0)
-    batches = bs.data.Batches((x[train], digits.target[train]), 64, seed=0, transform=shifted)
-    count = steps * (len(train) // 64 + 1)
-    fitted = bs.fit(
+    batches = bs.data.Batches((x[seen], digits.target[seen]), 64, seed=0, transform=shifted)
+    count = steps * (len(seen) // 64 + 1)
+    return bs.fit(
         network(),
         nn.functional.cross_entropy,
         batches,
@@ -43,6 +49,10 @@ def main(steps: int = 15) -> float:
         metrics=["accuracy"],
         validation=(x[test], digits.target[test]),
     )
+
+
+def main(steps: int = 15) -> float:
+    fitted, (_, test) = train(steps), parts()
     guess = np.argmax(fitted.predict(x[test]), axis=1)
     for k in test[guess != digits.target[test]][:3]:
         print(f"digit {k}, a {digits.target[k]}, read as {guess[test == k][0]}:")

@@ -31,7 +31,7 @@ class Denoiser(nn.Module):
         self.rest = nn.Sequential(*sum(middle, ()), nn.SiLU(), nn.Linear(hidden, 2))
 
     def __call__(self, x, level):
-        return self.rest(self.first(x) + self.level(level))
+        return self.rest(self.first(4 * x) + self.level(level))
 
 
 def loss(model, x, level, noise):
@@ -39,16 +39,18 @@ def loss(model, x, level, noise):
     return np.mean((model(np.sqrt(kept) * x + np.sqrt(1 - kept) * noise, level) - noise) ** 2)
 
 
-def draw(model, count: int, rng: np.random.Generator) -> np.ndarray:
+def stages(model, count: int, rng: np.random.Generator):
+    """Noise, and what is left after each step back."""
     guess = bs.jit(lambda x, level: model(x, level))
     x = rng.normal(size=(count, 2)).astype(np.float32)
+    yield x
     for k in reversed(range(LEVELS)):
         before = KEPT[k - 1] if k else np.float32(1)
         alpha = KEPT[k] / before
         x = (x - (1 - alpha) / np.sqrt(1 - KEPT[k]) * guess(x, np.full(count, k))) / np.sqrt(alpha)
         if k:
             x = x + np.sqrt(1 - alpha) * rng.normal(size=x.shape).astype(np.float32)
-    return x
+        yield x
 
 
 def train(steps: int, rng: np.random.Generator):
@@ -74,7 +76,8 @@ def train(steps: int, rng: np.random.Generator):
 def main(steps: int = 4000) -> float:
     rng = np.random.default_rng(0)
     model = train(steps, rng)
-    drawn, real = draw(model, 1000, rng), moons(1000, rng)
+    *_, drawn = stages(model, 1000, rng)
+    real = moons(1000, rng)
     distance = float(np.median(np.linalg.norm(drawn[:, None] - real, axis=-1).min(axis=1)))
     print(f"drawn points lie {distance:.3f} from the nearest real one (median)")
     return distance

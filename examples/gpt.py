@@ -59,17 +59,24 @@ def write(model, text: str, count: int, heat: float = 0.7) -> str:
     return "".join(LETTERS[k] for k in known)
 
 
-def main(steps: int = 600) -> float:
+def pieces(count: int) -> np.ndarray:
+    places = np.random.default_rng(0).integers(0, len(NUMBERS) - LENGTH, count)
+    return np.stack([NUMBERS[k : k + LENGTH + 1] for k in places])
+
+
+def train(steps: int, **options):
     nn.manual_seed(0)
     model = GPT(width=128, depth=3, heads=4)
-    places = np.random.default_rng(0).integers(0, len(NUMBERS) - LENGTH, 24 * steps)
-    pieces = np.stack([NUMBERS[k : k + LENGTH + 1] for k in places])
     optimizer = optim.AdamW(lr=optim.schedules.one_cycle(5e-3, steps), weight_decay=0.01)
-    batches = bs.data.Batches(pieces, 24)
-    fitted = bs.fit(model, loss, batches, optimizer=optimizer, epochs=1, clip=1.0)
-    nats = float(loss(fitted.model, pieces[:200]))
+    batches = bs.data.Batches(pieces(24 * steps), 24)
+    return bs.fit(model, loss, batches, optimizer=optimizer, epochs=1, clip=1.0, **options).model
+
+
+def main(steps: int = 600) -> float:
+    model = train(steps)
+    nats = float(loss(model, pieces(200)))
     print(f"{nats / np.log(2):.2f} bits a letter\n")
-    print(write(fitted.model, "The statement ", 300))
+    print(write(model, "The statement ", 300))
     return nats
 
 

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 import backsolve as bs
 from backsolve import optim
 
+IMAGES = load_digits().data[:500] / 16
 SIZES = [64, 32, 16, 6, 16, 32, 64]
 
 
@@ -35,30 +36,39 @@ def start():
     return [(rng.normal(size=(n, m)) / np.sqrt(m), np.zeros(n)) for m, n in pairs]
 
 
-def main(steps: int = 60) -> float:
-    x = load_digits().data[:500] / 16
+def by_factors(steps: int):
+    """Weights after each step with Fisher's matrix."""
 
     @bs.jit
     def natural(p):
-        rule = optim.NaturalGradient(lambda z: error(z, x), method="kfac", lr=0.2, damping=0.03)
-        f = lambda p: decode(p, x)
+        rule = optim.NaturalGradient(
+            lambda z: error(z, IMAGES), method="kfac", lr=0.2, damping=0.03
+        )
+        f = lambda p: decode(p, IMAGES)
         return rule.update(f, p, rule.init(f, p))[0]
 
     p = start()
     for _ in range(steps):
-        p = natural(p)
-    by_factors = float(error(decode(p, x), x))
+        yield (p := natural(p))
 
-    q, adam = start(), optim.Adam(lr=0.02)
-    state = adam.init(q)
-    gradient = bs.jit(bs.grad(lambda q: error(decode(q, x), x)))
+
+def by_adam(steps: int):
+    """Weights after each step of Adam."""
+    p, adam = start(), optim.Adam(lr=0.02)
+    state = adam.init(p)
+    gradient = bs.jit(bs.grad(lambda p: error(decode(p, IMAGES), IMAGES)))
     for _ in range(steps):
-        q, state = adam.update(q, gradient(q), state)
-    by_adam = float(error(decode(q, x), x))
-    print(
-        f"{steps} steps: cross-entropy {by_factors:.2f} by Kronecker factors, {by_adam:.2f} by Adam"
+        p, state = adam.update(p, gradient(p), state)
+        yield p
+
+
+def main(steps: int = 60) -> float:
+    natural, adam = (
+        [float(error(decode(p, IMAGES), IMAGES)) for p in way(steps)][-1]
+        for way in (by_factors, by_adam)
     )
-    return by_factors / by_adam
+    print(f"{steps} steps: cross-entropy {natural:.2f} by Kronecker factors, {adam:.2f} by Adam")
+    return natural / adam
 
 
 if __name__ == "__main__":

@@ -48,17 +48,24 @@ def write(model, start: str, count: int, heat: float = 0.7) -> str:
     return start
 
 
-def main(steps: int = 300) -> float:
-    nn.manual_seed(0)
+def pieces(count: int) -> np.ndarray:
     numbers = np.array([NUMBER[c] for c in TEXT])
-    places = np.random.default_rng(0).integers(0, len(numbers) - LENGTH, 32 * steps)
-    pieces = np.stack([numbers[k : k + LENGTH + 1] for k in places])
+    places = np.random.default_rng(0).integers(0, len(numbers) - LENGTH, count)
+    return np.stack([numbers[k : k + LENGTH + 1] for k in places])
+
+
+def train(steps: int, **options):
+    nn.manual_seed(0)
     optimizer = optim.Adam(lr=optim.schedules.one_cycle(1e-2, steps))
-    batches = bs.data.Batches(pieces, 32, seed=0)
-    fitted = bs.fit(Reader(hidden=192), loss, batches, optimizer=optimizer, epochs=1, clip=1.0)
-    nats = float(loss(fitted.model, pieces[:200]))
+    batches, model = bs.data.Batches(pieces(32 * steps), 32, seed=0), Reader(hidden=192)
+    return bs.fit(model, loss, batches, optimizer=optimizer, epochs=1, clip=1.0, **options).model
+
+
+def main(steps: int = 300) -> float:
+    model = train(steps)
+    nats = float(loss(model, pieces(200)))
     print(f"{nats / np.log(2):.2f} bits a letter\n")
-    print(write(fitted.model, "The statement ", 300))
+    print(write(model, "The statement ", 300))
     return nats
 
 

@@ -87,3 +87,13 @@ def test_our_column_of_a_table_runs(page: Path) -> None:
             exec(found, names)
         except Exception as error:
             pytest.fail(f"{found}: {type(error).__name__}: {error}")
+
+
+def test_pictures_of_long_training_are_small_and_shown() -> None:
+    """website/trained.py draws them; nobody trains for minutes in a test."""
+    kept = {path.name: path.stat().st_size for path in (DOCS / "trained").iterdir()}
+    page = (DOCS / "learned.md").read_text(encoding="utf-8")
+    script = (DOCS.parent / "website" / "trained.py").read_text(encoding="utf-8")
+    assert set(kept) == set(re.findall(r"\(trained/(\w+\.svg)\)", page))
+    assert {name.removesuffix(".svg") for name in kept} == set(re.findall(r'"(\w+)": \1', script))
+    assert max(kept.values()) < 60_000

@@ -122,7 +122,9 @@ def _module(path: str) -> list[str]:
     if path == "backsolve.errors":
         offered = {name: value for name, value in offered.items() if inspect.isclass(value)}
     return [
-        _written(name, value) if _is_generated(value) else _entry(name, value, name in _MEMBERS)
+        _entry(name, value, name in _MEMBERS)
+        if name in _MEMBERS or not _is_generated(value)
+        else _written(name, value)
         for name, value in offered.items()
     ]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import math
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from backsolve.distributed.plan import (
     table,
 )
 
+ROOT = Path(__file__).parents[2]
 ALONE = Measured(seconds=0.016)
 PERFECT = Cluster(share=1.0, latency=0.0, hidden=1.0)
 
@@ -107,3 +110,18 @@ def test_a_table_says_what_does_not_fit() -> None:
     assert "too large" in lines[1]
     assert lines[2].startswith("fully")
     assert lines[2].endswith("%")
+
+
+def test_the_page_plans_with_the_measured_figures() -> None:
+    """docs/many-machines.md rests on the table of docs/benchmarks.md, and prints what follows from it."""
+    spec = importlib.util.spec_from_file_location("plan_page", ROOT / "benchmarks" / "plan_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    plan_page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plan_page)
+    figures = plan_page.measured()
+    assert set(figures) == {"ours", "jax.jit", "torch.compile"}
+    page = plan_page.PAGE.read_text(encoding="utf-8")
+    assert plan_page.written(page, figures) == page, "python benchmarks/plan_page.py writes it anew"
+    doubled = {name: 2 * value for name, value in figures.items()}
+    assert f"{2 * figures['ours']:.1f} ms" in plan_page.written(page, doubled)

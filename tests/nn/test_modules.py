@@ -243,3 +243,17 @@ def test_forward_is_what_a_call_does() -> None:
         assert bs.grad(loss)(model, x).factor == 3 * times
         assert bs.jit(bs.grad(loss))(model, x).factor == 3 * times
     assert not callable(nn.Module())
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("parameters", "rule.init"), ("forward", "call the module"), ("cuda", "bs.jit")]
+)  # fmt: skip
+def test_pytorchs_habits_are_answered(name, says):
+    layer = nn.Linear(2, 3)
+    with pytest.raises(
+        AttributeError, match=f"'Linear' object has no attribute '{name}': .*{says}"
+    ):
+        getattr(layer, name)
+    with pytest.raises(AttributeError, match=r"'weigth'$"):
+        getattr(layer, "weigth")  # noqa: B009 - asked for, and not there
+    assert not hasattr(layer, name)

@@ -54,6 +54,10 @@ class Arrays:
         """The rows with these numbers."""
         return self.form.unflatten([a[numbers] for a in self.arrays])
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{a.dtype}{list(a.shape[1:]) or ''}" for a in self.arrays)
+        return f"<{len(self)} examples in arrays: {columns}>"
+
 
 class Examples:
     """Examples made one at a time: `make(k)` gives a container of arrays or numbers; they are stacked."""
@@ -132,7 +136,8 @@ class Images(Examples):
 def table(path: Any, target: str | None = None) -> Any:
     """A CSV or Parquet file as a source: (columns as float32, target), or only the columns.
 
-    CSV needs nothing; Parquet needs pandas or pyarrow. Words are numbered in alphabetical order.
+    CSV needs nothing; Parquet needs pandas or pyarrow. Words are numbered in alphabetical order. The arrays
+    themselves are `x, y = table(…).take(slice(None))`.
     """
     path = Path(path)
     columns = columns_of(path)

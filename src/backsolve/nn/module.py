@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -68,6 +68,18 @@ from .on_manifolds import (
 
 _ARRAYS = (np.ndarray, np.generic, Tensor)
 _COUNTED = (np.ndarray, np.number, Tensor)  # of NumPy's True there is only one anyway
+
+
+# What PyTorch's modules are asked for, and the way it is done here.
+_HERE = {
+    "parameters": "a module is a container of its arrays, so optimisers take the module itself: "
+    "`state = rule.init(model)`; model.named_parameters() has them by name",
+    "forward": "call the module, model(x)",
+    "to": "arrays are NumPy's; bs.jit(f, backend='xla', device='gpu') runs a function elsewhere",
+    "zero_grad": "nothing accumulates, bs.grad(loss)(model) makes new gradients",
+    "requires_grad_": "model.freeze() holds parameters, bs.grad(loss)(model) differentiates the others",
+}
+_HERE |= {"cuda": _HERE["to"], "cpu": _HERE["to"]}
 
 
 class Module:
@@ -103,6 +115,13 @@ class Module:
         object.__setattr__(self, name, value)
 
     # ---- looking inside
+
+    if not TYPE_CHECKING:  # who checks types finds names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f": {_HERE[name]}" if name in _HERE else ""
+            message = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(message, name=name, obj=self)
 
     def named_parameters(self) -> dict[str, Any]:
         """The arrays that are trained, by dotted names; what is declared on a manifold, as `bs.on` gives it."""

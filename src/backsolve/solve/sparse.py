@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..operators.entries import Entries
-from ..operators.entries.entries import numbered
 from ..operators.entries.terms import Index, is_known, spread, take
 from ..primitive import P
+from .placing import placed
 
 _FEW = 16  # constants that are told apart: more are kept one by one
 _LITTLE = 4  # Put, if less than one entry in so many varies
@@ -107,33 +107,23 @@ class Layout:
 
 def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
     """The layout of a map given by its entries, and the values of the terms that vary, flat."""
-    parts = [t.listed() for t in e.terms]
     height, width = e.out_type.size, e.in_type.size
-    none = np.zeros(0, np.intp)
-    rows = np.concatenate([none, *[p.rows for p in parts]])
-    cols = np.concatenate([none, *[p.cols for p in parts]])
-    first, place, count = numbered(rows, cols)
-    once = count == rows.size
-    template = np.zeros(count, number_dtype(e.in_type.dtype, e.out_type.dtype))
-    places, values, at = [], [], 0
-    for part in parts:
-        here = place[at : at + part.size]
-        at += part.size
-        if is_known(part.values):
-            if once:
-                template[here] = part.values
+    found = placed(e.terms, height, width)
+    template = np.zeros(found.indices.size, number_dtype(e.in_type.dtype, e.out_type.dtype))
+    places, values = [], []
+    for term, here in zip(e.terms, found.at, strict=True):
+        if is_known(term.values):
+            if found.once:
+                template[here] = term.flat
             else:
-                np.add.at(template, here, part.values)
+                np.add.at(template, here, term.flat)
         else:
             places.append(here)
-            values.append(spread(part.values, (part.size,)))
-    small = np.int32 if max(count, width) < 2**31 else np.int64
-    indptr = np.zeros(height + 1, small)
-    np.cumsum(np.bincount(rows if once else rows[first], minlength=height), out=indptr[1:])
-    indices = cols[first].astype(small)
-    for shared in (indptr, indices):  # all matrices of this layout have them in common
+            values.append(spread(term.flat, (term.size,)))
+    for shared in (found.indptr, found.indices):  # all matrices of this layout have them in common
         shared.flags.writeable = False
-    return Layout((height, width), indptr, indices, template, _fill(places, template, once)), values
+    fill = _fill(places, template, found.once)
+    return Layout((height, width), found.indptr, found.indices, template, fill), values
 
 
 def number_dtype(argument: Any, result: Any) -> Any:
@@ -149,7 +139,7 @@ def _joined(values: Sequence[Any]) -> Any:
 def _fill(places: Sequence[Index], template: Any, once: bool) -> Put | Pick | None:
     if not places:
         return None
-    at = np.concatenate(places)
+    at = places[0] if len(places) == 1 else np.concatenate(places)
     steps = np.diff(at)
     if _LITTLE * at.size < template.size or not steps.size or np.all(steps == steps[0]):
         return Put(at)

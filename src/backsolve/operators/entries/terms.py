@@ -72,19 +72,20 @@ class Term:
 
     def is_distinct(self, width: int) -> bool:
         """Whether the strides show that no place comes twice: each one reaches beyond the smaller ones."""
-        reach = 0
-        for s, n in sorted(zip(map(abs, self.strides_in(width)), self.counts, strict=True)):
-            if n > 1 and s <= reach:
-                return False
-            reach += s * (n - 1)
-        return True
+        return are_apart(list(zip(self.strides_in(width), self.counts, strict=True)))
+
+    @property
+    def flat(self) -> Any:
+        """The values in order, or a number that stands for all."""
+        return (
+            shaped(spread(self.values, self.counts), (self.size,))
+            if shape_of(self.values)
+            else self.values
+        )
 
     def listed(self) -> Listed:
         about_to_list(self.size)
-        values = self.values
-        if shape_of(values):
-            values = shaped(spread(values, self.counts), (self.size,))
-        return Listed(self.rows.listed(self.counts), self.cols.listed(self.counts), values)
+        return Listed(self.rows.listed(self.counts), self.cols.listed(self.counts), self.flat)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,11 +108,25 @@ class Listed:
     def place(self) -> Any:
         return self.rows.tobytes(), self.cols.tobytes()
 
+    @property
+    def flat(self) -> Any:
+        return self.values
+
     def listed(self) -> Listed:
         return self
 
 
 Part = Term | Listed
+
+
+def are_apart(walks: list[tuple[int, int]]) -> bool:
+    """Whether (step, count) show that no place comes twice: each step reaches beyond the smaller ones."""
+    reach = 0
+    for s, n in sorted((abs(s), n) for s, n in walks):
+        if n > 1 and s <= reach:
+            return False
+        reach += s * (n - 1)
+    return True
 
 
 def compact(counts: Shape, rows: Steps, cols: Steps, values: Any) -> Term:

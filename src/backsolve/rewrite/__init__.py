@@ -12,6 +12,7 @@ from .constants import fold, share_constants
 from .division import share_division
 from .entries import read_entries
 from .expand import expand
+from .flat import compute_flat
 from .frechet import join_frechets
 from .invariants import do_once
 from .order import read_first
@@ -77,7 +78,7 @@ def _is_same(a: Program, b: Program) -> bool:
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
     program = rewrite(_for_machines(rewrite(take_rounds_apart(program))))
-    pooled = read_from_wholes(program)
+    pooled = read_from_wholes(compute_flat(program))
     program = program if pooled is program else rewrite(pooled)
     moved = do_once(program)
     if moved is not program:

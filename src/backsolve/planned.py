@@ -34,7 +34,7 @@ from .solve.rows import type_of_value
 from .solve.sparse import Layout, laid_out, number_dtype
 from .system import System
 from .tensor import Staged, Tensor
-from .trace import stage
+from .trace import stage, standing_for, where
 from .vary import Varied, numbers_of
 
 Layouts = tuple[tuple[Layout, ...], ...]
@@ -62,6 +62,10 @@ class Compiled:
     def _traced(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The numbers of all matrices. Runs once, on types; leaves the places behind."""
         system = self._system(args, kwargs)
+        with standing_for(where()):
+            return self._eliminated(system)
+
+    def _eliminated(self, system: System) -> list[Any]:
         graph = Graph(system, "entries")
         self.is_mixed = graph.is_mixed
         found = jacobian_entries(system, graph=graph)

@@ -83,11 +83,11 @@ class System:
         found: dict[Row, Operator] = {}
         if row.primitive.is_joint or row.primitive.is_component:
             return [(p, _opaque(row)) for p in row.parents if p.__class__ is Row and p in self]
-        for i, parent in enumerate(row.parents):
-            if parent.__class__ is Row and parent in self:
-                with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            for i, parent in enumerate(row.parents):
+                if parent.__class__ is Row and parent in self:
                     block = typed_block(row, i, self.record)
-                found[parent] = found[parent] + block if parent in found else block
+                    found[parent] = found[parent] + block if parent in found else block
         return list(found.items())
 
     def __contains__(self, row: Row) -> bool:

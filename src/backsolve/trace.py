@@ -14,8 +14,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,14 +44,17 @@ def where(depth: int = 1) -> str:
 _active = _Active()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What made a recorded value: to be looked through by `Recorder.recognise`."""
 
     primitive: Primitive
-    args: tuple[Any, ...]
+    inputs: list[Any]  # of a Tensor, what it held then and its row: it may be written into later
     params: dict[str, Any]
     row: Any
+
+    @property
+    def args(self) -> list[Any]:
+        return [wrap(*a) if type(a) is tuple else a for a in self.inputs]
 
 
 class Recorder:
@@ -99,9 +101,7 @@ class Recorder:
         return var
 
     def captured(self, a: Any) -> Any:
-        """What a block may keep of an argument that `atom` has seen: no second copy of it."""
-        if isinstance(a, hooks.Tensor):
-            return a._v
+        """What a block may keep of a bare argument that `atom` has seen: no second copy of it."""
         found = self.constants.get((id(a), None))
         return a if found is None else found[2]
 
@@ -152,15 +152,27 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
         recorder.checks.append((args[0], params["messages"]))
         return args[0]
     Tensor = hooks.Tensor
-    args = [a if isinstance(a, Tensor) or type(a) in _BARE else coerce(a) for a in args]
-    if any([a is None for a in args]):
-        raise DTypeError(f"`{prim.name}` needs numbers, got None")
+    args = [a if isinstance(a, Tensor) or type(a) in _BARE else _array(prim, a) for a in args]
     if recorder.recognise is not None:
         better = recorder.recognise(recorder, prim, args, params)
         if better is not None:
             return better
-    atoms = tuple([recorder.atom(a) for a in args])
-    types = [type_of(a) for a in atoms]
+    atoms, types, values, rows, inputs = [], [], [], [], []
+    for a in args:
+        if isinstance(a, Tensor):
+            atom = value = a._v
+            row = a.row
+            if type(atom) is not Var or atom.recorder is not recorder:
+                atom = recorder.atom(a)
+            inputs.append((value, row))
+        else:
+            atom, row = recorder.atom(a), None
+            value = recorder.captured(a)
+            inputs.append(a)
+        atoms.append(atom)
+        types.append(type_of(atom))
+        values.append(value)
+        rows.append(row)
     try:
         (out,) = prim.infer(types, params)
     except Exception as error:
@@ -168,16 +180,19 @@ def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
 
         raise translate(error, prim, [np.empty(t.shape, bool) for t in types], params) from error
     var = Var(out, recorder)
-    recorder.equations.append(Equation((var,), prim, atoms, params, where(2)))
-    values = [recorder.captured(a) for a in args]
-    rows = [a.row if isinstance(a, Tensor) else None for a in args]
+    recorder.equations.append(Equation((var,), prim, tuple(atoms), params, where(2)))
     row = prim.record(var, rows, values, params)
-    if recorder.recognise is not None:  # as they are now: a Tensor may be written into later
-        now = [wrap(a._v, a.row) if isinstance(a, Tensor) else a for a in args]
-        recorder.calls[var] = Call(prim, tuple(now), params, row)
+    if recorder.recognise is not None:
+        recorder.calls[var] = Call(prim, inputs, params, row)
     if hooks.observe is not None:
         hooks.observe(prim, row, var, args)
-    return wrap(var, row)
+    return hooks.wrap_var(var, row)
+
+
+def _array(prim: Primitive, a: Any) -> Any:
+    if a is None:
+        raise DTypeError(f"`{prim.name}` needs numbers, got None")
+    return coerce(a)
 
 
 hooks.stage = stage_call

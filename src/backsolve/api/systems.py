@@ -13,6 +13,7 @@ import numpy as np
 from .. import tree
 from ..errors import location
 from ..hooks import Watcher, hooks
+from ..ir import Var
 from ..operators import Block, Inverse, Operator, as_operator
 from ..operators.inverse import is_solved_by_structure
 from ..primitive import Primitive, wrap
@@ -36,13 +37,19 @@ class _Trace(Watcher):
     def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
         if row is not None:
             self.values[row] = y
-            self.lines[row] = location(4)
+            self.lines[row] = _line_of(y) or location(4)
             self.constants[row] = tuple(
                 [
                     None if isinstance(a, Tensor) and a.row is not None else _as_it_is_now(a)
                     for a in inputs
                 ]
             )
+
+
+def _line_of(y: Any) -> str:
+    """Of a staged value, where its equation says that it stands."""
+    last = y.recorder.equations[-1:] if type(y) is Var else ()
+    return last[0].where if last and y in last[0].outputs else ""
 
 
 def _as_it_is_now(a: Any) -> Any:

@@ -43,11 +43,17 @@ _PURE_OPERATORS = (ast.Add, ast.Sub, ast.Mult)
 
 def runtime(name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
     """`_bs_.name(*args)`, placed where `at` stands."""
-    root = ast.copy_location(ast.Name(RUNTIME, ast.Load()), at)
-    function = ast.copy_location(ast.Attribute(root, name, ast.Load()), at)
-    for node in (root, function):  # a call is said to stand where its callee ends
-        node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
-    return ast.copy_location(ast.Call(function, list(args), []), at)
+    stands: Any = at
+    line, column = stands.lineno, stands.col_offset
+    start = {"lineno": line, "col_offset": column}
+    ends = {
+        "end_lineno": line,
+        "end_col_offset": column,
+    }  # a call is said to stand where its callee ends
+    root = ast.Name(RUNTIME, ast.Load(), **start, **ends)
+    function = ast.Attribute(root, name, ast.Load(), **start, **ends)
+    ends = {"end_lineno": stands.end_lineno, "end_col_offset": stands.end_col_offset}
+    return ast.Call(function, list(args), [], **start, **ends)
 
 
 def constant(value: Any, at: ast.AST) -> ast.Constant:

@@ -102,9 +102,10 @@ def _logsumexp(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _softmax(a: Any, *, axis: tuple[int, ...]) -> Any:
+    """With the exponentials of log_softmax, whose derivative it is."""
     if not a.size:
         return a
-    e = np.exp(a - finite_top(a, axis))
+    e = np.exp(a - np.max(a, axis=axis, keepdims=True))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 

@@ -20,8 +20,8 @@ NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
         "Tensor", "tensor", "Function", "primitive", "debug_nans",
     )),
     "compiled": ("Compiled code and control flow", (
-        "jit", "mesh", "set_default_backend", "set_threads", "get_threads", "cond", "while_loop", "fori_loop",
-        "scan", "map", "loops", "recurrence",
+        "jit", "mesh", "set_default_backend", "settle", "set_threads", "get_threads", "cond", "while_loop",
+        "fori_loop", "scan", "map", "loops", "recurrence",
     )),
     "ways": ("Sparse, implicit, second order", (
         "sparsity", "implicit", "root", "fixed_point", "argmin", "linear_solve", "gauss_newton", "fisher",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .backends.native.threads import set_threads as set_threads
     from .compiled import jit as jit
     from .compiled.defaults import set_default_backend as set_default_backend
+    from .compiled.defaults import settle as settle
     from .control import cond as cond
     from .control import fori_loop as fori_loop
     from .control import map as map
@@ -127,6 +128,7 @@ _LATER = {
     "scipy": (".interop.scipy", None),
     "set_default_backend": (".compiled.defaults", "set_default_backend"),
     "set_threads": (".backends.native.threads", "set_threads"),
+    "settle": (".compiled.defaults", "settle"),
     "sharding": (".sharding", None),
     "sklearn": (".sklearn", None),
     "sparsity": (".sparse", "sparsity"),

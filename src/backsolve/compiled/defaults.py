@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from weakref import WeakSet
 
@@ -26,3 +27,17 @@ def set_default_backend(
     _default[0] = Target(backend, device, precision, None, half)
     for f in list(of_default):
         f.forget()
+
+
+def settle() -> None:
+    """Wait for what GPUs are computing for compiled functions, and raise what failed there.
+
+    There a call hands out results before they are there. If an index turns out to be out of range, or an
+    assertion fails, all of them are NaN, and the exception comes with a later call, or here.
+
+    >>> import backsolve as bs
+    >>> bs.settle()
+    """
+    pending = sys.modules.get("backsolve.backends.xla.pending")
+    if pending is not None:
+        pending.settle()

@@ -21,6 +21,7 @@ from ..row import ancestors, next_index
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage
 from .arguments import plain
+from .defaults import settle
 
 if TYPE_CHECKING:
     from ..backends.native.compile import Native
@@ -101,6 +102,7 @@ class Specialised:
         results = self.run(leaves)
         if self.target.backend != "xla":
             return results
+        settle()
         arrays = [np.asarray(y) for y in results]
         return [y[()] if y.ndim == 0 else y for y in arrays]
 

@@ -17,6 +17,7 @@ from ..target import Placed, Target
 from .gather import with_whole
 from .library import array_type, device_of, jax, wide
 from .machine import HALF, Failures, Machine, error_of, refuse_recursion
+from .pending import look, look_later
 
 _FIRST_CAPACITY = 128  # entries of a stack, before a run tells how many it needs
 _LITERAL = 1 << 12  # bytes of a constant that is written into the code
@@ -35,6 +36,10 @@ class _Code:
     failures: Failures = field(default_factory=dict)
     raised: list[Exception] = field(default_factory=list)  # on the host, by rows that run there
     elsewhere: list[str] = field(default_factory=list)  # rows that run on the host
+    hurries: bool = False  # results are NaN if it fails, so the failure may be looked at later
+
+    def error(self, number: int) -> Exception:
+        return error_of(self.failures, self.raised, number)
 
 
 class Compiled:
@@ -55,9 +60,12 @@ class Compiled:
         # Stacks may turn out too small: then the arguments are needed once more.
         made = [v for e in equations(program, set()) for v in e.outputs]
         _refuse_wide([*self._types, *[v.type for v in made]])
-        may_run_again = any(v.type.is_stack for v in made)
-        self._given_away = () if may_run_again else _of_use(program, donated)
+        self._may_run_again = any(v.type.is_stack for v in made)
+        self._given_away = () if self._may_run_again else _of_use(program, donated)
         self._numbers = [k for k, a in enumerate(program.outputs) if type_of(a).weak]
+        self._can_be_nan = all(
+            t.dtype.kind in "fc" and not t.weak for t in map(type_of, program.outputs)
+        )
         self._device = device_of(target.device)
         # what is repeated is brought once, and repeated there
         self._constants = [_once(_raw(c)) for _, c in program.constants]
@@ -70,6 +78,7 @@ class Compiled:
         if len(leaves) != len(self._given) or not all(map(_fits, leaves, self._given)):
             return NotImplemented
         self.calls += 1
+        look()
         with wide():
             code = self._code or self._coded(_FIRST_CAPACITY)
             if self._places is not None:
@@ -80,8 +89,10 @@ class Compiled:
             while needed is not None and (entries := int(needed)) > code.capacity:
                 code = self._coded(1 << (entries - 1).bit_length())
                 results, failure, needed = code.run(code.constants, *leaves)
-        if failure is not None and (number := int(failure)):
-            raise error_of(code.failures, code.raised, number)
+        if code.hurries:
+            look_later(failure, code.error)
+        elif failure is not None and (number := int(failure)):
+            raise code.error(number)
         if self._numbers:
             parts = [y.item() if k in self._numbers else y for k, y in enumerate(results)]
             results = tuple(parts)
@@ -102,6 +113,9 @@ class Compiled:
         if places is not None:
             kind = next(iter(places.whole.device_set)).platform
         choices = (self._target.half, kind in ("gpu", "cuda"))
+        # Processes that share a mesh have to fail at the same call, and stacks are looked at anyway.
+        alone = places is None and not self._may_run_again
+        may_hurry = kind != "cpu" and alone and self._can_be_nan
         large = [c for c in self._constants if c.nbytes > _LITERAL]
         there = self._device if places is None else places.whole
         code = _Code(capacity, [jax().device_put(c, there) for c in large])
@@ -122,7 +136,11 @@ class Compiled:
             )
             results = machine.run(program, [*args, *[whole(args, k) for k in used]], constants)
             code.elsewhere = machine.elsewhere
-            return tuple(results), machine.failure, machine.needed
+            failure = machine.failure
+            code.hurries = may_hurry and failure is not None and not machine.elsewhere
+            if code.hurries:
+                results = [_nan_if(failure != 0, y) for y in results]
+            return tuple(results), failure, machine.needed
 
         options: dict[str, Any] = {}
         if self._device is not None:
@@ -187,6 +205,10 @@ def _once(c: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if c.nbytes > _LITERAL and is_uniform(c):
         return c[(slice(0, 1),) * c.ndim]
     return without_repeats(c)
+
+
+def _nan_if(failed: Any, y: Any) -> Any:
+    return jax().numpy.where(failed, jax().numpy.asarray(np.nan, y.dtype), y)
 
 
 def _repeated(a: Any, shape: tuple[int, ...]) -> Any:

@@ -1,0 +1,86 @@
+"""Failures that are looked at when a device has them (backends/xla/pending.py); the CPU plays the device."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+
+jax = pytest.importorskip("jax")
+X = np.arange(4.0)
+INSIDE, OUTSIDE = np.array([1, 3]), np.array([1, 4])
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """A function that compiles for what it takes for a GPU."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    yield lambda f, **options: bs.jit(f, backend="xla", **options)
+    bs.settle()
+
+
+def picked(x, i):
+    return np.sum(x) * 2.0, x[i] * (1 + 2j)
+
+
+def failing_call(f):
+    results = f(X, OUTSIDE)
+    assert all(np.isnan(np.asarray(y)).all() for y in results)
+
+
+def test_results_of_a_failed_run_are_nan_and_settling_raises(hurried):
+    f = hurried(picked)
+    np.testing.assert_array_equal(np.asarray(f(X, INSIDE)[1]), picked(X, INSIDE)[1])
+    bs.settle()
+    failing_call(f)
+    with pytest.raises(IndexError, match="out of bounds for axis 0 with size 4") as caught:
+        bs.settle()
+    assert "earlier call" in caught.value.__notes__[0]
+    bs.settle()
+    np.testing.assert_array_equal(np.asarray(f(X, INSIDE)[0]), 12.0)
+
+
+def test_the_next_call_of_any_function_raises(hurried):
+    f, g = hurried(picked), bs.jit(np.sin, backend="xla", device="cpu")
+    failing_call(f)
+    with pytest.raises(IndexError, match="size 4"):
+        g(X)
+    np.testing.assert_allclose(np.asarray(g(X)), np.sin(X))
+
+
+def test_many_calls_wait_for_the_oldest(hurried, monkeypatch):
+    from backsolve.backends.xla import pending
+
+    monkeypatch.setattr("backsolve.backends.xla.compile.look", lambda: None)
+    f = hurried(picked)
+    failing_call(f)
+    for _ in range(pending._MOST - 1):
+        f(X, INSIDE)
+    with pytest.raises(IndexError, match="size 4"):
+        f(X, INSIDE)
+
+
+def test_results_that_cannot_be_nan_are_waited_for(hurried):
+    f = hurried(lambda x, i: (x[i], i + 1))
+    with pytest.raises(IndexError, match="size 4"):
+        f(X, OUTSIDE)
+
+
+def test_what_comes_back_as_arrays_of_numpy_is_looked_at(hurried):
+    f = hurried(lambda x, i: np.sum(x[i] ** 2))
+    np.testing.assert_array_equal(bs.grad(f)(X, INSIDE), [0.0, 2.0, 0.0, 6.0])
+    with pytest.raises(IndexError, match="size 4"):
+        bs.grad(f)(X, OUTSIDE)
+
+
+def test_a_failure_that_nobody_looked_at_is_told_at_the_end():
+    program = """
+import jax, numpy as np, backsolve as bs
+jax.default_backend = lambda: "gpu"
+print(bs.jit(lambda x, i: x[i], backend="xla")(np.arange(4.0), np.array([7])))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "nan" in done.stdout
+    assert "IndexError: an index is out of bounds for axis 0 with size 4" in done.stderr

@@ -1,4 +1,4 @@
-"""Bessel functions of orders 0 and 1, in NumPy: series of Chebyshev polynomials near 0, and of 1/x or 1/x² far off.
+"""Bessel functions of orders 0 and 1, in NumPy: series of Chebyshev polynomials near 0, and of 1/x far off.
 
 The coefficients are those of mpmath's values with 40 digits, as many as double precision can tell.
 """

@@ -30,8 +30,10 @@ from .solve.colouring import KINDS, Colouring, Pattern, coloured
 from .solve.compressed import Whole
 from .solve.sparse import Layout
 from .tensor import Tensor
+from .working import Working
 
 Key = tuple[Any, ...]
+_PLANNING = "planning a sparse matrix"
 
 
 @dataclass(eq=False)
@@ -134,12 +136,13 @@ def sparsity(
     if kind in ("star", "acyclic") and not hessian:
         raise ValueError(f"a colouring {kind!r} is of Hessians: bs.sparsity(f, …, hessian=True)")
     g = grad(f, argnums) if hessian else f
-    if method == "eliminate":
-        made, _ = first_run("sparsity", g, argnums, args, {}, hessian)
-    else:
-        given = None if pattern is None else layout_of(pattern)
-        made = Coloured("sparsity", g, argnums, kind, given)
-        made(*args)
+    with Working(_PLANNING):
+        if method == "eliminate":
+            made, _ = first_run("sparsity", g, argnums, args, {}, hessian)
+        else:
+            given = None if pattern is None else layout_of(pattern)
+            made = Coloured("sparsity", g, argnums, kind, given)
+            made(*args)
     return Sparsity(f, argnums, hessian, made.layouts, _types(args, {}), made, kind)
 
 
@@ -149,7 +152,8 @@ def plan_at_most(
     """A plan of elimination, compiled; an error if more entries than this part of all differ from zero."""
     made = Compiled("hessian" if hessian else "jacobian", grad(f) if hessian else f, 0)
     made.at_most, made.may_be_local = part, False
-    made(*args)
+    with Working(_PLANNING):
+        made(*args)
     return Sparsity(f, 0, hessian, made.layouts, _types(args, {}), made, "auto")
 
 
@@ -181,7 +185,8 @@ def sparse_jacobian(
         key = _types(args, kwargs)
         compiled = made.get(key)
         if compiled is None:
-            compiled, result = another(args, kwargs)
+            with Working(_PLANNING):
+                compiled, result = another(args, kwargs)
             if isinstance(plan, Sparsity) and not (plan.is_local or compiled.is_local):
                 _check_same(plan, compiled)
             made[key] = compiled

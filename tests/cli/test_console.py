@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import backsolve
@@ -80,6 +81,8 @@ def test_the_library_shows_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
     backsolve.show(f, 2.0)
     assert "drawing" in shown.getvalue()
+    backsolve.sparsity(f, np.ones(3))
+    assert "planning" in shown.getvalue()
 
 
 def _read(terminal: int) -> bytes:

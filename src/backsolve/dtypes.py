@@ -1,13 +1,14 @@
-"""The dtype of an element-wise row: NumPy's own answer, asked for once."""
+"""The dtype of an element-wise row: NumPy's own answer, asked for once; and that of values joined."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import StaticArgumentError
-from .ir import type_of
+from .ir import Type, type_of
 
 if TYPE_CHECKING:
     from .primitive import Primitive
@@ -33,6 +34,14 @@ def elementwise_dtype(prim: Primitive, inputs: Any, params: Any) -> tuple[np.dty
         numbers = prim.is_operator and all(weak for _, weak in inputs)
         found = _DTYPES[key] = (t.dtype, t.weak or (numbers and t.dtype == _FLOAT64))
     return found
+
+
+_PYTHON = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+
+
+def joined_dtype(types: Sequence[Type]) -> np.dtype[Any]:
+    """The dtype in which NumPy compares or joins values of these types: Python's numbers are weak."""
+    return np.result_type(*[_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types])
 
 
 def frozen(params: dict[str, Any]) -> tuple[Any, ...]:

@@ -26,12 +26,13 @@ from .convolution import Convolution as Convolution
 from .custom import Custom as Custom
 from .diagonal import Diagonal as Diagonal
 from .diagonal import Hadamard as Hadamard
+from .erase import Erase as Erase
+from .erase import EraseAt as EraseAt
 from .fourier import Fourier as Fourier
 from .fourier import HalfFourier as HalfFourier
 from .fourier import RealFourier as RealFourier
 from .frechet import Frechet as Frechet
 from .gaps import OverGaps as OverGaps
-from .gather import EraseAt as EraseAt
 from .gather import Gather as Gather
 from .gather import ScatterAdd as ScatterAdd
 from .identity import I as I
@@ -46,7 +47,6 @@ from .reshape import Permutation as Permutation
 from .reshape import Reshape as Reshape
 from .reshape import Transpose as Transpose
 from .scale import Scale as Scale
-from .slice import Erase as Erase
 from .slice import Slice as Slice
 from .slice import Unslice as Unslice
 from .slice import pad as pad

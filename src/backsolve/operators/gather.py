@@ -94,42 +94,6 @@ class ScatterAdd(Into):
         return f"ScatterAdd({self.in_type.shape} → {self._out.shape})"
 
 
-class EraseAt(Operator):
-    """t with the indexed entries set to (structural) zero."""
-
-    __slots__ = ("_type", "indices")
-    moves_entries = True
-    facts = facts("diagonal", "symmetric")
-    masks = adjoint_masks = True
-
-    def __init__(self, type: Any, indices: tuple[Any, ...]):
-        self._type = type
-        self.indices = indices
-
-    def apply(self, t: Any) -> Any:
-        return P.scatter_set(t, self._zeros(t.dtype), *self.indices)
-
-    def _zeros(self, dtype: Any) -> Any:
-        return np.zeros(gathered_shape(self._type.shape, self.indices), dtype)
-
-    def support(self, mask: Any) -> Any:
-        whole = np.ones(self._type.shape, bool) if mask is None else mask
-        return P.scatter_set(whole, self._zeros(bool), *self.indices)
-
-    @property
-    def T(self) -> Operator:
-        return self
-
-    @property
-    def in_type(self) -> Type:
-        return Type(self._type.shape, self._type.dtype)
-
-    out_type = in_type
-
-    def __repr__(self) -> str:
-        return f"EraseAt({gathered_shape(self._type.shape, self.indices)})"
-
-
 def line_axis(known: Sequence[Any], shapes: Sequence[Any], shape: Any) -> int | None:
     """The axis along whose lines an array of `shape` has one indexed entry each: 1 of x[arange(n), labels].
 

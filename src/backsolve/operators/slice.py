@@ -95,39 +95,6 @@ class Unslice(Into):
         return f"Unslice[{show_spec(self.spec)}]"
 
 
-class Erase(Operator):
-    """t with a slice set to (structural) zero: what an overwritten array still passes on."""
-
-    __slots__ = ("_type", "spec")
-    moves_entries = True
-    facts = facts("diagonal", "symmetric")
-    masks = adjoint_masks = True
-
-    def __init__(self, type: Any, spec: Spec):
-        self._type = type
-        self.spec = spec
-
-    def apply(self, t: Any) -> Any:
-        return P.slice_update(t, np.zeros((), t.dtype), spec=self.spec)
-
-    def support(self, mask: Any) -> Any:
-        whole = np.ones(self._type.shape, bool) if mask is None else mask
-        return P.slice_update(whole, np.zeros((), bool), spec=self.spec)
-
-    @property
-    def T(self) -> Operator:
-        return self
-
-    @property
-    def in_type(self) -> Type:
-        return Type(self._type.shape, self._type.dtype)
-
-    out_type = in_type
-
-    def __repr__(self) -> str:
-        return f"Erase[{show_spec(self.spec)}]"
-
-
 def pad(in_type: Type, widths: tuple[tuple[int, int], ...]) -> Unslice:
     """Zero-padding by (before, after) per axis."""
     shape = tuple(

@@ -8,21 +8,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ....dtypes import joined_dtype
 from ....ir import Equation, type_of
+from ....tables import Table
 
 Row = Callable[[Any, Equation, Sequence[Any]], Any]
-ROWS: dict[str, Row] = {}
-_PYTHON = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-
-
-def row(*names: str) -> Callable[[Row], Row]:
-    def enter(rule: Row) -> Row:
-        for name in names:
-            assert name not in ROWS, name
-            ROWS[name] = rule
-        return rule
-
-    return enter
+ROWS: Table[Row] = Table()
+row = ROWS.row
 
 
 def plain(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -51,6 +43,5 @@ def in_common(m: Any, e: Equation, inputs: Sequence[Any]) -> list[Any]:
 
 
 def common_dtype(m: Any, e: Equation) -> Any:
-    types = [type_of(a) for a in e.inputs]
-    found = np.result_type(*[_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types])
+    found = joined_dtype([type_of(a) for a in e.inputs])
     return m.half if found == np.float16 else found

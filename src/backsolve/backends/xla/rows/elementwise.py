@@ -70,22 +70,17 @@ def cast(m: Any, e: Any, inputs: Any) -> Any:
     return a.astype(m.dtype(e.outputs[0]))
 
 
-@row("floor_divide")
-def floor_divide(m: Any, e: Any, inputs: Any) -> Any:
-    a, b = jnp.broadcast_arrays(*as_output(m, e, inputs))
-    if a.dtype.kind == "f":
-        return _float_divmod(a, b)[0]
-    fine = b != 0
-    return jnp.where(fine, jnp.floor_divide(a, jnp.where(fine, b, 1)), 0)
+_DIVMOD = {"floor_divide": (jnp.floor_divide, 0), "remainder": (jnp.remainder, 1)}
 
 
-@row("remainder")
-def remainder(m: Any, e: Any, inputs: Any) -> Any:
+@row(*_DIVMOD)
+def floor_divide_or_remainder(m: Any, e: Any, inputs: Any) -> Any:
+    of_integers, which = _DIVMOD[e.primitive.name]
     a, b = jnp.broadcast_arrays(*as_output(m, e, inputs))
     if a.dtype.kind == "f":
-        return _float_divmod(a, b)[1]
+        return _float_divmod(a, b)[which]
     fine = b != 0
-    return jnp.where(fine, jnp.remainder(a, jnp.where(fine, b, 1)), 0)
+    return jnp.where(fine, of_integers(a, jnp.where(fine, b, 1)), 0)
 
 
 def _float_divmod(a: Any, b: Any) -> tuple[Any, Any]:

@@ -7,24 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from .....dtypes import joined_dtype
 from .....ir import Equation, Type, type_of
+from .....tables import Table
 from ..graph import Graph
 
 Row = Callable[[Graph, Equation, list[str]], Any]
-ROWS: dict[str, Row] = {}
+ROWS: Table[Row] = Table()
+row = ROWS.row
 # What has no operator of its own, written in NumPy: it is recorded and exported in its place.
 FORMULAS: dict[str, Callable[..., Any]] = {}
-_PYTHON = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-
-
-def row(*names: str) -> Callable[[Row], Row]:
-    def enter(rule: Row) -> Row:
-        for name in names:
-            assert name not in ROWS, name
-            ROWS[name] = rule
-        return rule
-
-    return enter
 
 
 def formula(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -54,5 +46,4 @@ def as_output(g: Graph, e: Equation, inputs: Sequence[str]) -> list[str]:
 
 def common_dtype(e: Equation) -> np.dtype[Any]:
     """The dtype in which NumPy would compare or join the inputs."""
-    types = types_of(e)
-    return np.result_type(*[_PYTHON[t.dtype.kind] if t.weak else t.dtype for t in types])
+    return joined_dtype(types_of(e))

@@ -63,9 +63,27 @@ def test_many_calls_wait_for_the_oldest(hurried, monkeypatch):
 
 
 def test_results_that_cannot_be_nan_are_waited_for(hurried):
-    f = hurried(lambda x, i: (x[i], i + 1))
+    f = hurried(lambda x, i: (x[i], x[i] > 2))
     with pytest.raises(IndexError, match="size 4"):
         f(X, OUTSIDE)
+
+
+def test_counts_beside_what_failed_are_right(hurried):
+    f = hurried(lambda x, i, n: (x[i], n + 1))
+    entries, count = f(X, OUTSIDE, np.int64(3))
+    assert np.isnan(np.asarray(entries)).all()
+    assert int(count) == 4
+    with pytest.raises(IndexError, match="size 4"):
+        bs.settle()
+
+
+def test_assertions_beside_counts_are_waited_for(hurried):
+    def stepped(x, n):
+        assert np.all(x > 0), "too small"
+        return x * 2, n + 1
+
+    with pytest.raises(AssertionError, match="too small"):
+        hurried(stepped)(X, np.int64(3))
 
 
 def test_what_comes_back_as_arrays_of_numpy_is_looked_at(hurried):

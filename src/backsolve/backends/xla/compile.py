@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import BackendError
-from ...ir import Equation, Program, Type, is_uniform, type_of, without_repeats
+from ...ir import Equation, Program, Type, Var, is_uniform, type_of, without_repeats
 from ...regions import Callee
 from ..target import Placed, Target
 from .gather import with_whole
@@ -63,9 +63,6 @@ class Compiled:
         self._may_run_again = any(v.type.is_stack for v in made)
         self._given_away = () if self._may_run_again else _of_use(program, donated)
         self._numbers = [k for k, a in enumerate(program.outputs) if type_of(a).weak]
-        self._can_be_nan = all(
-            t.dtype.kind in "fc" and not t.weak for t in map(type_of, program.outputs)
-        )
         self._device = device_of(target.device)
         # what is repeated is brought once, and repeated there
         self._constants = [_once(_raw(c)) for _, c in program.constants]
@@ -115,7 +112,7 @@ class Compiled:
         choices = (self._target.half, kind in ("gpu", "cuda"))
         # Processes that share a mesh have to fail at the same call, and stacks are looked at anyway.
         alone = places is None and not self._may_run_again
-        may_hurry = kind != "cpu" and alone and self._can_be_nan
+        may_hurry = kind != "cpu" and alone
         large = [c for c in self._constants if c.nbytes > _LITERAL]
         there = self._device if places is None else places.whole
         code = _Code(capacity, [jax().device_put(c, there) for c in large])
@@ -137,9 +134,17 @@ class Compiled:
             results = machine.run(program, [*args, *[whole(args, k) for k in used]], constants)
             code.elsewhere = machine.elsewhere
             failure = machine.failure
-            code.hurries = may_hurry and failure is not None and not machine.elsewhere
+            code.hurries = (
+                may_hurry
+                and failure is not None
+                and not machine.elsewhere
+                and all(_can_be_nan(a) or _stands(a, machine) for a in program.outputs)
+            )
             if code.hurries:
-                results = [_nan_if(failure != 0, y) for y in results]
+                results = [
+                    _nan_if(failure != 0, y) if _can_be_nan(a) else y
+                    for a, y in zip(program.outputs, results, strict=True)
+                ]
             return tuple(results), failure, machine.needed
 
         options: dict[str, Any] = {}
@@ -205,6 +210,17 @@ def _once(c: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if c.nbytes > _LITERAL and is_uniform(c):
         return c[(slice(0, 1),) * c.ndim]
     return without_repeats(c)
+
+
+def _can_be_nan(a: Any) -> bool:
+    t = type_of(a)
+    return t.dtype.kind in "fc" and not t.weak
+
+
+def _stands(a: Any, machine: Machine) -> bool:
+    """Whether a result, such as a count of steps, is right even in a run that failed."""
+    known = type(a) is not Var or a not in machine.doubtful
+    return known and not machine.asserts and not type_of(a).weak
 
 
 def _nan_if(failed: Any, y: Any) -> Any:

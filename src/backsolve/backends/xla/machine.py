@@ -51,6 +51,8 @@ class Machine:
         self.has_stacks = False
         # the number of the first failure so far; None while nothing can have failed
         self.failure: Any = None
+        self.doubtful: set[Var] = set()  # what is made of something that can have failed
+        self.asserts = False  # whether an assertion of the user's is among it
         self.needed: Any = None  # the most entries that a stack should have held
         self.attentions: dict[Any, Any] = {}  # that several equations share (rows/networks.py)
         self._numbers: dict[Var, Any] = {}  # constants whose values are known here
@@ -82,12 +84,16 @@ class Machine:
             steps = with_reads_first(steps, self.written)
         for e in steps:
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+            failure = self.failure
             if isinstance(e, Joined):
                 y = e.run(self, *map(jnp.asarray, inputs))
                 values[e.output] = self._fitting(y, e.output, "a joined equation")
             else:
                 values.update(zip(e.outputs, self.equation(e, inputs), strict=True))
                 lines.follow(e, inputs, values)
+            doubted = any(type(a) is Var and a in self.doubtful for a in e.inputs)
+            if doubted or self.failure is not failure:
+                self.doubtful.update([e.output] if isinstance(e, Joined) else e.outputs)
         self.written, self._after = outside
         return [
             values[a] if type(a) is Var else jnp.asarray(a, self.dtype(type_of(a)))
@@ -137,6 +143,7 @@ class Machine:
 
     def may_fail(self, messages: Any) -> None:
         """The numbers of assertions, as `check` has them."""
+        self.asserts = True
         self.failures.update((k, (exception_of(kind), said)) for k, (kind, said) in messages)
 
     def note(self, code: Any) -> None:

@@ -22,7 +22,7 @@ from .arguments import Arguments, names_of, raw
 from .defaults import default_target, of_default
 from .derivative import run_differentiable
 from .entrance import entrance
-from .specialise import Specialised, specialise
+from .specialise import Specialised, seconds_of, specialise
 
 _MOST_ENTRANCES = 8  # forms of arguments that are looked for before the general way
 
@@ -354,7 +354,7 @@ def _own_loops(f: FunctionType) -> Jitted:
     return Jitted(FunctionType(f.__code__, as_users, f.__name__), (), NATIVE)
 
 
-hooks.compiled = _own_loops
+hooks.compiled, hooks.seconds_of = _own_loops, seconds_of
 
 
 def _places(what: str, given: Any) -> set[int]:

@@ -225,6 +225,19 @@ def _native(
         return None, f"`{missing}` has no native form yet"
 
 
+def seconds_of(program: Program) -> float | None:
+    """About how long native code of a Program would run, told without making any; None if there is none."""
+    try:
+        from ..backends.native import pricing
+        from ..backends.native.support import Unsupported
+    except ModuleNotFoundError:  # XLA runs without LLVM
+        return None
+    try:
+        return pricing.seconds_of(rewrite_for_machines(program))
+    except Unsupported:
+        return None
+
+
 def _varies(c: Tensor, start: int) -> bool:
     """Whether somebody outside of the staging that began at index `start` varies this value."""
     if isinstance(c, Staged):

@@ -2,7 +2,8 @@
 
 It is decided once for each structure: what rows there are, and who reads whom. Elimination is planned where a
 solve takes long enough to pay for the plan. Inside `jit`, where all is planned once, every way is priced, and
-those that come near the cheapest are recorded and priced again by the loops that they would be (loops.py).
+those that come near the cheapest are recorded aside and priced again by the steps that the native backend makes
+of them (backends/native/pricing.py, through a hook).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from math import inf
 from typing import Any
 
 from ..errors import UnsupportedError
+from ..hooks import hooks
 from ..ir import Var
 from ..row import Row
 from ..system import WAYS, System
+from .aside import recorded_aside
 from .eliminate import Graph, why_not
-from .loops import recorded_loops
 from .tariff import (
     CHEAP,
     COMPILED,
@@ -35,6 +37,7 @@ _TWO = ("forward", "reverse")
 _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
+_SURE = 0.9  # the same, where steps are priced
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
 _TELLING = 5e-8  # seconds of compiled code, below which prices tell nothing
@@ -110,10 +113,10 @@ def _for_compiled(
     if not (why_not(whole := system()) or (graph := Graph(whole)).is_mixed):
         orders = elimination_prices(graph, CHEAP, COMPILED)
         others = [min([*orders, colour_price(graph, plain, COMPILED)], key=_seconds)]
-    return _by_loops(plain, others, whole)
+    return _by_steps(plain, others, whole)
 
 
-def _by_loops(plain: tuple[Price, Price], others: Sequence[Price], system: System) -> Price:
+def _by_steps(plain: tuple[Price, Price], others: Sequence[Price], system: System) -> Price:
     """The best by what the ways would take as they are compiled, if that is found without large arrays.
 
     What comes near the cheaper plain way by its price is recorded.
@@ -127,26 +130,27 @@ def _by_loops(plain: tuple[Price, Price], others: Sequence[Price], system: Syste
         if (p.passes or 1) * widest > _RECORDED:
             continue
         try:
-            loops = recorded_loops(partial(_blocks, system, p), recorder)
+            program = recorded_aside(partial(_blocks, system, p), recorder)
         except UnsupportedError:
             continue
-        if loops is not None:
-            found[p] = replace(p, seconds=loops.seconds)
+        seconds = None if program is None else hooks.seconds_of(program)
+        if seconds is not None:
+            found[p] = replace(p, seconds=seconds)
     if best not in found:
         return _or_better(best, others)
     none = replace(best, seconds=inf)
     back, ahead = (found.get(p, none) for p in plain)
     best = cheaper((back, ahead))
     others = [found[p] for p in others if p in found]
-    return _or_better(best, [p for p in others if p.seconds < best.seconds - _TELLING])
+    return _or_better(best, [p for p in others if p.seconds < best.seconds - _TELLING], _SURE)
 
 
 def _blocks(system: System, price: Price) -> list[Any]:
     return [b for line in WAYS["jacobian"](system, price.way, price.plan) for b in line]
 
 
-def _or_better(best: Price, others: Sequence[Price]) -> Price:
-    return min([best, *[p for p in others if p.seconds < _BETTER * best.seconds]], key=_seconds)
+def _or_better(best: Price, others: Sequence[Price], share: float = _BETTER) -> Price:
+    return min([best, *[p for p in others if p.seconds < share * best.seconds]], key=_seconds)
 
 
 def cheaper(plain: tuple[Price, Price]) -> Price:

@@ -167,6 +167,17 @@ class _Emitted:
     table: Table | None  # for the fast entry, if there is one
 
 
+def scheduled(
+    program: Program, donated: Sequence[int] = (), unsafe: bool = False
+) -> tuple[Schedule, dict[int, int]]:
+    """The steps that are emitted, and which outputs take the memory of which inputs."""
+    schedule = Schedule(round_apart(program), unsafe=unsafe)
+    donors = donate(schedule, donated)
+    schedule.steps = with_sweeps(schedule.steps)
+    with_tiles(schedule)
+    return schedule, donors
+
+
 def _emit_program(
     program: Program,
     donated: Sequence[int],
@@ -174,15 +185,11 @@ def _emit_program(
     unsafe: bool,
     has_entry: bool = True,
 ) -> _Emitted:
-    program = round_apart(program)
-    schedule = Schedule(program, unsafe=unsafe)
-    donors = donate(schedule, donated)
-    schedule.steps = with_sweeps(schedule.steps)
-    with_tiles(schedule)
+    schedule, donors = scheduled(program, donated, unsafe)
     temporary = [x for x in (*schedule.arena, *rooms(schedule.steps)) if x.kind == "arena"]
     frame = Frame(
-        inputs=[v.type for v in program.inputs],
-        outputs=[type_of(a) for a in program.outputs],
+        inputs=[v.type for v in schedule.program.inputs],
+        outputs=[type_of(a) for a in schedule.program.outputs],
         constants=[c for _, c in schedule.constants],
         arena_bytes=lay_out(schedule.steps, temporary),
         failures=schedule.failures,

@@ -1,0 +1,262 @@
+"""About how long a Program runs, told from its steps: nothing is emitted, built or timed.
+
+What is counted are vectors and single numbers that loops read, compute and write, as the loops are emitted:
+with their axes merged, and by how each view walks along the innermost one. So a sum along rows that are too
+short for vectors, a transposed copy or a scatter is seen as what it is. The rates belong to one processor; what
+decides between two Programs are their ratios.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...ir import Program, Var
+from .blas import Product
+from .compile import scheduled, without_collections
+from .elementwise import FUNCTIONS
+from .indexing import Write
+from .kernel import Kernel
+from .loops import PLAIN
+from .nests import walk
+from .scans import Scan
+from .share_out import Shared
+from .small_products import are_small
+from .steps import Step, Zero
+from .sweep import Sweep
+from .tiles import registers
+from .tiling import Pack, Tiled
+from .views import Buffer, View
+
+# Seconds for each. Of an x86-64 with AVX-512, fitted to ratios between ways to the same Jacobians.
+RATES = {
+    "call": 4e-7,  # of the whole from Python: what small differences are small beside
+    "step": 7e-10,
+    "row": 3e-10,  # an innermost loop that is started
+    # Vectors along the innermost loop.
+    "load": 7e-11,
+    "store": 8.2e-10,
+    "operation": 5.5e-11,
+    "division": 6.5e-9,
+    "function": 1.7e-8,
+    # Single numbers: ends of rows, and rows that are shorter than a vector.
+    "single load": 5e-11,
+    "single store": 1.7e-10,
+    "single operation": 5e-11,
+    "single division": 1.1e-9,
+    "single function": 1.1e-8,
+    # Numbers that do not lie side by side.
+    "load apart": 1e-10,
+    "store apart": 1e-9,
+    "gather": 1.6e-10,
+    "scatter": 5.7e-10,
+    "in turn": 1e-10,  # a number that is loaded or computed in a loop with a scatter
+    "same place": 4e-9,  # as the number before: it waits for it
+    # Sums.
+    "total": 1.4e-9,  # of a vector's entries
+    "row added": 3.3e-10,  # to one in memory
+    "short sum": 1.4e-9,  # a number added to one in memory, in rows that are no vectors
+    "running": 3.6e-10,  # a number of a scan
+    "cleared": 1.3e-9,  # a vector of zeros
+    # Vectors of arrays that are together larger than the first cache, or the second.
+    "near": 2.5e-10,
+    "far": 6.4e-10,
+    # Products of matrices.
+    "tile": 1e-8,
+    "multiplied": 2.7e-10,  # a vector, in registers
+    "by BLAS": 3.4e-7,
+    "multiplied by BLAS": 2e-10,
+}
+FIRST, SECOND = 1 << 15, 1 << 21  # bytes of caches
+SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
+WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
+
+
+def seconds_of(program: Program) -> float:
+    """Raises Unsupported if an equation has no native form."""
+    found = counted(program)
+    return sum(RATES[what] * n for what, n in found.counts.items()) + found.others
+
+
+@without_collections()
+def counted(program: Program) -> Counted:
+    schedule, _ = scheduled(program)
+    return Counted(schedule.steps, dict(schedule.constants))
+
+
+class Counted:
+    """What the steps do, by the names of RATES; `known` are the constants among the buffers."""
+
+    def __init__(self, steps: Sequence[Step], known: dict[Buffer, Any]):
+        self.counts: defaultdict[str, float] = defaultdict(float, call=1)
+        self.others = 0.0  # seconds of steps that are not taken apart
+        self.known = known
+        buffers = dict.fromkeys(x for step in steps for x in step.buffers())
+        self.nbytes = sum(x.nbytes for x in buffers)
+        for step in steps:
+            self.step(step, 1)
+
+    def add(self, what: str, n: float) -> None:
+        if n:
+            self.counts[what] += n
+
+    def step(self, step: Step, times: int) -> None:
+        self.add("step", times)
+        if isinstance(step, Kernel):
+            _Loops(self, step, times)
+        elif isinstance(step, Shared):
+            _Loops(self, step.kernel, times)
+        elif isinstance(step, Sweep):
+            for inner in step.steps:
+                self.step(inner, times * step.count)
+            for inner in step.last:
+                self.step(inner, times)
+        elif isinstance(step, Product):
+            self.product(step, times)
+        elif isinstance(step, Pack):
+            self.add("load apart", times * prod(step.source.shape))
+        elif isinstance(step, Zero):
+            self.add("cleared", times * step.buffer.size / lanes(step.buffer.dtype))
+        elif isinstance(step, Scan):
+            self.add("running", times * prod(step.out.shape))
+        else:
+            self.others += times * step.seconds
+
+    def product(self, step: Product, times: int) -> None:
+        *batch, m, n = step.c.shape
+        terms, width = step.flops // max(2 * prod(step.c.shape), 1), lanes(step.c.dtype)
+        count = times * prod(batch)
+        if type(step) is Product and not are_small(step):
+            self.add("by BLAS", count)
+            self.add("multiplied by BLAS", count * m * n * terms / width)
+            return
+        if isinstance(step, Tiled) and step.found is not None:
+            tiles = -(-m // step.found.rows) * -(-n // step.found.columns(step.c.dtype))
+            self.add("tile", count * tiles)
+        self.add("multiplied", count * m * -(-n // width) * terms)
+
+
+def lanes(dtype: np.dtype[Any]) -> int:
+    """Numbers of a vector."""
+    found = registers()
+    return max((16 if found is None else found.nbytes) // dtype.itemsize, 1)
+
+
+class _Loops:
+    """One kernel: `rows` innermost loops, each of so many vectors and single numbers behind them."""
+
+    def __init__(self, to: Counted, kernel: Kernel, times: int):
+        self.to, self.kernel = to, kernel
+        views = kernel.views()
+        domain, strides = walk(kernel, views)
+        if 0 in domain:
+            return
+        self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
+        self.length = domain[-1] if domain else 1
+        self.rows = times * prod(domain[:-1])
+        width = min([lanes(v.dtype) for v in views if v.buffer.kind != "ramp"], default=1)
+        self.vectors, self.singles = divmod(self.length, width)
+        if kernel.writes:  # of two writes to one place the last counts
+            self.vectors, self.singles = 0, self.length
+        elif self.length in WHOLE:
+            self.vectors, self.singles = 1, 0
+        to.add("row", self.rows if len(domain) > 1 else 0)
+        self._statements()
+        self._memory()
+        self._sums()
+        for write in kernel.writes:
+            self._write(write, times)
+        for end in kernel.ends:
+            to.add("single load", self.rows * len(end.loads))
+            to.add("single operation", self.rows * len(end.statements))
+            to.add("single store", self.rows * len(end.stores))
+
+    def each(self, what: str, n: int = 1) -> None:
+        """So many of it for every vector and every single number."""
+        if self.kernel.writes and what in ("load", "operation"):
+            self.to.add("in turn", n * self.rows * self.length)
+            return
+        self.to.add(what, n * self.rows * self.vectors)
+        self.to.add(f"single {what}", n * self.rows * self.singles)
+
+    def along(self, view: View) -> int:
+        """How far apart are two numbers that follow each other in the innermost loop."""
+        strides = self.strides[id(view)]
+        return abs(strides[-1]) if strides else 0
+
+    def _statements(self) -> None:
+        kernel = self.kernel
+        varies = {a for a, view in kernel.loads.items() if self.along(view)}
+        for e in kernel.statements:
+            name, y = e.primitive.name, e.outputs[0]
+            if y in kernel.reads:
+                self.to.add("gather", self.rows * self.length)
+                varies.add(y)
+                continue
+            is_function = name in FUNCTIONS and name not in PLAIN
+            what = "function" if is_function else "division" if name in SLOW else "operation"
+            if any(type(a) is Var and a in varies for a in e.inputs):
+                varies.add(y)
+                self.each(what)
+            else:  # once a row
+                self.to.add(f"single {what}", self.rows)
+
+    def _memory(self) -> None:
+        kernel = self.kernel
+        moved = 0
+        for view in kernel.loads.values():
+            apart = self.along(view)
+            if view.buffer.kind == "ramp":
+                continue
+            if not apart:
+                self.to.add("single load", self.rows)
+                continue
+            moved += view.buffer.kind != "local"
+            if apart == 1:
+                self.each("load")
+            else:
+                self.to.add("load apart", self.rows * self.length)
+        for _, view in kernel.stores:
+            moved += view.buffer.kind != "local"
+            if self.along(view) <= 1:
+                self.each("store")
+            else:
+                self.to.add("store apart", self.rows * self.length)
+        entries = moved * self.rows * self.length / lanes(np.dtype(np.float64))
+        self.to.add("near", entries if self.to.nbytes > FIRST else 0)
+        self.to.add("far", entries if self.to.nbytes > SECOND else 0)
+
+    def _sums(self) -> None:
+        for _, _, view in self.kernel.reductions:
+            apart = self.along(view)
+            if apart > 1:
+                self.to.add("load apart", self.rows * self.length)
+                self.to.add("store apart", self.rows * self.length)
+                continue
+            self.each("operation")
+            if not apart:
+                self.to.add("total", self.rows)
+                self.to.add("single store", self.rows)
+                continue
+            self.each("load")
+            self.each("store")
+            if self.vectors:
+                self.to.add("row added", self.rows)
+            else:
+                self.to.add("short sum", self.rows * self.length)
+
+    def _write(self, write: Write, times: int) -> None:
+        buffer = write.place.view.buffer
+        self.to.add("scatter", self.rows * self.length)
+        if write.fresh:
+            self.to.add("cleared", times * buffer.size / lanes(buffer.dtype))
+        if write.how == "set" or len(write.place.axes) != 1:
+            return
+        places = self.kernel.loads.get(write.place.axes[0].index)
+        at = None if places is None else self.to.known.get(places.buffer)
+        if at is not None:
+            self.to.add("same place", times * int(np.count_nonzero(np.diff(np.ravel(at)) == 0)))

@@ -1,0 +1,51 @@
+"""A way recorded as it would be compiled, aside: to be priced by what becomes of it, and thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..hooks import hooks
+from ..ir import Program, Var
+from ..primitive import wrap
+from ..tensor import Tensor
+from ..trace import Recorder, stage_call, stage_region
+
+
+def recorded_aside(way: Callable[[], Sequence[Any]], recorder: Recorder) -> Program | None:
+    """What `recorder` holds and then this way, as one Program, with nothing added to what is being recorded.
+
+    None where somebody else writes down what is recorded (bs.source), and would take this for a part of it.
+    """
+    if hooks.stage is not stage_call:
+        return None
+    region = stage_region(way, [], recorder)
+    outer = {v: a for v, c in region.constants if (a := _staged(c)) is not None}
+
+    def known(atoms: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([outer.get(a, a) if type(a) is Var else a for a in atoms])
+
+    inside = [e.reading(known(e.inputs)) for e in region.equations]
+    outputs = known(region.outputs)
+    needed = {a for a in outputs if type(a) is Var}
+    kept = []
+    for e in reversed([*recorder.equations, *inside]):
+        if not needed.isdisjoint(e.outputs):
+            kept.append(e)
+            needed.update(a for a in e.inputs if type(a) is Var)
+    constants = [
+        (v, wrap(c._v, None) if isinstance(c, Tensor) else c)
+        for v, c in (*recorder.order, *region.constants)
+        if v in needed and _staged(c) is None
+    ]
+    kept.reverse()
+    made = {v for v, _ in constants}.union(*[e.outputs for e in kept])
+    read = [a for atoms in (*[e.inputs for e in kept], outputs) for a in atoms]
+    inputs = dict.fromkeys([a for a in read if type(a) is Var and a not in made])
+    return Program(tuple(inputs), tuple(constants), tuple(kept), outputs)
+
+
+def _staged(constant: Any) -> Var | None:
+    """The value of what is recorded around, if this stands for one."""
+    raw = constant._v if isinstance(constant, Tensor) else constant
+    return raw if type(raw) is Var else None

@@ -1,0 +1,103 @@
+"""What a Program takes, told from its steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.backends.native.pricing import RATES, counted, lanes, seconds_of
+from backsolve.backends.native.support import Unsupported
+from backsolve.hooks import hooks
+from backsolve.ir import Program, Type
+from backsolve.rewrite import rewrite_for_machines
+from backsolve.trace import stage
+
+FLOAT = np.dtype(float)
+W = np.random.default_rng(0).normal(size=(64, 64))
+
+
+def program(f: Any, *shapes: tuple[int, ...], dtype: Any = FLOAT) -> Program:
+    kinds = [Type(shape, np.dtype(dtype)) for shape in shapes]
+    return rewrite_for_machines(stage(lambda *x: [f(*x)], kinds)[0])
+
+
+def counts(f: Any, *shapes: tuple[int, ...]) -> Any:
+    return counted(program(f, *shapes)).counts
+
+
+def price(f: Any, *shapes: tuple[int, ...]) -> float:
+    return seconds_of(program(f, *shapes))
+
+
+def test_a_fused_loop_is_counted_once() -> None:
+    width = lanes(FLOAT)
+    found = counts(lambda x: np.sin(x) * 2 + 1, (5 * width + 1,))
+    assert found["step"] == 1
+    assert found["function"] == found["load"] == found["store"] == 5
+    assert found["operation"] == 10
+    assert found["single function"] == found["single store"] == 1  # what is left over
+    assert found["row"] == 0
+
+
+def test_what_does_not_lie_side_by_side_is_seen() -> None:
+    found = counts(lambda x: np.transpose(np.exp(x)), (24, 40))
+    assert found["load apart"] + found["store apart"] == 24 * 40
+    assert counts(np.exp, (24, 40))["load apart"] == 0
+
+
+def test_what_does_not_change_along_rows_is_done_once_a_row() -> None:
+    found = counts(lambda x, y: x[:, None] * y, (7,), (64 * lanes(FLOAT),))
+    assert found["row"] == 7
+    assert found["single load"] == 7
+    assert found["load"] == found["store"] == found["operation"] == 7 * 64
+
+
+def test_sums_in_memory_along_rows_that_are_no_vectors() -> None:
+    multiply = lambda x, y: x @ y
+    assert counts(multiply, (6, 9), (9, 7))["short sum"] == (6 * 9 * 7 if lanes(FLOAT) > 7 else 0)
+    assert counts(multiply, (6, 9), (9, 8))["short sum"] == 0
+    if lanes(FLOAT) > 7:
+        assert price(multiply, (6, 9), (9, 7)) > price(multiply, (6, 9), (9, 8))
+
+
+def test_entries_that_are_added_to_the_same_place_wait_for_each_other() -> None:
+    def added(at: Any) -> Any:
+        return bs.grad(lambda x: np.sin(x[at]).sum())
+
+    at = np.repeat(np.arange(50), 8)
+    found = counts(added(at), (100,))
+    assert found["scatter"] == 400
+    assert found["same place"] == 350
+    assert counts(added(np.tile(np.arange(50), 8)), (100,))["same place"] == 0
+    assert found["cleared"] == 100 / lanes(FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("less", "more", "shape"),
+    [
+        (lambda x: x + 1, lambda x: np.sin(x) + 1, (100,)),
+        (lambda x: x + 1, lambda x: np.transpose(x) + 1, (60, 60)),
+        (lambda x: x @ W, lambda x: np.tanh(x @ W) @ W, (64, 64)),
+        (lambda x: x.sum(), lambda x: np.cumsum(x), (500,)),
+        (lambda x: x * 2, lambda x: x[np.arange(300)[::-1] ** 2 % 300] * 2, (300,)),
+        (lambda x: np.exp(x), lambda x: np.linalg.inv(np.exp(x)), (20, 20)),
+        (lambda x: np.exp(x).sum(), lambda x: np.exp(x) / np.exp(x).sum(1)[:, None], (900, 900)),
+    ],
+)
+def test_more_work_has_a_higher_price(less: Any, more: Any, shape: tuple[int, ...]) -> None:
+    assert RATES["call"] < price(less, shape) < price(more, shape)
+
+
+def test_a_price_is_the_same_each_time() -> None:
+    f = lambda x: np.exp(x) / np.exp(x).sum(1)[:, None] @ W
+    assert len({price(f, (300, 64)) for _ in range(3)}) == 1
+
+
+def test_what_has_no_native_form() -> None:
+    half = program(lambda x: x + x, (3,), dtype=np.longdouble)
+    with pytest.raises(Unsupported):
+        seconds_of(half)
+    assert hooks.seconds_of(half) is None

@@ -47,6 +47,25 @@ def test_a_function_its_gradient_and_a_module(
     np.testing.assert_allclose(got, 2 * t * (1 - t * t), rtol=1e-12)
 
 
+def test_the_model_of_a_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from backsolve.cli.folder import read_description, read_model
+    from backsolve.interop import onnx
+
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    lines = [f"{a},{b},{'up' if a > b else 'down'}" for a, b in x]
+    (folder / "points.csv").write_text("\n".join(["a,b,way", *lines]) + "\n")
+    assert (
+        main(["train", "--data", "points.csv", "--model", "mlp", "--epochs", "1", "--out", "run"])
+        == 0
+    )
+    assert main(["export", "run", "--onnx", "run.onnx", "--batch"]) == 0
+    assert "the model of run: run.onnx" in capsys.readouterr().out
+    given, model = x[:5].astype(np.float32), read_model(Path("run"), read_description(Path("run")))
+    np.testing.assert_allclose(onnx.load("run.onnx")(given), model(given), atol=1e-5)
+    assert main(["export", "run", "--onnx", "run.onnx", "--grad"]) != 0
+    assert "no --grad" in capsys.readouterr().err
+
+
 def test_text_of_stablehlo(folder: Path) -> None:
     pytest.importorskip("jax")
     assert main(["export", "exported_model.py:loss", "--args", "2.0", "--stablehlo", "l.mlir"]) == 0

@@ -1,5 +1,6 @@
 """What notebooks show: HTML and LaTeX of systems, operators, plans and tables, and the text of Tensors."""
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -47,6 +48,15 @@ def test_a_system_is_its_matrix_beside_its_trace(system):
     assert "∂v2/∂v1: Diagonal(0.5)" in page.words
     assert "v4 = v1 · v3" in page.words
     assert "[5.5, 1.71634]" in page.words
+
+
+def test_tables_are_read_on_dark_grounds(system):
+    """On a light sheet cells have colours and no stripes of a dark notebook's; alone, its own colours."""
+    page = system._repr_html_()
+    assert page.count("<tr") == page.count('<tr style="background:none">') > 0
+    assert all("color:#" in cell for cell in re.findall("<t[dh] [^>]*>", page))
+    prices = bs.explain_cost(f, np.array([2.0, 5.0]))._repr_html_()
+    assert not re.search("background|color:", prices)
 
 
 def test_a_system_in_latex_is_the_equation_itself(system):

@@ -15,6 +15,7 @@ import backsolve as bs
 from backsolve import nn
 from backsolve.errors import NaNError
 from backsolve.training import progress
+from backsolve.working import Working
 
 X = np.linspace(-1, 1, 64)[:, None]
 
@@ -103,3 +104,31 @@ def test_a_terminal_has_one_line(width: int, monkeypatch: pytest.MonkeyPatch) ->
     assert "epoch 2/2" in last
     assert "100%" in last
     assert ("val_loss" in last) == (width == 160)
+
+
+def test_other_long_work_has_a_bar_in_a_notebook_too_and_leaves_nothing(
+    outputs: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backsolve.working._PATIENCE", 0.0)
+    monkeypatch.setattr("backsolve.working._REFRESH", 0.0)
+    with Working("thinking") as bar:
+        assert bar.timer is not None
+        bar.timer.join()
+        assert "<div>thinking <progress" in outputs.shown[0]["text/html"]
+        bar.show(1, 4, "still thinking")
+        assert 'still thinking <progress max="1" value="0.250"' in outputs.shown[0]["text/html"]
+    assert outputs.shown == [{"text/plain": "", "text/html": ""}]
+
+
+def test_speed_is_that_of_steps_not_of_what_comes_between(
+    outputs: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr(progress, "time", clock)
+
+    def passing(seconds: float) -> Any:
+        return lambda run: now.__setitem__(0, now[0] + seconds)
+
+    fit(epochs=3, callbacks=[types.SimpleNamespace(on_step=passing(0.01), on_epoch=passing(100.0))])
+    assert "1,600 examples/s" in outputs.shown[0]["text/plain"]  # 16 in 0.01 s

@@ -45,6 +45,6 @@ def family_of(block: Operator) -> str:
 
 
 def short_kind(block: Operator) -> str:
-    """The same in four letters, as it stands in I − L."""
+    """The same in four or five letters, as it stands in I − L."""
     kind = kind_of(block)
-    return f"−{_SHORT.get(kind, kind[:4])}"
+    return f"−{_SHORT.get(kind, kind if len(kind) <= 5 else kind[:4])}"

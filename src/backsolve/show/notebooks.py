@@ -24,9 +24,9 @@ from .spy import spy
 
 _MOST_IN_LATEX = 12  # rows of a system
 _DENSE = 64  # entries of a matrix that is written out
-_SHEET = (
-    f"display:inline-block;max-width:100%;overflow-x:auto;background:{COLOURS['sheet']};"
-    f"color:{COLOURS['ink']};padding:8px 12px;border-radius:6px"
+_PLAIN = "display:inline-block;max-width:100%;overflow-x:auto"  # in the notebook's own colours
+_SHEET = (  # around pictures, which are drawn for a light ground
+    f"{_PLAIN};background:{COLOURS['sheet']};color:{COLOURS['ink']};padding:8px 12px;border-radius:6px"
 )
 _CELL = "text-align:left;padding:1px 10px 1px 0;white-space:nowrap;border:0"
 
@@ -57,7 +57,7 @@ def _system_html(system: System) -> str | None:
         (*(left[k] if k < len(left) else ("", "")), *(right[k] if k < len(right) else ("", "")))
         for k in range(max(len(left), len(right)))
     ]
-    colours = (None, COLOURS["value"], None, COLOURS["adjoint"])
+    colours = [COLOURS[name] for name in ("ink", "value", "ink", "adjoint")]
     about = str(system).split("\n", 1)[0]
     return (
         f'<div style="{_SHEET}"><div style="{_CELL}"><b>{html.escape(about)}</b></div>'
@@ -108,7 +108,7 @@ def _operator_html(a: Operator) -> str:
     if matrix is not None:
         body += table((), [[show_value(x) for x in row] for row in matrix])
     return (
-        f'<div style="{_SHEET}"><pre style="margin:0 0 4px">{text}</pre>'
+        f'<div style="{_PLAIN}"><pre style="margin:0 0 4px">{text}</pre>'
         f'<div style="display:flex;flex-wrap:wrap;gap:24px">{body}</div></div>'
     )
 
@@ -154,7 +154,7 @@ def _sparsity_html(plan: Any) -> str:
 
 def _costs_html(costs: Any) -> str:
     lines = [[cell.strip() for cell in line] for line in costs.cells()]
-    return f'<div style="{_SHEET}">{table(lines[0], lines[1:])}</div>'
+    return f'<div style="{_PLAIN}">{table(lines[0], lines[1:])}</div>'
 
 
 def _lowered_html(lowered: Any) -> str:
@@ -165,28 +165,27 @@ def _lowered_html(lowered: Any) -> str:
             s for s in ("program", "rewritten", "steps") if s in lowered.stages
         )
     ]
-    return f'<div style="{_SHEET}">{"".join(parts)}</div>'
+    return f'<div style="{_PLAIN}">{"".join(parts)}</div>'
 
 
 def _history_html(history: Any) -> str:
     head, *lines = history.cells()
-    return f'<div style="{_SHEET}">{table(head, lines)}</div>'
+    return f'<div style="{_PLAIN}">{table(head, lines)}</div>'
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str | None] = ()
-) -> str:
-    """Cells of text as a small table, columns in colours of their own."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> str:
+    """Cells of text as a small table; on a sheet, columns in `colours`, and no stripes of the notebook's."""
 
     def line(cells: Sequence[str], tag: str) -> str:
-        paints = [*colours, *[None] * len(cells)]
+        styles = [f"{_CELL};color:{paint}" for paint in colours] or [_CELL] * len(cells)
         return "".join(
-            f'<{tag} style="{_CELL}{f";color:{paint}" if paint else ""}">{html.escape(cell)}</{tag}>'
-            for cell, paint in zip(cells, paints, strict=False)
+            f'<{tag} style="{style}">{html.escape(cell)}</{tag}>'
+            for cell, style in zip(cells, styles, strict=True)
         )
 
-    top = f"<thead><tr>{line(head, 'th')}</tr></thead>" if head else ""
-    body = "".join(f"<tr>{line(cells, 'td')}</tr>" for cells in rows)
+    tr = '<tr style="background:none">' if colours else "<tr>"
+    top = f"<thead>{tr}{line(head, 'th')}</tr></thead>" if head else ""
+    body = "".join(f"{tr}{line(cells, 'td')}</tr>" for cells in rows)
     style = "border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;margin:0"
     return f'<table style="{style}">{top}<tbody>{body}</tbody></table>'
 

@@ -1,14 +1,11 @@
-"""What one sees of a run: a bar in terminals and notebooks, lines elsewhere if asked for.
-
-A notebook's bar is an output of its own that is replaced: plain HTML through IPython's display, no widgets.
-"""
+"""What one sees of a run: a bar in terminals and notebooks, lines elsewhere if asked for."""
 
 from __future__ import annotations
 
-import html
 import time
 from typing import Any
 
+from ..cells import CellBar
 from .run import Run
 
 
@@ -49,30 +46,33 @@ class Bar(Lines):
 
     def start(self, run: Run) -> None:
         self.open(self._title(run))
-        self.drawn = self.began = time.perf_counter()
+        self.drawn = self.began = self.at = time.perf_counter()
         self.first_step = run.step
         self.rate, self.examples_before = 0.0, run.examples
+        self.made, self.seconds = 0, 0.0  # by steps since it was drawn, and in what time
 
     def step(self, run: Run) -> None:
         now = time.perf_counter()
         if run.step == self.first_step + 1:  # compiling does not count
-            self.began, self.drawn, self.examples_before = now, now, run.examples
+            self.began = self.drawn = now
+        else:
+            self.made += run.examples - self.examples_before
+            self.seconds += now - self.at
+        self.at, self.examples_before = now, run.examples
         if now - self.drawn >= self.refresh:
             self._draw(run, now, f"{clock(self._left(run, now))} left")
 
     def epoch(self, run: Run) -> None:
-        self.examples_before = 0
+        self.at, self.examples_before = time.perf_counter(), 0  # validation is no part of a step
         if run.epoch < run.epochs and not run.stopped:
             return
-        self._draw(run, time.perf_counter(), clock(run.seconds), ended=True)
+        self._draw(run, self.at, clock(run.seconds), ended=True)
 
     def _draw(self, run: Run, now: float, when: str, ended: bool = False) -> None:
-        seconds = max(now - self.drawn, 1e-9)
-        made = run.examples - self.examples_before
-        if made > 0:
-            new = made / seconds
+        if self.made and self.seconds:
+            new = self.made / self.seconds
             self.rate = 0.7 * self.rate + 0.3 * new if self.rate else new
-        self.drawn, self.examples_before = now, run.examples
+        self.drawn, self.made, self.seconds = now, 0, 0.0
         values = run.history.last if ended or not run.sums else {**run.history.last, **run.means()}
         speed = f"{self.rate:,.0f} examples/s" if self.rate else ""
         if self.is_narrow:
@@ -135,19 +135,13 @@ class Cell(Bar):
     is_narrow = False
 
     def __init__(self) -> None:
-        self.handle: Any = None
+        self.output = CellBar()
 
     def open(self, title: str) -> None:
         self.show(title, None, "compiling …")
 
     def show(self, title: str, share: float | None, numbers: str) -> None:
-        from IPython.display import display
-
-        bundle = {"text/plain": f"{title}  {numbers}", "text/html": as_html(title, share, numbers)}
-        if self.handle is None:
-            self.handle = display(bundle, raw=True, display_id=True)
-        else:
-            self.handle.update(bundle, raw=True)
+        self.output.show(title, share, numbers)
         self.last = title, share, numbers
 
     def say(self, text: str) -> None:
@@ -157,20 +151,6 @@ class Cell(Bar):
         title, share, numbers = self.last
         if share is None:  # no bar stays in motion after an error
             self.show(title, 0.0, numbers.replace("compiling …", "stopped"))
-
-
-def as_html(title: str, share: float | None, numbers: str) -> str:
-    """
-    >>> print(as_html("epoch 1/2", 0.5, "loss 0.3"))
-    <div>epoch 1/2 <progress max="1" value="0.500" style="width:8em;vertical-align:middle"></progress>
-    <code style="background:none;white-space:pre-wrap">loss 0.3</code></div>
-    """
-    value = "" if share is None else f' value="{share:.3f}"'
-    return (
-        f'<div>{html.escape(title)} <progress max="1"{value} style="width:8em;vertical-align:middle">'
-        "</progress>\n"
-        f'<code style="background:none;white-space:pre-wrap">{html.escape(numbers)}</code></div>'
-    )
 
 
 def display(progress: Any) -> Quiet:

@@ -109,6 +109,25 @@ def test_attention_and_its_adjoints_share_two_kernels_on_a_gpu(monkeypatch):
         assert np.abs(np.asarray(a, float) - b).max() < 0.05 * np.abs(b).max()
 
 
+def test_what_is_rounded_on_a_gpu_stays_rounded(monkeypatch):
+    """XLA may keep 32 bits where a result of 16 is computed with: between kernels they would be stored."""
+    import jax
+
+    given, jit = [], jax.jit
+
+    def watched(f, **options):
+        given.append(options.get("compiler_options"))
+        return jit(f, **options)
+
+    monkeypatch.setattr(jax, "jit", watched)
+    x = np.linspace(-3, 3, 10)
+    bs.jit(np.sin, backend="xla")(x.astype(np.float16))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    bs.jit(np.sin, backend="xla")(x)
+    bs.jit(np.sin, backend="xla")(x.astype(np.float16))
+    assert given == [None, None, {"xla_allow_excess_precision": False}]
+
+
 def test_what_is_asked_of_half():
     with pytest.raises(ValueError, match=r"half must be one of float16, bfloat16, got 'float8'"):
         bs.jit(np.sin, backend="xla", half="float8")

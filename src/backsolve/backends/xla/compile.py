@@ -61,6 +61,7 @@ class Compiled:
         made = [v for e in equations(program, set()) for v in e.outputs]
         _refuse_wide([*self._types, *[v.type for v in made]])
         self._may_run_again = any(v.type.is_stack for v in made)
+        self._has_halves = HALF in {t.dtype for t in [*self._types, *[v.type for v in made]]}
         self._given_away = () if self._may_run_again else _of_use(program, donated)
         self._numbers = [k for k, a in enumerate(program.outputs) if type_of(a).weak]
         self._device = device_of(target.device)
@@ -154,6 +155,9 @@ class Compiled:
         if places is not None:
             results = None if places.results is None else tuple(places.results)
             options["out_shardings"] = (results, places.whole, places.whole)
+        if kind != "cpu" and self._has_halves:
+            # else what is rounded to 16 bits, only to be computed with, would be stored with 32
+            options["compiler_options"] = {"xla_allow_excess_precision": False}
         if self._given_away:
             options["donate_argnums"] = [k + 1 for k in self._given_away]
         code.run = jax().jit(run, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from backsolve.cli import main
 from backsolve.distributed import place, start
+from backsolve.distributed.bond import Bond
 from backsolve.distributed.launch import Many, described
 
 SCRIPT = str(Path(__file__).parent / "member.py")
@@ -77,6 +79,16 @@ def test_the_first_process_is_lost() -> None:
     ended = launched("killed", "0", count=3)
     assert ended.returncode == 137, ended.stderr
     assert "backsolve launch: process 0 of 3 was ended by SIGKILL" in ended.stderr
+
+
+def test_the_first_process_is_gone_before_it_is_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    heard: list[str] = []
+    bond = Bond(1, heard.append)
+    bond.join("127.0.0.1", port)
+    assert bond.broken.is_set()
+    assert heard[0].startswith(f"process 0 died before it could be reached at 127.0.0.1:{port}")
 
 
 def test_alone_there_is_nothing_to_start(monkeypatch: pytest.MonkeyPatch) -> None:

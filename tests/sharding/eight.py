@@ -191,13 +191,13 @@ def a_pipeline_is_its_layers_and_each_device_has_a_stage() -> None:
 EXAMPLES = rng.normal(size=(44, 8)), rng.normal(size=(44, 4))
 
 
-def fit(**options: Any) -> bs.training.Fitted:
+def fit(dtype: Any = np.float64, **options: Any) -> bs.training.Fitted:
     """Three batches of 16, 16 and 3 examples; 9 to measure on."""
     bs.nn.manual_seed(0)
     layers = (
-        bs.nn.Linear(8, 16, dtype=np.float64),
+        bs.nn.Linear(8, 16, dtype=dtype),
         bs.nn.Tanh(),
-        bs.nn.Linear(16, 4, dtype=np.float64),
+        bs.nn.Linear(16, 4, dtype=dtype),
     )
     defaults = {
         "optimizer": bs.optim.Adam(0.01),
@@ -206,7 +206,8 @@ def fit(**options: Any) -> bs.training.Fitted:
         "validation": 9 / 44,
     }
     settings = {**defaults, "progress": False, **options}
-    return bs.fit(bs.nn.Sequential(*layers), bs.nn.functional.mse_loss, EXAMPLES, **settings)
+    data = tuple([a.astype(dtype) for a in EXAMPLES])
+    return bs.fit(bs.nn.Sequential(*layers), bs.nn.functional.mse_loss, data, **settings)
 
 
 def same_run(a: bs.training.Fitted, b: bs.training.Fitted) -> None:
@@ -234,6 +235,27 @@ def a_run_goes_on_upon_another_mesh() -> None:
         fit(epochs=1, checkpoint=folder, **first)
         second = fit(checkpoint=folder, mesh=bs.mesh(data=2, model=4), shard=bs.sharding.tensor())
         same_run(fit(), second)
+
+
+@check
+def training_in_16_bits_on_a_mesh() -> None:
+    for precision in ("bfloat16", "float16"):
+        half = {"dtype": np.float32, "precision": precision}
+        alone = fit(**half).history["loss"]
+        for rule in (None, bs.sharding.fully(least=0)):
+            run = fit(**half, mesh=bs.mesh(data=8), shard=rule)
+            np.testing.assert_allclose(run.history["loss"], alone, rtol=2e-3)
+            assert all(p.dtype == np.float32 for p in run.model.named_parameters().values())
+
+
+@check
+def arguments_on_different_devices() -> None:
+    a, b = (jax.device_put(np.ones(3), d) for d in jax.devices()[:2])
+    add = bs.jit(lambda a, b: a + b, backend="xla")
+    said = "argument 0 on cpu:0, argument 1 on cpu:1. Bring them to one"
+    raises(bs.errors.DeviceError, said, lambda: add(a, b))
+    misnamed = bs.jit(np.sum, backend="xla", device=3)  # type: ignore[arg-type]  # it is the mistake
+    raises(bs.errors.DeviceError, "got 3", lambda: misnamed(X))
 
 
 @check

@@ -41,7 +41,11 @@ class Bond:
 
     def join(self, host: str, port: int) -> None:
         """All others: connect to process 0."""
-        self._mine = socket.create_connection((host, port), timeout=60)
+        try:
+            self._mine = socket.create_connection((host, port), timeout=60)
+        except OSError as error:
+            self._broken_by(f"process 0 died before it could be reached at {host}:{port} ({error})")
+            return
         self._mine.settimeout(None)
         self._say(f"hello {self.index}")
         self._run(self._follow)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.backends.xla.library import explained
 from backsolve.primitive import Primitive
 
 jax = pytest.importorskip("jax")
@@ -238,3 +239,12 @@ def test_constants_of_equal_entries_are_filled_in_where_they_are_read():
         assert "70x80" not in taken  # no such argument
         assert "scatter" not in text
         assert "dynamic_update_slice" not in text
+
+
+def test_too_little_memory_is_explained():
+    said = "RESOURCE_EXHAUSTED: Out of memory allocating 272000000000016 bytes."
+    error = explained(RuntimeError(said), [])
+    assert isinstance(error, bs.errors.DeviceError)
+    assert "272000000000016 bytes" in str(error)
+    assert "smaller batches" in str(error)
+    assert explained(RuntimeError("INTERNAL: something else"), []) is None

@@ -15,7 +15,7 @@ from ...ir import Equation, Program, Type, Var, is_uniform, type_of, without_rep
 from ...regions import Callee
 from ..target import Placed, Target
 from .gather import with_whole
-from .library import array_type, device_of, jax, wide
+from .library import array_type, device_of, explained, jax, wide
 from .machine import HALF, Failures, Machine, error_of, refuse_recursion
 from .pending import look, look_later
 
@@ -83,10 +83,13 @@ class Compiled:
                 leaves = tuple(self._places.put(leaves))
             if self._given_away:
                 leaves = _apart(leaves, self._given_away)
-            results, failure, needed = code.run(code.constants, *leaves)
-            while needed is not None and (entries := int(needed)) > code.capacity:
-                code = self._coded(1 << (entries - 1).bit_length())
-                results, failure, needed = code.run(code.constants, *leaves)
+            try:
+                code, results, failure = self._run(code, leaves)
+            except (ValueError, RuntimeError) as error:
+                known = explained(error, leaves)
+                if known is None:
+                    raise
+                raise known from error
         if code.hurries:
             look_later(failure, code.error)
         elif failure is not None and (number := int(failure)):
@@ -95,6 +98,14 @@ class Compiled:
             parts = [y.item() if k in self._numbers else y for k, y in enumerate(results)]
             results = tuple(parts)
         return results if len(results) != 1 else results[0]
+
+    def _run(self, code: _Code, leaves: Sequence[Any]) -> tuple[_Code, Any, Any]:
+        """Results and the number of a failure; code with more capacity, where stacks needed it."""
+        results, failure, needed = code.run(code.constants, *leaves)
+        while needed is not None and (entries := int(needed)) > code.capacity:
+            code = self._coded(1 << (entries - 1).bit_length())
+            results, failure, needed = code.run(code.constants, *leaves)
+        return code, results, failure
 
     def _coded(self, capacity: int) -> _Code:
         """What is compiled for stacks of this capacity; calls go there from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def device_of(name: str | None) -> Any:
     """The device called "cpu", "gpu", "gpu:1", …; None leaves the choice to JAX."""
     if name is None:
         return None
-    kind, _, number = name.partition(":")
+    kind, _, number = name.partition(":") if isinstance(name, str) else ("", "", "")
     if not kind or (number and not number.isdigit()):
         raise DeviceError(f'a device is called "cpu", "gpu" or "gpu:1", got {name!r}')
     try:
@@ -49,6 +50,29 @@ def device_of(name: str | None) -> Any:
 def _present() -> str:
     kinds = [d.platform for d in jax().devices()]
     return ", ".join(f"{kinds.count(k)} × {k}" for k in dict.fromkeys(kinds))
+
+
+def explained(error: Exception, leaves: Sequence[Any]) -> DeviceError | None:
+    """What JAX raised when a program was called, as an error that says what to change, if it is known."""
+    said = str(error)
+    if "RESOURCE_EXHAUSTED" in said:
+        return DeviceError(
+            f"there is not enough memory on the device ({said.splitlines()[0]}). Take smaller batches, keep "
+            'less for the derivative (bs.checkpoint(f, memory="1GB")), compute in 16 bits (half="bfloat16"), '
+            "or split arrays over more devices (mesh=bs.mesh(data=-1))"
+        )
+    if "incompatible devices" in said:
+        places = [f"argument {k} on {_where(a)}" for k, a in enumerate(leaves) if is_array(a)]
+        return DeviceError(
+            f"the arrays of a call lie on different devices: {', '.join(places)}. Bring them to one "
+            "(jax.device_put(x, device)), pass NumPy's arrays, which go where they are needed, or split all of "
+            "them by mesh="
+        )
+    return None
+
+
+def _where(a: Any) -> str:
+    return " and ".join(sorted(f"{d.platform}:{d.id}" for d in a.devices()))
 
 
 @functools.cache

@@ -229,3 +229,34 @@ def test_many_views_of_one_tensor_are_forgotten() -> None:
         return total
 
     bs.grad(f)(np.ones(3))
+
+
+@pytest.mark.parametrize("shape", [(8,), (2, 4)])
+def test_an_array_that_was_written_by_numbers_is_no_slice_where_all_values_are_kept(
+    shape: tuple[int, ...],
+) -> None:
+    """`linearize` holds what the write gave before it got its shape; nobody else knows that memory."""
+
+    def f(x: Any) -> Any:
+        y = np.zeros(shape) + x.sum()
+        first = y[:1] * 2
+        y[np.array([1, 0, 1])] = np.sin(x[:3]).reshape(3, *[1] * (len(shape) - 1))
+        y[:1] = first * x[0]
+        return np.exp(y)
+
+    x = np.linspace(0.1, 0.6, 6)
+    J = bs.jacobian(f)(x).reshape(8, 6)
+    np.testing.assert_allclose(bs.linearize(f)(x).jacobian().reshape(8, 6), J)
+    np.testing.assert_allclose(J, bs.numeric.jacobian(f, x).reshape(8, 6), rtol=1e-6)
+
+
+def test_a_slice_is_no_place_to_write_into_where_all_values_are_kept() -> None:
+    def f(x: Any) -> Any:
+        y = np.zeros(4) + x
+        part = y[1:3]
+        part[0] = x[0] * 2
+        return y.sum()
+
+    for transform in (bs.linearize, bs.grad):
+        with pytest.raises(InPlaceError):
+            transform(f)(np.ones(4))

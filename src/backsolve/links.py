@@ -119,6 +119,12 @@ def note_view(view: Tensor, whole: Tensor, key: Any) -> None:
     view.family = family
 
 
+def is_view(t: Tensor) -> bool:
+    """Whether it shows the memory of another of its family, which was there before it."""
+    family = getattr(t, "family", None)
+    return family is not None and family.members[0][0]() is not t
+
+
 def _is_basic(key: Any) -> bool:
     """Whether x[key] is a view in NumPy."""
     parts = key if type(key) is tuple else (key,)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ControlFlowError, InPlaceError, TracedValueError
-from ..links import leave_family
+from ..links import is_view, leave_family
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
 from .aliases import check_certain
@@ -249,7 +249,9 @@ def _refuse_slice(x: Tensor) -> None:
         call = x._v.recorder.calls.get(x._v)
         sliced = call is not None and call.primitive.name == "slice"
     else:
+        # Of one that varies others may hold the memory, too: whoever keeps the values of all rows.
         sliced = isinstance(x._v, np.ndarray) and _has_shared_base(x._v)
+        sliced = sliced and (x.row is None or is_view(x))
     if sliced:
         raise InPlaceError(
             "this writes into a slice of a tensor, which is a value of its own: the tensor would not change. "

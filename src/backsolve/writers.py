@@ -83,18 +83,18 @@ def _named(f: FunctionType, names: frozenset[str]) -> list[FunctionType]:
     """The functions that a function reaches by a name, an attribute of a module or a variable from outside."""
     found = []
     known = f.__globals__
-    owners = [known[name] for name in names if name in known]
+    owners = [*map(known.__getitem__, filter(known.__contains__, names))]
     if f.__closure__:
         owners += map(_content, f.__closure__)
     for x in owners:
-        kind = type(x)
-        if kind is FunctionType:
+        if isinstance(x, ModuleType):
+            if not _is_library(x):
+                inside = [vars(x).get(name) for name in names]
+                found += [y for y in inside if isinstance(y, FunctionType)]
+        elif type(x) is FunctionType:
             found.append(x)
-        elif kind is MethodType and isinstance(x.__func__, FunctionType):
+        elif type(x) is MethodType and isinstance(x.__func__, FunctionType):
             found.append(x.__func__)
-        elif isinstance(x, ModuleType) and not _is_library(x):
-            inside = [vars(x).get(name) for name in names]
-            found += [y for y in inside if isinstance(y, FunctionType)]
     return found
 
 

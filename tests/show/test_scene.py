@@ -92,6 +92,15 @@ def test_long_flat_programs_are_cut_into_stretches():
     assert closed
 
 
+def test_stretches_of_rows_without_rounds_are_told_apart():
+    flat: dict = {}
+    exec(
+        "def f(x):\n    for k in range(100):\n        x = x + 0.01 * k\n    return x", flat
+    )  # no text, no loop
+    _, groups, _ = _folds(flat["f"], 1.0)
+    assert [g["name"] for g in groups][:2] == ["rows 1 … 10", "rows 11 … 20"]
+
+
 def test_groups_that_are_alike_open_together_or_not_at_all():
     def squash(x):
         return 1 / (1 + np.exp(-x))

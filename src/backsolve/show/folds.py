@@ -142,7 +142,14 @@ def _stretch(parts: list[int | _Node]) -> _Node:
     if isinstance(first, _Node) and isinstance(last, _Node) and first.kind == last.kind == "round":
         name = f"{first.name} … {last.name.removeprefix('round ')}"
     else:
-        name = f"{len(parts)} steps"
+        name = f"rows {_end(first, 0) + 1} … {_end(last, -1) + 1}"
     found = _Node("stretch", name)
     found.parts = parts
     return found
+
+
+def _end(part: int | _Node, which: int) -> int:
+    """The first row of a part (0), or its last (-1)."""
+    while isinstance(part, _Node):
+        part = part.parts[which]
+    return part

@@ -5,7 +5,8 @@ import { zoom, zoomIdentity, zoomTransform, type ZoomBehavior } from "d3-zoom";
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Layout, Place } from "../layout";
 
-const READABLE = 0.58; // smaller, letters are lost
+const READABLE = 0.58; // smaller, letters are hard to read
+const LEAST = 0.5; // and lost; so far, all at once is worth more
 const MARGIN = 30;
 
 // What keys do: of the one graph on the page.
@@ -38,7 +39,7 @@ export function usePan(size: () => Layout) {
         const seen = view();
         if (!seen.width) return;
         const scale = Math.min(1.4, seen.width / width, seen.height / height);
-        const k = whole || scale >= READABLE ? scale : Math.max(READABLE, Math.min(1, seen.height / height));
+        const k = whole || scale >= LEAST ? scale : Math.max(READABLE, Math.min(1, seen.height / height));
         const x = width * k > seen.width ? 0 : (seen.width - width * k) / 2;
         const start = [...boxes.values()].reduce((a, b) => (b.x < a.x ? b : a));
         const low = seen.height - height * k; // negative: too tall, and its beginning is in the middle

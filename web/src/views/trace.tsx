@@ -9,18 +9,24 @@ import { Tex } from "./math";
 import { isOutput, readers } from "./words";
 
 const ROW = 26;
-const MARGIN = 30;
+const MARGIN = 8; // lines above and below those in view: formulas take time to set
 
 const top = signal(0);
+const room = signal(260);
 
 // Only the lines in view are in the document: a program may have thousands.
 export function TraceView() {
   const frame = useRef<HTMLDivElement>(null);
   const n = scene.nodes.length;
   const first = Math.max(0, Math.floor(top.value / ROW) - MARGIN);
-  const last = Math.min(n, first + 2 * MARGIN + 40);
+  const last = Math.min(n, first + 2 * MARGIN + Math.ceil(room.value / ROW));
   const { box } = moment.value;
   const looked = box === null ? selected.value : (seen.value.boxes.find((b) => b.id === box)?.first ?? null);
+  useEffect(() => {
+    const resized = new ResizeObserver(([e]) => { room.value = e!.contentRect.height; });
+    resized.observe(frame.current!);
+    return () => resized.disconnect();
+  }, []);
   useEffect(() => {
     if (looked === null) return;
     const { scrollTop, clientHeight } = frame.current!;

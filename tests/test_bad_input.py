@@ -372,3 +372,12 @@ def test_a_message_is_written_once() -> None:
         np.cov(bs.tensor(X), np.ones(7))
     assert str(caught.value).count("\n    in ") == 1
     assert str(caught.value).count("\n    at ") == 1
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacobian", "linearize", "show"])
+def test_what_a_function_gives_is_no_function(name):
+    """Said at once, at the line that passed it."""
+    with pytest.raises(
+        TypeError, match=rf"`{name}` takes a function, got .*5.*\n    at .*test_bad_input"
+    ):
+        getattr(bs, name)(np.float64(5.0))

@@ -97,3 +97,17 @@ def test_pictures_of_long_training_are_small_and_shown() -> None:
     assert set(kept) == set(re.findall(r"\(trained/(\w+\.svg)\)", page))
     assert {name.removesuffix(".svg") for name in kept} == set(re.findall(r'"(\w+)": \1', script))
     assert max(kept.values()) < 60_000
+
+
+def test_pages_of_the_design_name_files_that_are_there() -> None:
+    """And the map of the rooms has all of them."""
+    root = DOCS.parent
+    kept = [str(path.relative_to(root)) for part in ("src", "tests", "benchmarks", "website", "examples")
+            for path in (root / part).rglob("*.py")]  # fmt: skip
+    pages = [*(DOCS / "design").glob("*.md"), DOCS.parent / "CONTRIBUTING.md"]
+    for page in pages:
+        for found in re.findall(r"[a-z_]+(?:/[a-z_]+)*\.py", page.read_text(encoding="utf-8")):
+            assert any(f"/{path}".endswith(f"/{found}") for path in kept), (page.name, found)
+    told = set(re.findall(r"`(\w+)/`", (DOCS / "design" / "index.md").read_text(encoding="utf-8")))
+    rooms = {path.parent.name for path in (root / "src" / "backsolve").glob("*/__init__.py")}
+    assert rooms <= told

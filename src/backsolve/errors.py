@@ -81,6 +81,15 @@ def _instead(found: str) -> str:
     )
 
 
+def check_function(name: str, f: Any) -> None:
+    """An error if `f` is no function: often it was called where it should have been passed."""
+    if not callable(f):
+        raise TypeError(
+            f"`{name}` takes a function, got {f!r:.60}: pass f itself, and its arguments apart"
+            f"\n    at {location(2)}"
+        )
+
+
 def for_sparse_product() -> bool:
     """Whether a sparse matrix of SciPy's, to be multiplied, asks for an array."""
     asking = sys._getframe(2)

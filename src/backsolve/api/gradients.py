@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import tree
 from ..declared import plain_structure
-from ..errors import DTypeError, NotScalarError, ShapeError, StructureError
+from ..errors import DTypeError, NotScalarError, ShapeError, StructureError, check_function
 from ..hooks import hooks, undisturbed
 from ..ir import type_of
 from ..kinds import distinct, same_kind
@@ -30,6 +30,8 @@ def value_and_grad(
     >>> value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
+
+    check_function("value_and_grad", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -52,6 +54,8 @@ def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> 
     >>> grad(lambda x: np.log(x[0]) + x[0] * x[1] - np.sin(x[1]))(np.array([2.0, 5.0]))
     array([5.5       , 1.71633781])
     """
+
+    check_function("grad", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:

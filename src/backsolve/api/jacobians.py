@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import StructureError, UnsupportedError
+from ..errors import StructureError, UnsupportedError, check_function
 from ..hooks import hooks
 from ..ir import Var
 from ..primitive import wrap
@@ -52,6 +52,8 @@ def jacobian(
     if sparse is not False:
         return _sparse(f, argnums, sparse)
     check_method(method, order)
+
+    check_function("jacobian", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import location
+from ..errors import check_function, location
 from ..hooks import Watcher, hooks
 from ..ir import Var
 from ..operators import Block, Inverse, Operator, as_operator
@@ -70,6 +70,8 @@ def linearize(
     >>> system.backward(1.0)
     array([1., 2.])
     """
+
+    check_function("linearize", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> System:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import tree
 from ..api.systems import system_of
-from ..errors import ShapeError, StructureError
+from ..errors import ShapeError, StructureError, check_function
 from ..hooks import hooks
 from ..operators import Operator
 from ..row import Row
@@ -81,6 +81,7 @@ def scene_of(
     kwargs: Mapping[str, Any] | None = None,
 ) -> Scene:
     """Run `f`, and go back from `seed` (ones, if None is given)."""
+    check_function("show", f)
     kwargs = kwargs or {}
     numbers, fixed = varying(args, argnums)
     places = Places(sys._getframe())

@@ -259,3 +259,36 @@ def test_errors_name_what_was_called(sparse: Any) -> None:
         bs.errors.NotDifferentiableError, match="`hessian` was asked for argument 3"
     ):
         bs.hessian(lambda x: x.sum(), 3, sparse=True)(np.ones(3))
+
+
+def settled(x: Any) -> Any:
+    k = 0
+    while np.sum(x * x) > 0.5 and k < 20:
+        x = 0.8 * x + 0.01 * np.roll(x, 1) * x
+        k = k + 1
+    return x
+
+
+def test_a_searched_pattern_is_compared_inside_compiled_code() -> None:
+    x = RNG.normal(size=5)
+    J = bs.jacobian(settled, sparse=bs.sparsity(settled, x))
+    squares = lambda x: np.sum(J(x).data ** 2)
+    assert bs.jit(squares)(x + 1) == pytest.approx(squares(x + 1), rel=1e-12)
+    np.testing.assert_allclose(bs.jit(bs.grad(squares))(x), bs.grad(squares)(x), rtol=1e-10)
+    crossed = lambda x: x * x[::-1]
+    plan = bs.sparsity(crossed, np.zeros(5), pattern=np.eye(5))
+    compiled = bs.jit(lambda x: bs.jacobian(crossed, sparse=plan)(x).data)
+    np.testing.assert_array_equal(compiled(np.array([0.0, 0.0, 2.0, 0.0, 0.0])), [0, 0, 4, 0, 0])
+    with pytest.raises(TypeError, match="leaves out an entry"):
+        compiled(x)
+
+
+def test_a_loop_that_is_not_holomorphic_is_refused_inside_compiled_code() -> None:
+    turned = lambda u: u * np.conj(u) if u.dtype.kind == "c" else u
+    f = lambda x: bs.scan(lambda c, u: (c * u, c + u * u), 1.0 + 0j, x)[1]
+    g = lambda x: bs.scan(lambda c, u: (c, turned(u)), 1.0 + 0j, x)[1]
+    x = RNG.normal(size=4) + 1j
+    J = bs.jacobian(f, sparse=bs.sparsity(f, x))
+    np.testing.assert_allclose(bs.jit(lambda x: J(x).data)(2 * x), J(2 * x).data, rtol=1e-12)
+    with pytest.raises(ValueError, match="holomorphic"):
+        bs.jit(lambda x: bs.jacobian(g, sparse=True)(x).data)(x)

@@ -176,8 +176,8 @@ class Coloured(Compiled):
         assert self.colouring is not None
         numbers = substituted(self.colouring, sums)
         if images:
-            known = [_number(x) for x in (numbers, *images)]
-            check_pattern(self._whole.pattern, known[0], self._probes[0], known[1:])
+            at, *whole = [x if isinstance(x, Staged) else _number(x) for x in (numbers, *images)]
+            check_pattern(self._whole.pattern, at, self._probes[0], whole)
         blocks = [layout for line in self.layouts for layout in line]
         return [
             take(numbers, part).astype(layout.template.dtype)

@@ -18,8 +18,10 @@ import numpy as np
 from ..errors import NotScalarError, StructureError, UnsupportedError
 from ..operators.entries import Entries
 from ..operators.entries.terms import Index, Listed, take
+from ..primitive import P
+from ..primitives.checks import stop_if
 from ..system import System
-from ..tensor import Tensor
+from ..tensor import Staged, Tensor
 from .colouring import Colouring, Pattern, coloured
 from .eliminate import jacobian_entries, pattern_entries
 from .many import NOT_HOLOMORPHIC, forward_images, reverse_images
@@ -146,17 +148,26 @@ def check_pattern(pattern: Pattern, numbers: Any, probe: Any, images: Sequence[A
     """
     image = images[0]
     bound = np.sqrt(np.finfo(image.dtype).eps)
-    if len(images) > 1 and not np.allclose(1j * image, images[1], rtol=bound, equal_nan=True):
-        raise NotScalarError(NOT_HOLOMORPHIC)
     terms = numbers * probe[pattern.cols]
 
     def summed(x: Any) -> Any:
+        if isinstance(x, Staged):
+            return P.scatter_add(x, pattern.rows, shape=pattern.shape[:1])
         return np.bincount(pattern.rows, x, minlength=pattern.shape[0])
 
-    found = summed(terms.real) + (1j * summed(terms.imag) if terms.dtype.kind == "c" else 0)
-    wrong = np.abs(found - image) > bound * (summed(np.abs(terms)) + np.abs(image))
-    if np.any(wrong & np.isfinite(image)):
-        raise StructureError(
-            f"the pattern leaves out an entry of row {int(np.flatnonzero(wrong)[0])} that is not zero; "
-            "complete it, or let bs.sparsity find it"
-        )
+    with np.errstate(invalid="ignore"):
+        if len(images) > 1:
+            apart = np.abs(1j * image - images[1]) > 1e-8 + bound * np.abs(images[1])
+            if isinstance(apart, Staged):
+                stop_if(np.any(apart), "ValueError", NOT_HOLOMORPHIC)
+            elif np.any(apart):
+                raise NotScalarError(NOT_HOLOMORPHIC)
+        found = summed(terms.real) + (1j * summed(terms.imag) if terms.dtype.kind == "c" else 0)
+        wrong = np.abs(found - image) > bound * (summed(np.abs(terms)) + np.abs(image))
+    wrong = wrong & np.isfinite(image)
+    advice = "that is not zero; complete it, or let bs.sparsity find it"
+    if isinstance(wrong, Staged):
+        stop_if(np.any(wrong), "TypeError", f"the pattern leaves out an entry {advice}")
+    elif np.any(wrong):
+        row = int(np.flatnonzero(wrong)[0])
+        raise StructureError(f"the pattern leaves out an entry of row {row} {advice}")

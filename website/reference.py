@@ -55,6 +55,7 @@ MODULES: dict[str, str] = {
     "errors": "backsolve.errors",
     "interop.jax": "backsolve.interop.jax",
     "interop.onnx": "backsolve.interop.onnx",
+    "interop.stablehlo": "backsolve.interop.stablehlo",
     "interop.torch": "backsolve.interop.torch",
     "interop.safetensors": "backsolve.interop.safetensors",
 }

@@ -47,7 +47,10 @@ class Cost:
 
 
 class Operator:
-    """Abstract; see the head of this file."""
+    """A linear map between arrays: `apply`, its adjoint `T`, the types of both sides; the rest follows.
+
+    `A @ B` and `A + B` are operators again, simplified where their structure allows; `A @ x` is A applied.
+    """
 
     __slots__ = ()
 

@@ -204,6 +204,13 @@ def test_integers_have_no_derivatives_and_take_none(backend):
     assert float(jax.grad(lambda x: f(x, k)[0])(x)) == 3.0
 
 
+def test_a_constant_has_no_slope(backend):
+    x = jnp.arange(3.0)
+    for f in (lambda x: 1.5, lambda x: np.float32(2.0), lambda x: np.ones(2)):
+        g = function(f, backend=backend)
+        assert not jax.grad(lambda x, g=g: jnp.sum(g(x)))(x).any()
+
+
 def test_arrays_without_entries(backend):
     f = function(lambda x, y: (x * 2, x.sum() + y), backend=backend)
     x, y = jnp.zeros((0, 3), jnp.float32), jnp.float32(2.0)

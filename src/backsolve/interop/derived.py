@@ -41,56 +41,19 @@ class Derived:
 
     def pulled(self, places: tuple[int, ...], given: tuple[int, ...]) -> Derived:
         """(arguments, seeds of the results that are `given`) ↦ adjoints of the arguments at `places`."""
-
-        def pull(*values: Any) -> tuple[Any, ...]:
-            xs, seeds = values[: len(values) - len(given)], values[len(values) - len(given) :]
-            part = _restricted(self.f, xs, places, lambda y: _chosen(y, given))
-            return tuple(vjp(part, *[xs[k] for k in places])[1](list(seeds)))
-
-        return self._derived(("pulled", places, given), pull)
+        return self._derived(("pulled", places, given), lambda: pulled(self.f, places, given))
 
     def pushed(self, places: tuple[int, ...], given: tuple[int, ...]) -> Derived:
         """(arguments, differentials of those at `places`) ↦ differentials of the results that are `given`."""
-
-        def push(*values: Any) -> tuple[Any, ...]:
-            xs, along = values[: len(values) - len(places)], values[len(values) - len(places) :]
-            part = _restricted(self.f, xs, places, lambda y: _chosen(y, given))
-            return tuple(push_forward(part, [xs[k] for k in places], along)[1])
-
-        return self._derived(("pushed", places, given), push)
+        return self._derived(("pushed", places, given), lambda: pushed(self.f, places, given))
 
     def with_gradient(self, places: tuple[int, ...]) -> Derived:
         """(result, its adjoints at `places`) where the result is one real number, else (result, ())."""
-
-        if found := self._made.get(places):
-            return found
-
-        def run(*xs: Any) -> Any:
-            varying = [xs[k] for k in places]
-            part = _restricted(self.f, xs, places, lambda y: (_smooth(y), y))
-            smooth, pull, result = vjp(part, *varying, has_aux=True)
-            if len(smooth) != 1 or smooth[0].shape or smooth[0].dtype.kind == "c":
-                return result, ()
-            return result, tuple(pull([np.ones((), smooth[0].dtype)]))
-
-        return self._derived(places, run)
+        return self._derived(places, lambda: with_gradient(self.f, places))
 
     def mapped(self, axes: tuple[int | None, ...]) -> Derived:
         """Along these axes of the arguments; the first axes of the results count the examples."""
-
-        def run(*xs: Any) -> Any:
-            forms: list[tree.Structure] = []
-
-            def numbers(*example: Any) -> list[Any]:
-                leaves, form = tree.flatten(self.f(*example))
-                found, form = tree.without_fixed(form, leaves)
-                forms.append(form)
-                return found
-
-            found = vmap(numbers, in_axes=axes)(*xs)
-            return forms[0].unflatten(found)
-
-        return self._derived(("mapped", axes), run)
+        return self._derived(("mapped", axes), lambda: mapped(self.f, axes))
 
     def holding(self, values: dict[int, Any]) -> Derived:
         """With the arguments at some places filled in: a function of the others."""
@@ -101,7 +64,7 @@ class Derived:
             return self.f(*[values[k] if k in values else next(rest) for k in range(total)])
 
         exact = tuple([(k, type(v), repr(v)) for k, v in values.items()])
-        return self._derived(("holding", exact), run)
+        return self._derived(("holding", exact), lambda: run)
 
     def results(self, arrays: Sequence[Any]) -> tuple[list[Any], tree.Structure]:
         """Types of the results for arguments like these, whose numbers are not looked at, and their form."""
@@ -110,11 +73,73 @@ class Derived:
         assert special is not None
         return special.outputs, special.out_structure
 
-    def _derived(self, key: Any, f: Callable[..., Any]) -> Derived:
-        if key not in self._made:
-            made = Derived(f, self.compiles, self.name)
-            return self._made.setdefault(key, made)
-        return self._made[key]
+    def _derived(self, key: Any, make: Callable[[], Callable[..., Any]]) -> Derived:
+        found = self._made.get(key)
+        if found is None:
+            found = self._made.setdefault(key, Derived(make(), self.compiles, self.name))
+        return found
+
+
+# ---- what becomes of a function of numbers
+
+
+def pulled(
+    f: Callable[..., Any], places: Sequence[int], given: Sequence[int]
+) -> Callable[..., tuple[Any, ...]]:
+    """(arguments, seeds of the results that are `given`) ↦ adjoints of the arguments at `places`."""
+
+    def pull(*values: Any) -> tuple[Any, ...]:
+        xs, seeds = values[: len(values) - len(given)], values[len(values) - len(given) :]
+        part = _restricted(f, xs, places, lambda y: _chosen(y, given))
+        return tuple(vjp(part, *[xs[k] for k in places])[1](list(seeds)))
+
+    return pull
+
+
+def pushed(
+    f: Callable[..., Any], places: Sequence[int], given: Sequence[int]
+) -> Callable[..., tuple[Any, ...]]:
+    """(arguments, differentials of those at `places`) ↦ differentials of the results that are `given`."""
+
+    def push(*values: Any) -> tuple[Any, ...]:
+        xs, along = values[: len(values) - len(places)], values[len(values) - len(places) :]
+        part = _restricted(f, xs, places, lambda y: _chosen(y, given))
+        return tuple(push_forward(part, [xs[k] for k in places], list(along))[1])
+
+    return push
+
+
+def with_gradient(
+    f: Callable[..., Any], places: Sequence[int]
+) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
+    """(result, its adjoints at `places`) where the result is one real number, else (result, ())."""
+
+    def run(*xs: Any) -> tuple[Any, tuple[Any, ...]]:
+        part = _restricted(f, xs, places, lambda y: (_smooth(y), y))
+        smooth, pull, result = vjp(part, *[xs[k] for k in places], has_aux=True)
+        if len(smooth) != 1 or smooth[0].shape or smooth[0].dtype.kind == "c":
+            return result, ()
+        return result, tuple(pull([np.ones((), smooth[0].dtype)]))
+
+    return run
+
+
+def mapped(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+    """Along these axes of the arguments; the first axes of the results count the examples."""
+
+    def run(*xs: Any) -> Any:
+        forms: list[tree.Structure] = []
+
+        def numbers(*example: Any) -> list[Any]:
+            leaves, form = tree.flatten(f(*example))
+            found, form = tree.without_fixed(form, leaves)
+            forms.append(form)
+            return found
+
+        found = vmap(numbers, in_axes=axes)(*xs)
+        return forms[0].unflatten(found)
+
+    return run
 
 
 def _restricted(

@@ -99,7 +99,7 @@ class Function:
             ) from None
         if found is None:
 
-            def run(values: Sequence[Any]) -> Any:
+            def run(*values: Any) -> Any:
                 inner, others = jax().tree.unflatten(form, values)
                 given = iter(inner)
                 full = [static[k] if k in static else next(given) for k in range(count)]

@@ -12,21 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from ...api import jvp, vjp, vmap
 from ...backends.target import Target
 from ...compiled.specialise import Specialised, specialise
 from ...control import map as one_by_one
 from ...errors import TracedValueError
 from ...ir import Program, Type
 from ...trace import evaluate
-from ..derived import _restricted
+from ..derived import mapped, pulled, pushed, with_gradient
 from .types import is_inexact, narrowed
 
-Flat = Callable[[Sequence[Any]], Any]
+Flat = Callable[..., Any]
 
 
 class Operator:
-    """`f(values)`, staged on `types`; it is linear in its last `linear` arguments.
+    """`f(*values)`, staged on `types`; it is linear in its last `linear` arguments.
 
     JAX gives and gets the same types, but of 32 bits where it is not `wide`: `given` and `made`.
     """
@@ -63,7 +62,7 @@ class Operator:
         if self._staged.has_own_derivative:
             from ... import tree
 
-            leaves, structure = tree.flatten(self._f(values))
+            leaves, structure = tree.flatten(self._f(*values))
             return tree.without_fixed(structure, leaves)[0]
         return evaluate(self.program, values)
 
@@ -71,10 +70,6 @@ class Operator:
     def smooth(self) -> list[int]:
         """The results that have derivatives."""
         return [j for j, t in enumerate(self.made) if is_inexact(t)]
-
-    def _within(self, xs: Sequence[Any], places: Sequence[int], outs: Sequence[int]) -> Any:
-        """The results at `outs` as a function of the arguments at `places`."""
-        return _restricted(self._again, xs, places, lambda ys: [ys[j] for j in outs])
 
     def _derive(self, key: Any, make: Callable[[], Operator]) -> Operator:
         if key not in self._derived:
@@ -84,11 +79,6 @@ class Operator:
     def push(self, places: tuple[int, ...]) -> Operator:
         """(arguments, differentials of those at `places`) ↦ differentials of the smooth results."""
 
-        def push(values: Sequence[Any]) -> list[Any]:
-            xs, ts = values[: len(self.types)], values[len(self.types) :]
-            restricted = self._within(xs, places, self.smooth)
-            return list(jvp(restricted, [xs[k] for k in places], list(ts))[1])
-
         def transpose(undefined: Sequence[int], outs: Sequence[int]) -> Any:
             kept = tuple([places[k - len(self.types)] for k in undefined])
             return self.pull(kept, tuple([self.smooth[j] for j in outs]))
@@ -96,24 +86,26 @@ class Operator:
         seeds = [_strong(self.types[k]) for k in places]
         made = [_strong(self.made[j]) for j in self.smooth]
         return self._derive(
-            ("push", places), lambda: self._made(push, seeds, made, len(places), transpose)
+            ("push", places),
+            lambda: self._made(
+                pushed(self._again, places, self.smooth), seeds, made, len(places), transpose
+            ),
         )
 
     def pull(self, places: tuple[int, ...], outs: tuple[int, ...]) -> Operator:
         """(arguments, adjoints of the results at `outs`) ↦ adjoints of the arguments at `places`.
 
         JAX pairs complex numbers without conjugation, we with it."""
+        pull, count = pulled(self._again, places, outs), len(self.types)
 
-        def pull(values: Sequence[Any]) -> list[Any]:
-            xs, cts = values[: len(self.types)], values[len(self.types) :]
-            restricted = self._within(xs, places, outs)
-            seeds = [_conjugate(c) for c in cts]
-            return [_conjugate(y) for y in vjp(restricted, *[xs[k] for k in places])[1](seeds)]
+        def without_conjugation(*values: Any) -> list[Any]:
+            seeds = [_conjugate(c) for c in values[count:]]
+            return [_conjugate(y) for y in pull(*values[:count], *seeds)]
 
         seeds = [_strong(self._staged.outputs[j]) for j in outs]
         made = [_strong(self.given[k]) for k in places]
         return self._derive(
-            ("pull", places, outs), lambda: self._made(pull, seeds, made, len(outs))
+            ("pull", places, outs), lambda: self._made(without_conjugation, seeds, made, len(outs))
         )
 
     def has_gradient(self, places: Sequence[int]) -> bool:
@@ -134,13 +126,14 @@ class Operator:
             one_of_them, flags = self._of_examples
             return one_of_them.with_gradient(places).batched(flags, self.made[smooth].shape[0])
 
-        def run(values: Sequence[Any]) -> list[Any]:
-            pair = lambda ys: (ys[smooth], ys)
-            part = _restricted(self._again, values, places, pair)
-            y, pull, results = vjp(part, *[values[k] for k in places], has_aux=True)
-            return [*results, *pull(np.ones((), y.dtype))]
-
         made = [*self.made, *[_strong(self.given[k]) for k in places]]
+        both = with_gradient(self._again, places)
+
+        def run(*values: Any) -> list[Any]:
+            results, gradient = both(*values)
+            # a number that does not vary has none
+            return [*results, *(gradient or [np.zeros_like(values[k]) for k in places])]
+
         return self._derive(("with gradient", places), lambda: self._made(run, [], made, 0))
 
     def _made(
@@ -159,11 +152,7 @@ class Operator:
     def batched(self, flags: tuple[bool, ...], size: int) -> Operator:
         """The same for `size` examples: it comes first in results, and in arguments where `flags` say."""
 
-        def at_once(values: Sequence[Any]) -> list[Any]:
-            axes = tuple([0 if flag else None for flag in flags])
-            return vmap(self._again, in_axes=axes)(*values)
-
-        def in_turn(values: Sequence[Any]) -> list[Any]:
+        def in_turn(*values: Any) -> list[Any]:
             mapped = [v for v, flag in zip(values, flags, strict=True) if flag]
 
             def one(entries: Sequence[Any]) -> list[Any]:
@@ -179,11 +168,9 @@ class Operator:
                 _many(t, size) if flag else t for t, flag in zip(self.types, flags, strict=True)
             ]
             made = [_many(t, size) for t in self.made]
-            f = (
-                in_turn
-                if self.backend == "native" and size and _has_regions(self.program)
-                else at_once
-            )
+            one_by_one_is_less = self.backend == "native" and size and _has_regions(self.program)
+            axes = tuple([0 if flag else None for flag in flags])
+            f = in_turn if one_by_one_is_less else mapped(self._again, axes)
             many = Operator(
                 f, types, self.backend, self.rounds, self.wide, len(self.linear), None, made
             )
@@ -194,7 +181,7 @@ class Operator:
 
 
 def _stage(f: Flat, types: list[Type]) -> Specialised:
-    found = specialise(f, lambda values: ([values], {}), types, Target("numpy"))
+    found = specialise(f, lambda values: (values, {}), types, Target("numpy"))
     if found is None:
         raise TracedValueError(
             "this function closes over a value that an enclosing transformation varies; pass it as an argument"

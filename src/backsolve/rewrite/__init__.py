@@ -9,6 +9,7 @@ from .cholesky import join_cholesky_adjoints
 from .clean import drop_unused, merge_repeated
 from .components import split_rows
 from .constants import fold, share_constants
+from .deviations import without_deviations
 from .division import share_division
 from .entries import read_entries
 from .expand import expand
@@ -103,8 +104,10 @@ def _for_machines(program: Program) -> Program:
 def rewrite_for_xla(program: Program) -> Program:
     """In primitives that XLA has words for; fusion and the order of its loops are left to it."""
     program = rewrite(program)
-    expanded = _expanded(program)
-    return program if expanded is program else rewrite(expanded)
+    for apply in (_expanded, without_deviations):
+        changed = apply(program)
+        program = program if changed is program else rewrite(changed)
+    return program
 
 
 # Products of 16-bit numbers that a device has units for, windows, which stand around them; what rounds nothing.

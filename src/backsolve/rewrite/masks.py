@@ -7,7 +7,7 @@ met them, the adjoint has its zeros already: the last choice does nothing, and t
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 from ..ir import Equation, Shape, Var, type_of
 from ..primitive import P
@@ -22,12 +22,22 @@ def _masked(w: Walk, e: Equation) -> Any:
     mask, a, b = e.inputs
     for y, other, value in ((a, b, False), (b, a, True)):
         if w.is_number(other, 0) and type(y) is Var and type_of(y) == e.outputs[0].type:
-            return y if _Outside(w).is_zero(y, mask, value) else None
+            return y if Outside(w).is_zero(y, mask, value) else None
     return None
 
 
-class _Outside:
-    def __init__(self, w: Walk):
+class Known(Protocol):
+    """What is known of the equations so far: Walk has it."""
+
+    made: dict[Var, Equation]
+
+    def number(self, a: Any) -> Any: ...
+
+    def is_number(self, a: Any, value: float) -> bool: ...
+
+
+class Outside:
+    def __init__(self, w: Known):
         self.w = w
         self.known: dict[tuple[Any, Any, bool], bool] = {}
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..ir import Equation, Program, Type, Var, type_of
 from ..primitive import P
 from . import contractions, masks, parts, places, shapes
+from .clean import atom_key
 from .engine import Rule, Walk, instead, is_real, scalar
 
 SUMS = ("sum", "contract", "scatter_add")
@@ -230,6 +231,11 @@ def _where(w: Walk, e: Equation) -> Any:
         return instead(e, P.where, opposite.inputs[0], b, a)
     if _never(w, mask):
         return _chosen(e, b)
+    for x, other in ((a, 2), (b, 1)):
+        inner = w.producer(x, "where")
+        same = inner is not None and inner.inputs[0] is mask
+        if same and atom_key(inner.inputs[other]) == atom_key(e.inputs[other]):
+            return x if type_of(x) == e.outputs[0].type else None
     inner_a, inner_b = _under(w, a, mask, 1, e), _under(w, b, mask, 2, e)
     if inner_a is not a or inner_b is not b:
         return instead(e, P.where, mask, inner_a, inner_b)
@@ -256,7 +262,10 @@ def _never(w: Walk, mask: Any) -> bool:
 
 
 def _under(w: Walk, a: Any, mask: Any, branch: int, e: Equation) -> Any:
-    """`a` where only its entries inside the mask count: a choice by the same mask is decided."""
+    """`a` where only its entries inside the mask count: a choice by the same mask is decided.
+
+    In a product it is left if others read it, too: one of them is enough.
+    """
     inner = w.producer(a, "where")
     if inner is not None and inner.inputs[0] is mask:
         return inner.inputs[branch]
@@ -270,7 +279,7 @@ def _under(w: Walk, a: Any, mask: Any, branch: int, e: Equation) -> Any:
 
 
 def _decided(w: Walk, a: Any, mask: Any, branch: int) -> Any:
-    inner = w.producer(a, "where")
+    inner = w.sole(a, "where")
     if inner is None or inner.inputs[0] is not mask:
         return a
     chosen = inner.inputs[branch]

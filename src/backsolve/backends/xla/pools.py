@@ -169,11 +169,13 @@ def _parts(cut: Cut, padding: _Padding, x: Any) -> list[Any]:
 def first_numbers(cut: Cut, padding: _Padding, out: Var, m: Any, x: Any) -> Any:
     """The number of the first largest entry of each window; a NaN is the largest of all."""
     best, *rest = _parts(cut, padding, x)
-    number = jnp.zeros(best.shape, out.dtype)
+    small = jnp.uint8 if len(rest) < 256 else out.dtype
+    number = jnp.zeros(best.shape, small)
     for k, part in enumerate(rest, 1):
         better = (part > best) | (jnp.isnan(part) & ~jnp.isnan(best))
-        number = jnp.where(better, jnp.asarray(k, out.dtype), number)
+        number = jnp.where(better, jnp.asarray(k, small), number)
         best = jnp.where(better, part, best)
+    number = lax.optimization_barrier(number)  # else the truth of each `number == k` is kept
     return jnp.reshape(number, out.shape)
 
 

@@ -64,3 +64,54 @@ def test_other_sums_stay():
         program = program_of(lambda x, y, f=f: [f(x, y)], x, y)
         assert "add" in summed(program)
         np.testing.assert_allclose(evaluate(program, [x, y])[0], f(x, y), rtol=1e-12, atol=1e-14)
+
+
+def test_sums_with_fixed_factors_are_multiples_of_one():
+    x, y, s = RNG.normal(size=(4, 5)), RNG.normal(size=(4, 5)), RNG.normal(size=(4, 1))
+
+    def f(x, y, s):
+        return [np.sum(x * y, axis=1), np.sum((s * x) * -(y * 3.0), axis=1), np.sum(x * s * s)]
+
+    program = program_of(f, x, y, s)
+    assert len(summed(program)) == 3  # of x y, of x, and of what is left of the last
+    for mine, theirs in zip(evaluate(program, [x, y, s]), f(x, y, s), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+def test_an_infinite_factor_meets_no_line_that_is_hidden():
+    x = np.array([[1.0, 2.0], [3.0, 4.0], [-1.0, -2.0]])
+    s = np.array([[2.0], [np.inf], [np.inf]])
+
+    def f(x, s):
+        shown = x > 0
+        some = np.any(shown, axis=1, keepdims=True)
+        return [np.sum(np.where(shown, x * s, 0), axis=1), np.where(some, s, 0)]
+
+    program = program_of(f, x, s)
+    assert summed(program) == ["where"]
+    with np.errstate(invalid="ignore"):  # 0 · ∞, where it is not chosen
+        np.testing.assert_array_equal(evaluate(program, [x, s])[0], [6, np.inf, 0])
+
+    without = program_of(lambda x, s: f(x, s)[:1], x, s)  # nothing says whether any is shown
+    np.testing.assert_array_equal(evaluate(without, [x, s])[0], [6, np.inf, 0])
+
+
+def test_numbers_stay_wide_between_products_in_16_bits():
+    x, w = (RNG.normal(size=(4, 4)).astype(np.float16) for _ in range(2))
+
+    def f(x, w):
+        y = x @ w
+        y = np.where(y > 0, (y * x) * w, 0) * x
+        return [y @ w, y + x]
+
+    program = program_of(f, x, w)
+    made = [e.outputs[0].dtype.name for e in program.equations if e.primitive.name == "multiply"]
+    narrow = [
+        e
+        for e in program.equations
+        if e.primitive.name == "cast" and e.outputs[0].dtype.itemsize == 2
+    ]
+    assert made == ["float32"] * 3
+    assert len(narrow) == 2  # the operand of the second product, and the last result
+    for mine, theirs in zip(evaluate(program, [x, w]), f(x, w), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0.02, atol=0.02)

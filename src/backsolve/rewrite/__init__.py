@@ -13,6 +13,7 @@ from .deviations import without_deviations
 from .division import share_division
 from .entries import read_entries
 from .expand import expand
+from .factors import take_factors_out
 from .flat import compute_flat
 from .frechet import join_frechets
 from .invariants import do_once
@@ -22,6 +23,7 @@ from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
 from .totals import chain_sums
+from .wide import stay_wide
 from .windows import split_windows
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
@@ -104,7 +106,7 @@ def _for_machines(program: Program) -> Program:
 def rewrite_for_xla(program: Program) -> Program:
     """In primitives that XLA has words for; fusion and the order of its loops are left to it."""
     program = rewrite(program)
-    for apply in (_expanded, without_deviations):
+    for apply in (_expanded, stay_wide, without_deviations, take_factors_out):
         changed = apply(program)
         program = program if changed is program else rewrite(changed)
     return program

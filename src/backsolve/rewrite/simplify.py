@@ -233,9 +233,10 @@ def _where(w: Walk, e: Equation) -> Any:
         return _chosen(e, b)
     for x, other in ((a, 2), (b, 1)):
         inner = w.producer(x, "where")
-        same = inner is not None and inner.inputs[0] is mask
-        if same and atom_key(inner.inputs[other]) == atom_key(e.inputs[other]):
-            return x if type_of(x) == e.outputs[0].type else None
+        if inner is None or inner.inputs[0] is not mask or type_of(x) != e.outputs[0].type:
+            continue
+        if atom_key(inner.inputs[other]) == atom_key(e.inputs[other]):
+            return x
     inner_a, inner_b = _under(w, a, mask, 1, e), _under(w, b, mask, 2, e)
     if inner_a is not a or inner_b is not b:
         return instead(e, P.where, mask, inner_a, inner_b)

@@ -96,22 +96,18 @@ def test_an_infinite_factor_meets_no_line_that_is_hidden():
     np.testing.assert_array_equal(evaluate(without, [x, s])[0], [6, np.inf, 0])
 
 
-def test_numbers_stay_wide_between_products_in_16_bits():
-    x, w = (RNG.normal(size=(4, 4)).astype(np.float16) for _ in range(2))
+def test_sums_of_what_was_rounded_to_16_bits():
+    """As many as without rounding, and with more digits."""
+    x, w, b = (RNG.normal(size=n).astype(np.float16) for n in ((4, 3, 2, 2), (3, 1, 1), (3, 1, 1)))
+    t = RNG.normal(size=(4, 3, 2, 2)).astype(np.float16)
 
-    def f(x, w):
-        y = x @ w
-        y = np.where(y > 0, (y * x) * w, 0) * x
-        return [y @ w, y + x]
+    def f(x, w, b):
+        y = normalised(x.astype(np.float32), (0, 2, 3)).astype(np.float16) * w + b
+        return np.sum((np.where(y <= 0, 0, y) * t).astype(np.float32))
 
-    program = program_of(f, x, w)
-    made = [e.outputs[0].dtype.name for e in program.equations if e.primitive.name == "multiply"]
-    narrow = [
-        e
-        for e in program.equations
-        if e.primitive.name == "cast" and e.outputs[0].dtype.itemsize == 2
-    ]
-    assert made == ["float32"] * 3
-    assert len(narrow) == 2  # the operand of the second product, and the last result
-    for mine, theirs in zip(evaluate(program, [x, w]), f(x, w), strict=True):
+    gradient = bs.grad(f, argnums=(0, 1, 2))
+    program = program_of(lambda *args: list(gradient(*args)), x, w, b)
+    # mean and variance, and of the adjoint u and u · x normalised
+    assert len(summed(program)) == 4
+    for mine, theirs in zip(evaluate(program, [x, w, b]), gradient(x, w, b), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0.02, atol=0.02)

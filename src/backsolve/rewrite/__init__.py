@@ -23,7 +23,6 @@ from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
 from .totals import chain_sums
-from .wide import stay_wide
 from .windows import split_windows
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
@@ -106,7 +105,7 @@ def _for_machines(program: Program) -> Program:
 def rewrite_for_xla(program: Program) -> Program:
     """In primitives that XLA has words for; fusion and the order of its loops are left to it."""
     program = rewrite(program)
-    for apply in (_expanded, stay_wide, without_deviations, take_factors_out):
+    for apply in (_expanded, without_deviations, take_factors_out):
         changed = apply(program)
         program = program if changed is program else rewrite(changed)
     return program

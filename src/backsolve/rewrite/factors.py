@@ -2,6 +2,7 @@
 
 So several sums may turn out to be multiples of one. Where a mask hides entries of s u, and s is infinite, the
 sum is zero if all are hidden: the product is then taken under any(mask), if the Program has it, else it stays.
+What was rounded to 16 bits on the way into a sum is added up as it was before.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from ..ir import Equation, Program, Shape, Type, Var, type_of
 from ..primitive import P, Primitive
+from .half import HALF
 from .regions import inside
 
 FLOATS = "fd"
@@ -88,7 +90,7 @@ class _Sums:
         for e in before.equations:
             kept.extend(self._instead(e) if e.primitive is P.sum else [e])
             self._made.update((v, e) for v in e.outputs)
-            if e.primitive is P.any and e.params["keepdims"]:
+            if e.primitive is P.any:
                 self._guards.append(e.outputs[0])
         if tuple(kept) == before.equations:
             return before
@@ -100,19 +102,20 @@ class _Sums:
             return [e]
         product = _Product(self._made, e)
         product.take(y)
-        if not any(type(s) is Var for s in product.fixed):
+        if not product.rounds and not any(type(s) is Var for s in product.fixed):
             return [e]
         mask, value = product.mask, product.hides
         guards = [g for g in self._guards if mask is not None and product.sees(g, mask, value)]
-        if mask is not None and not guards:
+        if mask is not None and product.fixed and not guards:
             return [e]
         total = product.sum(product.core())
         for s in product.fixed:
             total = product.emit(P.multiply, total, s)
         if product.is_negative:
             total = product.emit(P.negative, total)
-        if guards:
-            total = product.emit(P.where, guards[0], total, 0)
+        if guards and product.fixed:
+            some = product.emit(P.reshape, guards[0], shape=total.shape)
+            total = product.emit(P.where, some, total, 0)
         return product.finished(total)
 
 
@@ -126,12 +129,16 @@ class _Product(Lines):
         self.varying: list[Var] = []
         self.mask: Var | None = None
         self.hides = False  # where the mask is true
+        self.rounds = False  # whether something of it was rounded to 16 bits
 
     def take(self, y: Var) -> None:
         e = self.made.get(y)
         name = e.primitive.name if e is not None and y.shape == self.shape else ""
         if e is None or y.dtype != self.e.outputs[0].dtype:
             self.varying.append(y)
+        elif name == "cast" and (before := self._unrounded(e)) is not None:
+            self.rounds = True
+            self.take(before)
         elif name == "negative":
             self.is_negative = not self.is_negative
             self.take(e.inputs[0])
@@ -148,6 +155,28 @@ class _Product(Lines):
         else:
             self.varying.append(y)
 
+    def _unrounded(self, e: Equation) -> Var | None:
+        """What was rounded to 16 bits before it was widened; of a choice, the same before it."""
+        rounded = self.made.get(e.inputs[0])
+        if rounded is None or rounded.outputs[0].dtype != HALF:
+            return None
+        x = rounded.inputs[0]
+        if rounded.primitive is P.cast:
+            return x if type(x) is Var and x.dtype == e.outputs[0].dtype else None
+        inner, hides = chosen_or_zero(rounded) if rounded.primitive is P.where else (None, False)
+        product = self.made.get(inner) if type(inner) is Var else None
+        if product is None or product.primitive is not P.cast:
+            return None
+        before = product.inputs[0]
+        if type(before) is not Var or before.dtype != e.outputs[0].dtype:
+            return None
+        sides = (0, before) if hides else (before, 0)
+        wide = Equation((Var(e.outputs[0].type),), P.where, (x, *sides), {}, e.where)
+        if not self._is_hidden_product(wide):
+            return None
+        self.made[wide.outputs[0]] = wide
+        return wide.outputs[0]
+
     def _is_hidden_product(self, e: Equation) -> bool:
         """A product behind the one mask that there is."""
         inner, hides = chosen_or_zero(e)
@@ -156,7 +185,10 @@ class _Product(Lines):
             return False
         if self.mask is not None and (mask, hides) != (self.mask, self.hides):
             return False
-        made = self.made.get(inner)
+        return self._is_product(inner)
+
+    def _is_product(self, y: Var) -> bool:
+        made = self.made.get(y)
         return made is not None and made.primitive.name in ("multiply", "negative")
 
     def core(self) -> Var:

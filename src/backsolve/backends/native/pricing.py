@@ -104,6 +104,11 @@ class Counted:
         if n:
             self.counts[what] += n
 
+    def passed(self, vectors: float) -> None:
+        """So many go through memory, or through the caches that hold all arrays together."""
+        self.add("near", vectors if self.nbytes > FIRST else 0)
+        self.add("far", vectors if self.nbytes > SECOND else 0)
+
     def step(self, step: Step, times: int) -> None:
         self.add("step", times)
         if isinstance(step, Kernel):
@@ -130,6 +135,8 @@ class Counted:
         *batch, m, n = step.c.shape
         terms, width = step.flops // max(2 * prod(step.c.shape), 1), lanes(step.c.dtype)
         count = times * prod(batch)
+        self.add("store", count * m * -(-n // width))
+        self.passed(count * (m * terms + terms * n + m * n) / width)
         if type(step) is Product and not are_small(step):
             self.add("by BLAS", count)
             self.add("multiplied by BLAS", count * m * n * terms / width)
@@ -166,7 +173,7 @@ class _Loops:
             self.vectors, self.singles = 1, 0
         to.add("row", self.rows if len(domain) > 1 else 0)
         self._statements()
-        self._memory()
+        self._memory(times)
         self._sums()
         for write in kernel.writes:
             self._write(write, times)
@@ -205,9 +212,10 @@ class _Loops:
             else:  # once a row
                 self.to.add(f"single {what}", self.rows)
 
-    def _memory(self) -> None:
+    def _memory(self, times: int) -> None:
         kernel = self.kernel
-        moved = 0
+        whole = self.rows * self.length
+        moved = 0  # numbers; what is read again and again is near by then
         for view in kernel.loads.values():
             apart = self.along(view)
             if view.buffer.kind == "ramp":
@@ -215,20 +223,20 @@ class _Loops:
             if not apart:
                 self.to.add("single load", self.rows)
                 continue
-            moved += view.buffer.kind != "local"
+            if view.buffer.kind != "local":
+                moved += min(whole, times * view.buffer.size)
             if apart == 1:
                 self.each("load")
             else:
                 self.to.add("load apart", self.rows * self.length)
         for _, view in kernel.stores:
-            moved += view.buffer.kind != "local"
+            if view.buffer.kind != "local":
+                moved += whole
             if self.along(view) <= 1:
                 self.each("store")
             else:
                 self.to.add("store apart", self.rows * self.length)
-        entries = moved * self.rows * self.length / lanes(np.dtype(np.float64))
-        self.to.add("near", entries if self.to.nbytes > FIRST else 0)
-        self.to.add("far", entries if self.to.nbytes > SECOND else 0)
+        self.to.passed(moved / lanes(np.dtype(np.float64)))
 
     def _sums(self) -> None:
         for _, _, view in self.kernel.reductions:

@@ -104,7 +104,9 @@ class Entries(Operator):
         place = np.concatenate([p.rows * n + p.cols for p in parts])
         pieces = [_in_full(p, self._out.dtype) for p in parts]
         values = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-        is_distinct = np.unique(place).size == place.size
+        is_met = np.zeros(m * n, bool)
+        is_met[place] = True
+        is_distinct = np.count_nonzero(is_met) == place.size
         if not is_distinct and place.size <= _FEW:
             return np.reshape(_added_up(pieces, place, m * n), (m, n))
         if not is_distinct or (m * n > _SMALL and place.size <= _SPARSE * m * n):

@@ -58,7 +58,9 @@ def test_curves_have_the_points_of_the_log(open_page, runs):
     drawn = tab.evaluate("backsolve.measures.value[0].series[0].points.map(p => p.y)")
     assert drawn == logged
     loss.get_by_text("table").first.click()
-    cells = loss.locator("tbody tr").last.locator("td").all_text_contents()
+    rows = loss.locator("tbody tr")
+    rows.first.wait_for()
+    cells = rows.last.locator("td").all_text_contents()
     last = logged[-1], of(good, "epoch")[-1]["val_loss"]
     np.testing.assert_allclose([float(c) for c in cells], last, rtol=1e-3)
 

@@ -39,7 +39,8 @@ def test_lines_and_arguments() -> None:
 def test_ctrl_c_reaches_all() -> None:
     command = [sys.executable, "-m", "backsolve", "launch", "-n", "2", SCRIPT, "ctrl-c"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, **pipes)
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it
+    process = subprocess.Popen(command, text=True, preexec_fn=heard, **pipes)
     ready = {process.stdout.readline() for _ in range(2)}
     assert ready == {"[0] ready\n", "[1] ready\n"}
     process.send_signal(signal.SIGINT)

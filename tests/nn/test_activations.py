@@ -65,6 +65,16 @@ def test_softmax_of_what_is_hidden():
     np.testing.assert_allclose(g, [[0.25, 0, -0.25]] * 2)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
+def test_softmax_of_integers(dtype):
+    x = np.array([0, 1, 1], dtype)
+    for f in (F.softmax, F.log_softmax):
+        expected = f(x.astype(np.float64), 0)
+        np.testing.assert_allclose(f(x, 0), expected, rtol=1e-3)
+        np.testing.assert_allclose(f(list(x), 0), expected, rtol=1e-3)
+        np.testing.assert_allclose(bs.jit(lambda x, f=f: f(x, 0))(x), expected, rtol=1e-3)
+
+
 def test_softmax_converts_first():
     y = F.softmax(np.array([1, 2], dtype=np.int32), 0, dtype=np.float32)
     assert y.dtype == np.float32

@@ -20,6 +20,8 @@ from .batching import over_axes
 
 def _shifted(a: Any, axis: tuple[int, ...]) -> Any:
     a = np.asarray(a)
+    if a.dtype.kind in "biu":
+        a = a.astype(_rule(Type(a.shape, a.dtype), axis=axis).dtype)
     return a - np.maximum.reduce(a, axis=axis, keepdims=True, initial=-np.inf)
 
 

@@ -30,10 +30,11 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }
 LAYERS = {
     name: kind
-    for name, kind in vars(applied).items()
-    if inspect.isclass(kind) and issubclass(kind, applied.Applied) and name[0] != "_"
+    for name, kind in ((name, getattr(nn, name)) for name in dir(nn))
+    if inspect.isclass(kind) and issubclass(kind, applied.Applied)
 }
-PLAIN = [n for n in LAYERS if n != "Applied" and not n.startswith("MaxUnpool")]
+PLAIN = [n for n in LAYERS if not n.startswith("MaxUnpool") and not n.endswith("Loss")]
+assert len(PLAIN) > 40  # wherever they are defined
 
 
 def input_of(name: str) -> Any:

@@ -18,6 +18,10 @@ from backsolve.distributed.launch import Many, described
 
 SCRIPT = str(Path(__file__).parent / "member.py")
 LONGEST = 240  # seconds, on the slowest machine
+HEARD = """import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
+from backsolve.cli import main
+sys.exit(main())"""
 
 
 def launched(*words: str, count: int = 2) -> subprocess.CompletedProcess[str]:
@@ -37,10 +41,9 @@ def test_lines_and_arguments() -> None:
 
 
 def test_ctrl_c_reaches_all() -> None:
-    command = [sys.executable, "-m", "backsolve", "launch", "-n", "2", SCRIPT, "ctrl-c"]
+    command = [sys.executable, "-c", HEARD, "launch", "-n", "2", SCRIPT, "ctrl-c"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it
-    process = subprocess.Popen(command, text=True, preexec_fn=heard, **pipes)
+    process = subprocess.Popen(command, text=True, **pipes)
     ready = {process.stdout.readline() for _ in range(2)}
     assert ready == {"[0] ready\n", "[1] ready\n"}
     process.send_signal(signal.SIGINT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,6 +92,16 @@ def named(
         kept = [k for k in range(len(flat)) if k not in numbers.fixed]
         leaves += [Leaf(names[k], numbers.leaves[k], is_weight) for k in kept]
     return Named(own, tuple(args), dict(kwargs), tuple(leaves))
+
+
+def require_function_and_path(f: Any, path: Any) -> None:
+    """An error where they come in another order, or one of them is missing."""
+    if not callable(f):
+        is_path = isinstance(f, str | os.PathLike)
+        hint = "; the function comes first, then the path" if is_path else ""
+        raise TypeError(f"save(f, path, *example) writes a function, got {f!r:.60} as f{hint}")
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"save(f, path, *example) needs a path to write to, got {type(path)}")
 
 
 def _stand_in(x: Any) -> Any:

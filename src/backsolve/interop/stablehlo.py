@@ -18,7 +18,7 @@ from ..backends.xla.library import jax, wide
 from ..errors import BackendError
 from ..ir import Program, type_of
 from ..rewrite import rewrite_for_xla
-from .named import named
+from .named import named, require_function_and_path
 from .safetensors import write_whole
 
 _CAPACITY = 1 << 10
@@ -63,6 +63,7 @@ def save(
     **kwargs: Any,
 ) -> None:
     """Write the text to a path that ends in .mlir, the portable program to any other."""
+    require_function_and_path(f, path)
     if os.fspath(path).endswith(".mlir"):
         made = _exported(f, args, kwargs, platforms, _CAPACITY).mlir_module()
         write_whole(path, str(made).encode())

@@ -1,13 +1,16 @@
-"""Small ONNX models, made by onnx.helper."""
+"""Small ONNX models, made by onnx.helper; and a path to `onnx_values`, which is no test."""
 
 from __future__ import annotations
 
+import pathlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 Make = Callable[..., Any]
 
 

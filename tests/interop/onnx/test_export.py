@@ -1,7 +1,5 @@
 """Programs written as ONNX graphs, run by ONNX's own definition of its operators, against our own values."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -15,65 +13,13 @@ from backsolve.testing.fuzz_sketch import sketch
 from backsolve.testing.samples import cases
 
 onnx = pytest.importorskip("onnx")
-from onnx.reference import ReferenceEvaluator  # noqa: E402
+from onnx_values import agree, check, evaluated, operators  # noqa: E402
 
 from backsolve.interop.onnx import proto as model  # noqa: E402
 from backsolve.interop.onnx.export.rows import FORMULAS, ROWS  # noqa: E402
 
-try:
-    import onnxruntime
-except ModuleNotFoundError:
-    onnxruntime = None
-
 DTYPES = ("float32", "float64", "int64", "bool", "float32+python", "python")
 SINGLE = ("erf",)  # which ONNX's own evaluator computes in float32
-
-
-def evaluated(made, *args):
-    """What a graph gives for arguments in the order of its inputs."""
-    onnx.shape_inference.infer_shapes(made, strict_mode=True, check_type=True)
-    feed = {x.name: np.asarray(a) for x, a in zip(made.graph.input, args, strict=True)}
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = ReferenceEvaluator(made).run(None, feed)
-        if onnxruntime is not None:
-            _held_against_runtime(made, feed, results)
-    return [np.asarray(y) for y in results]
-
-
-def _held_against_runtime(made, feed, results):
-    try:
-        run = onnxruntime.InferenceSession(
-            made.SerializeToString(), providers=["CPUExecutionProvider"]
-        )
-    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
-        return
-    for x, y in zip(run.run(None, feed), results, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
-
-
-def agree(got, expected, ulps=64, eps=0.0):
-    for x, y in zip(got, expected, strict=True):
-        y = np.asarray(y)
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        unit = ulps * max(eps, np.finfo(y.dtype).eps) if y.dtype.kind == "f" else 0
-        scale = np.max(np.abs(y[np.isfinite(y)]), initial=0) if y.dtype.kind == "f" else 0
-        np.testing.assert_allclose(x, y, rtol=unit, atol=unit * scale)
-
-
-def check(f, *args, ulps=4096, **options):
-    """Export, run, compare, and bring back; the arguments that are no weights, in their order."""
-    made = model(f, *args, **options)
-    given = tree.flatten([a for a in args if not isinstance(a, nn.Module)])[0]
-    expected = tree.flatten(f(*args))[0]
-    agree(evaluated(made, *given), expected, ulps)
-    back = tree.flatten(bs.interop.onnx.load(made)(*map(np.asarray, given)))[0]
-    agree([np.asarray(y) for y in back], expected, ulps)
-    return made
-
-
-def operators(made):
-    return [n.op_type for n in made.graph.node]
 
 
 @pytest.mark.parametrize("name", sorted(PRIMITIVES))
@@ -285,6 +231,17 @@ def test_names_of_arguments(tmp_path):
     assert "params.w.0" in {x.name for x in fixed.graph.initializer}
     with pytest.raises(ValueError, match="1 outputs, and 2 names"):
         model(f, {"w": [np.ones(3)]}, np.ones(3), outputs=["y", "z"])
+
+
+def test_arguments_in_another_order(tmp_path):
+    path = str(tmp_path / "f.onnx")
+    for library in (bs.interop.onnx, bs.interop.stablehlo):
+        with pytest.raises(TypeError, match="the function comes first, then the path"):
+            library.save(path, np.sin, np.ones(3))
+        with pytest.raises(TypeError, match=r"path to write to, got <class 'numpy.ndarray'>"):
+            library.save(np.sin, np.ones(3))
+        with pytest.raises(TypeError, match=r"writes a function, got array\(\["):
+            library.save(np.ones(3), path)
 
 
 def test_what_has_no_form_names_the_line():

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..named import require_function_and_path
 from ..safetensors import write_whole
 
 
@@ -32,6 +33,7 @@ def save(
     >>> bs.interop.onnx.load(path)(np.zeros(5))
     array([0., 0., 0., 0., 0.])
     """
+    require_function_and_path(f, path)
     made = proto(f, *args, batch=batch, weights=weights, outputs=outputs, **kwargs)
     write_whole(path, made.SerializeToString())
 

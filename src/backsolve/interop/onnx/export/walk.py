@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ class Walk:
         self.values: dict[Var, Any] = dict(zip(program.inputs, inputs, strict=True))
         self._makers: dict[Var, Equation] = {}
         self._constants = dict(program.constants)
+        read = [a for e in program.equations for a in e.inputs] + list(program.outputs)
+        self._reads = Counter(a for a in read if type(a) is Var)
         for v, c in program.constants:
             self.values[v] = self._constant(getattr(c, "_v", c), (names or {}).get(v, ""))
 
@@ -41,6 +44,10 @@ class Walk:
     def maker(self, a: Any) -> Equation | None:
         """The equation that made a value."""
         return self._makers.get(a) if type(a) is Var else None
+
+    def reads(self, a: Any) -> int:
+        """How often a value is read, by equations or as a result."""
+        return self._reads[a] if type(a) is Var else 0
 
     def number(self, a: Any) -> Any:
         """The number that a constant is everywhere, or None."""
@@ -83,8 +90,9 @@ class Walk:
             raise _refused(e, "it has complex numbers here, for which ONNX has no operators")
         if any(t.size == 0 for t in types) and (y := self._empty(e)) is not None:
             return [y]
-        if name in RECOGNISERS and (y := RECOGNISERS[name](self, e)) is not None:
-            return [y]
+        for recogniser in RECOGNISERS.get(name, ()):
+            if (y := recogniser(self, e)) is not None:
+                return [y]
         inputs = [self.value(a) for a in e.inputs]
         if name in ROWS:
             return [ROWS[name](self.g, e, inputs)]

@@ -112,6 +112,32 @@ def test_averages_with_padding(options):
     assert "Pad" not in operators(made)
 
 
+@pytest.mark.parametrize(
+    "subscripts",
+    [
+        "abc,dbc->ad",
+        "abec,adec->ebd",
+        "ab,cab->bc",
+        "cab,ab->ac",
+        "abc,abc->",
+        "ab,cd->dbac",
+        "abe,bcd->cad",
+    ],
+)
+def test_contractions_are_products_of_matrices(subscripts):
+    sizes = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 6}
+    x, y = subscripts.split("->")[0].split(",")
+    product = lambda a, b: np.einsum(subscripts, a, b)
+    a, b = (some(*[sizes[c] for c in z], dtype=np.float64) * 9 for z in (x, y))
+    for dtype in (np.int64, np.float64):
+        made = check(product, a.astype(dtype), b.astype(dtype))
+        assert "Einsum" not in operators(made)
+    free = {name: z.index("a") for name, z in (("a", x), ("b", y)) if "a" in z}
+    longer = bs.interop.onnx.proto(product, a, b, batch=free)
+    a, b = (some(*[7 if c == "a" else sizes[c] for c in z], dtype=np.float64) for z in (x, y))
+    agree(evaluated(longer, a, b), [product(a, b)], 4096)
+
+
 # ---- normalisations
 
 

@@ -1,7 +1,11 @@
-"""`contract`: a product of matrices where it is one, else Einsum. Convolutions are found in joined.py."""
+"""`contract`: products of matrices, after axes were moved and joined; Einsum is left for three arrays and more.
+
+Convolutions, and biases with products, are found in joined/.
+"""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import numpy as np
 from .....ir import Equation
 from .....operators.nests import label_sizes, split_subscripts
 from ..graph import Graph
+from ..sizes import Size
 from .base import as_dtype, out_of, row, types_of
 
 
@@ -22,7 +27,7 @@ def contract(g: Graph, e: Equation, inputs: list[str]) -> str:
     sizes = label_sizes(subscripts, [t.shape for t in types_of(e)], e.params["sizes"])
     distinct = "".join(dict.fromkeys(output))
     known = "".join(c for c in distinct if any(c in x for x in labels))
-    y = _product(g, given, labels, known, dtype)
+    y = _product(g, given, labels, known, sizes, dtype)
     if distinct != known:
         y = g.unsqueeze(y, [k for k, c in enumerate(distinct) if c not in known])
         y = g.expand(y, [sizes[c] for c in distinct])
@@ -31,7 +36,9 @@ def contract(g: Graph, e: Equation, inputs: list[str]) -> str:
     return g.cast(y, dtype, out.dtype)
 
 
-def _product(g: Graph, given: list[str], labels: list[str], output: str, dtype: Any) -> str:
+def _product(
+    g: Graph, given: list[str], labels: list[str], output: str, sizes: Any, dtype: Any
+) -> str:
     if len(given) == 1 and len(set(labels[0])) == len(labels[0]):
         (x,), (a,) = labels, given
         gone = [k for k, c in enumerate(x) if c not in output]
@@ -42,6 +49,9 @@ def _product(g: Graph, given: list[str], labels: list[str], output: str, dtype: 
     if len(given) == 2:
         y = _matmul(g, given, labels, output, dtype)
         y = y or _matmul(g, given[::-1], labels[::-1], output, dtype)
+        if y is not None:
+            return y
+        y = _moved(g, given, labels, output, sizes, dtype)
         if y is not None:
             return y
     return g.Einsum(*given, equation=f"{','.join(labels)}->{output}")
@@ -70,6 +80,65 @@ def _matmul(g: Graph, given: list[str], labels: list[str], output: str, dtype: A
                 b = g.transpose(b, [*range(len(y) - 2), len(y) - 1, len(y) - 2])
             return g.MatMul(a, b)
     return None
+
+
+_MULTIPLIED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
+
+
+def _moved(
+    g: Graph, given: list[str], labels: list[str], output: str, sizes: Any, dtype: Any
+) -> str | None:
+    """One product of matrices (or of numbers): loops of both, of the left alone, summed, of the right alone."""
+    if dtype.name not in _MULTIPLIED or any(len(set(x)) != len(x) for x in labels):
+        return None
+    given, labels = list(given), list(labels)
+    for k in (0, 1):  # sums over one of them alone
+        x, other = labels[k], labels[1 - k]
+        kept = "".join(c for c in x if c in output or c in other)
+        gone = [i for i, c in enumerate(x) if c not in kept]
+        if gone:
+            given[k], labels[k] = g.ReduceSum(given[k], g.sizes(gone), keepdims=0), kept
+    x, y = labels
+    shared = "".join(c for c in output if c in x and c in y)
+    summed = "".join(c for c in x if c in y and c not in output)
+    left, right = ("".join(c for c in output if c in z and c not in shared) for z in labels)
+    if not summed:
+        return _entries(g, given, labels, output)
+    if not left and not right:
+        y = _entries(g, given, labels, output + summed)
+        axes = list(range(len(output), len(output + summed)))
+        return str(g.ReduceSum(y, g.sizes(axes), keepdims=0))
+    if any(sum(isinstance(sizes[c], Size) for c in z) > 1 for z in (left, summed, right)):
+        return None
+    a, b = (
+        _matrices(g, array, z, [*shared, first, second], sizes)
+        for array, z, first, second in (
+            (given[0], x, left, summed),
+            (given[1], y, summed, right),
+        )
+    )
+    made = shared + left + right
+    z = g.MatMul(a, b)
+    if (len(left), len(right)) != (1, 1):
+        z = g.reshape(z, [sizes[c] for c in made])
+    return g.transpose(z, [made.index(c) for c in output])
+
+
+def _matrices(g: Graph, a: str, labels: str, groups: list[str], sizes: Any) -> str:
+    """An array with its axes in this order, those of a group as one."""
+    a = g.transpose(a, [labels.index(c) for c in "".join(groups)])
+    if all(len(names) == 1 for names in groups):
+        return a
+    return g.reshape(a, [prod([sizes[c] for c in names]) for names in groups])
+
+
+def _entries(g: Graph, given: list[str], labels: list[str], output: str) -> str:
+    """Products entry by entry, with axes of length 1 where one array has none."""
+    parts = []
+    for a, x in zip(given, labels, strict=True):
+        a = g.transpose(a, [x.index(c) for c in output if c in x])
+        parts.append(g.unsqueeze(a, [k for k, c in enumerate(output) if c not in x]))
+    return str(g.Mul(*parts))
 
 
 def _diagonal(g: Graph, y: str, distinct: str, output: str, sizes: Any, dtype: Any) -> str:

@@ -49,11 +49,14 @@ LARGE = Large(1 << 10, 1 << 20, 4, in_lines=True)
 MACHINES = {
     "by lanes": Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16, large=LARGE),
     "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 12, near=1 << 15, large=LARGE),
+    "with masks": Registers(
+        64, 8, 3, by_lane=False, cache=1 << 12, near=1 << 15, large=LARGE, masks=True
+    ),
 }
 
 
 @pytest.mark.parametrize(
-    ("found", "dtype"), list(zip(MACHINES.values(), ("f8", "f4"), strict=True)), ids=MACHINES
+    ("found", "dtype"), list(zip(MACHINES.values(), ("f8", "f4", "f4"), strict=True)), ids=MACHINES
 )
 @pytest.mark.parametrize(("n", "m"), [(130, 65), (1, 1), (65, 130), (70, 70)])
 @pytest.mark.parametrize("causal", [False, True])

@@ -19,6 +19,7 @@ MACHINES = {
     "by lanes": Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16),
     "of 256 bits": Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17),
     "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18),
+    "with masks": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18, masks=True),
 }
 SMALL = Large(1 << 10, 1 << 17, 3, in_lines=True)
 SIZES = [(5, 7, 9), (33, 70, 101), (64, 64, 96), (1, 300, 50), (130, 257, 31)]

@@ -20,6 +20,9 @@ MACHINES = {
     "by lanes": Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16, large=LARGE),
     "of 256 bits": Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17, large=LARGE),
     "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 15, large=LARGE),
+    "with masks": Registers(
+        64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 15, large=LARGE, masks=True
+    ),
 }
 HERE = "where they lie"
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +13,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native import tiling
+from backsolve.backends.native import contraction, tiling
 from backsolve.backends.native.tiles import Registers
 
 rng = np.random.default_rng(0)
@@ -18,6 +22,7 @@ MACHINES = {
     "by lanes": Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16),
     "of 256 bits": Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17),
     "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18),
+    "with masks": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18, masks=True),
 }
 SIZES = [
     (24, 33, 45),
@@ -69,6 +74,52 @@ def test_tiles_are_used(machine: Any) -> None:
     assert "in tiles" in steps(f, normal(32, 64), normal(64, 48))
     g = bs.jit(lambda a, b: a @ b.T)
     assert "panels of (64, 45)" in steps(g, normal(32, 64), normal(45, 64))
+
+
+SMALL = [(2, 1, 2), (3, 5, 7), (5, 3, 3), (10, 10, 10), (4, 16, 17), (26, 23, 9), (40, 3, 33)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", SMALL, ids=str)
+def test_small_products_touch_nothing_beyond_their_operands(
+    size: tuple[int, int, int], dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them end where memory that cannot be read begins. Without masks they are loops, or BLAS."""
+    monkeypatch.setattr(tiling, "registers", lambda: MACHINES["with masks"])
+    monkeypatch.setattr(contraction, "registers", lambda: MACHINES["with masks"])
+    m, k, n = size
+    a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
+    expected = a @ b
+    tolerance = 1e-5 if dtype == np.float32 else 1e-13
+    for f, x, y in (
+        (lambda a, b: a @ b, a, b),
+        (lambda a, b: a @ b.T, a, b.T),
+        (lambda a, b: a.T @ b, a.T, b),
+        (lambda a, b: a.T @ b.T, a.T, b.T),
+    ):
+        product = bs.jit(f)
+        with at_the_end_of_memory(x) as x, at_the_end_of_memory(y) as y:
+            got = product(x, y)
+            in_tiles = "in tiles" in steps(product, x, y)
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * 10)
+        assert in_tiles or (m < 4 and y.shape == (n, k))
+
+
+@contextmanager
+def at_the_end_of_memory(matrix: Any) -> Iterator[Any]:
+    """A copy whose last entry stands before a page that must not be touched."""
+    page, size = mmap.PAGESIZE, matrix.nbytes
+    pages = -(-size // page)
+    room = mmap.mmap(-1, (pages + 1) * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    library = ctypes.CDLL(None, use_errno=True)
+    protect = lambda how: library.mprotect(ctypes.c_void_p(start + pages * page), page, how)
+    assert protect(mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0) == 0
+    copy = np.frombuffer(room, matrix.dtype, matrix.size, pages * page - size)
+    copy = copy.reshape(matrix.shape)
+    copy[...] = matrix
+    yield copy
+    assert protect(mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 
 def test_blas_keeps_what_is_large_complex_or_stacked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,8 @@ class Products:
         """The columns of the transposed matrix."""
         found, width = self.found, self.found.columns(self.dtype)
         (keys, terms), steps = matrix.shape[-2:], matrix.strides[-2:][::-1]
-        function = pack_function(b.module, self.dtype, width, found.lanes(self.dtype), steps)
+        lanes = found.lanes(self.dtype)
+        function = pack_function(b.module, self.dtype, width, lanes, steps, found.masks)
         b.call(function, [start, *map(INT, (*steps, terms, keys)), room])
         return Columns(room, width, terms * width)
 

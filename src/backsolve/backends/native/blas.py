@@ -33,6 +33,7 @@ from .tiles import fits_panels
 from .views import Buffer, View
 
 INT, CINT, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+SMALL = 1 << 12  # multiplications below which a call of BLAS costs more than loops
 THIN = 32  # rows or columns of a product that memory decides on, not arithmetic
 SHARE = 1 << 17  # multiplications worth a thread of their own
 LINES = 32  # rows or columns that a thread takes at least

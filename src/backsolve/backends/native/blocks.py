@@ -63,7 +63,7 @@ def functions(
     Steps are those along rows and terms of A, if it is packed, and along terms and columns of B.
     """
     lanes, nothing = found.lanes(dtype), ir.Constant(kind_of_pack(dtype).as_pointer(), None)
-    pack = lambda width, steps: pack_function(module, dtype, width, lanes, steps)
+    pack = lambda width, steps: pack_function(module, dtype, width, lanes, steps, found.masks)
     return [
         product_function(module, dtype, found),
         pack(found.columns(dtype), b_steps),

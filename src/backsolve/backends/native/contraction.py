@@ -1,4 +1,4 @@
-"""Contractions: large ones as matrix products by BLAS, small ones as loops in registers."""
+"""Contractions: as matrix products by tiles or by BLAS, or, small ones that suit neither, as loops."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from ...ir import Equation, Shape, Type, Var
 from ...operators.nests import split_subscripts
 from ...primitive import P
-from .blas import Product
+from .blas import SMALL, Product
 from .kernel import Kernel
 from .lattice_products import multiply
 from .steps import Zero
 from .support import Unsupported
+from .tiles import registers
 from .views import View
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 ROW = 8  # windows side by side from which on their sums are made row by row
 NEAR = 8  # steps for which the copy of an operand is kept for other products
-SMALL = 1 << 12  # multiplications below which a call of BLAS costs more than the loops
 
 
 def lower_outer(schedule: Schedule, e: Equation) -> bool:
@@ -78,7 +78,9 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     order = batch + left + right
     work = prod(sizes.values())
     is_vector = 1 in (_size(left, sizes), _size(right, sizes))  # memory decides: BLAS gains nothing
-    is_small = lonely or not inner or work <= SMALL or is_vector or out.dtype.kind not in "fc"
+    is_small = lonely or not inner or is_vector or out.dtype.kind not in "fc"
+    if not is_small and work <= SMALL:
+        is_small = batch or not _suits_tiles(views, labels, left, inner, right)
     if not is_small and not batch and out.dtype.kind == "f":
         lines = zip(views, labels, (left, right), strict=True)
         if any(_as_it_lies(v, x, [], own, inner) is None for v, x, own in lines):
@@ -104,6 +106,20 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
         schedule.steps.append(Product(x, y, c))
         schedule.ready[view.buffer] = len(schedule.steps) - 1
     return view.permute(tuple(order.index(c) for c in output))
+
+
+def _suits_tiles(
+    views: list[View], labels: list[str], left: list[str], inner: list[str], right: list[str]
+) -> bool:
+    """Whether tiles do even a small product faster than loops, whatever its sizes."""
+    found = registers()
+    if found is None or not found.masks or views[0].dtype.kind != "f":
+        return False
+    x = _as_it_lies(views[0], labels[0], [], left, inner)
+    y = _as_it_lies(views[1], labels[1], [], inner, right)
+    if x is None or y is None:
+        return False
+    return y.strides[-1] == 1 or x.shape[0] >= found.repaid
 
 
 def _row_of_windows(schedule: Schedule, out: Var, output: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any
 
@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from .library import shared
 from .numbers.registers import memory_type
+from .parts import load_part, store_part
 from .repeat import loop_between
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
@@ -18,7 +19,12 @@ LINE = 64  # bytes
 
 
 def pack_function(
-    module: ir.Module, dtype: np.dtype[Any], width: int, lanes: int, steps: Sequence[int]
+    module: ir.Module,
+    dtype: np.dtype[Any],
+    width: int,
+    lanes: int,
+    steps: Sequence[int],
+    masks: bool = False,
 ) -> ir.Function:
     """f(B, its steps along terms and columns, how many terms and columns, the panels).
 
@@ -27,8 +33,10 @@ def pack_function(
     """
     lanes = gcd(width, lanes)
     way = "lines" if steps[1] == 1 else "turned" if steps[0] == 1 else "single"
-    name = f"pack_{dtype.name}_{width}x{lanes}_{way}"
-    return shared(module, name, kind_of_pack(dtype), _Emitter(dtype, width, lanes, way).emit)
+    masks = masks and way != "single"
+    name = f"pack_{dtype.name}_{width}x{lanes}_{way}{'_masks' * masks}"
+    emitter = (_ByMasks if masks else _Emitter)(dtype, width, lanes, way)
+    return shared(module, name, kind_of_pack(dtype), emitter.emit)
 
 
 def kind_of_pack(dtype: np.dtype[Any]) -> ir.FunctionType:
@@ -91,14 +99,19 @@ class _Emitter:
             blocks = b.udiv(self.terms, INT(self.lanes))
             first = b.mul(blocks, INT(self.lanes))
             turn = lambda b, k, i: self._turn(b, j, i, column(b, k))
-            # What is in a line of the cache is read, or written, in one go.
-            if self.lanes * self.dtype.itemsize < LINE:
-                inner = lambda b, i: loop_between(b, INT(0), vectors, lambda b, k: turn(b, k, i))
-                loop_between(b, INT(0), blocks, inner)
-            else:
-                inner = lambda b, k: loop_between(b, INT(0), blocks, lambda b, i: turn(b, k, i))
-                loop_between(b, INT(0), vectors, inner)
+            self._in_lines_of_cache(b, vectors, blocks, turn)
         self._one_by_one(b, j, first, INT(0), column(b, vectors))
+
+    def _in_lines_of_cache(
+        self, b: ir.IRBuilder, vectors: ir.Value, blocks: ir.Value, turn: Callable[..., None]
+    ) -> None:
+        """turn(b, vector, block) for all: what is in a line of the cache is read, or written, in one go."""
+        if self.lanes * self.dtype.itemsize < LINE:
+            inner = lambda b, i: loop_between(b, INT(0), vectors, lambda b, k: turn(b, k, i))
+            loop_between(b, INT(0), blocks, inner)
+        else:
+            inner = lambda b, k: loop_between(b, INT(0), blocks, lambda b, i: turn(b, k, i))
+            loop_between(b, INT(0), vectors, inner)
 
     def _copy(
         self,
@@ -150,6 +163,73 @@ class _Emitter:
 
     def _store(self, b: ir.IRBuilder, v: ir.Value, place: ir.Value) -> None:
         b.store(v, b.bitcast(place, v.type.as_pointer()), align=self.dtype.itemsize)
+
+
+class _ByMasks(_Emitter):
+    """Where instructions read and write parts of vectors, the ends of lines are vectors like all others."""
+
+    def emit(self, function: ir.Function) -> None:
+        self.source, self.term_step, self.column_step, self.terms, self.columns, self.target = (
+            function.args
+        )
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        up = lambda n, by: b.udiv(b.add(n, INT(by - 1)), INT(by))
+        panels = up(self.columns, self.width)
+        if self.way == "lines":
+            self.column_step = INT(1)
+            line = lambda b, term: loop_between(
+                b, INT(0), panels, lambda b, j: self._part(b, j, term)
+            )
+            loop_between(b, INT(0), self.terms, line)
+        else:
+            self.term_step = INT(1)
+            blocks = up(self.terms, self.lanes)
+
+            def panel(b: ir.IRBuilder, j: ir.Value) -> None:
+                left = b.sub(self.columns, b.mul(j, INT(self.width)))
+                vectors = b.udiv(b.add(left, INT(self.lanes - 1)), INT(self.lanes))
+                most = INT(self.width // self.lanes)
+                vectors = b.select(b.icmp_signed("<", vectors, most), vectors, most)
+                turn = lambda b, k, i: self._turn_all(b, j, i, b.mul(k, INT(self.lanes)), left)
+                self._in_lines_of_cache(b, vectors, blocks, turn)
+
+            loop_between(b, INT(0), panels, panel)
+        b.ret_void()
+
+    def _part(self, b: ir.IRBuilder, j: ir.Value, term: ir.Value) -> None:
+        """A line of a panel."""
+        left = b.sub(self.columns, b.mul(j, INT(self.width)))
+        kind = ir.VectorType(self.real, self.lanes).as_pointer()
+        with b.if_else(b.icmp_signed(">=", left, INT(self.width))) as (whole, part):
+            with whole:
+                self._copy(b, j, term, self.width)
+            with part:
+                for k in range(0, self.width, self.lanes):
+                    entry = b.bitcast(self._entry(b, j, term, INT(k)), kind)
+                    line = load_part(b, entry, b.sub(left, INT(k)))
+                    self._store(b, line, self._place(b, j, term, INT(k)))
+
+    def _turn_all(
+        self, b: ir.IRBuilder, j: ir.Value, block: ir.Value, start: ir.Value, left: ir.Value
+    ) -> None:
+        """A block, which the ends of columns and of terms may cut off."""
+        first = b.mul(block, INT(self.lanes))
+        terms, columns = b.sub(self.terms, first), b.sub(left, start)
+        least = b.select(b.icmp_signed("<", terms, columns), terms, columns)
+        with b.if_else(b.icmp_signed(">=", least, INT(self.lanes))) as (whole, part):
+            with whole:
+                self._turn(b, j, block, start)
+            with part:
+                kind = ir.VectorType(self.real, self.lanes).as_pointer()
+                entry, loads = self._entry(b, j, first, start), []
+                for c in range(self.lanes):
+                    count = b.select(b.icmp_signed(">", columns, INT(c)), terms, INT(0))
+                    loads.append(load_part(b, b.bitcast(entry, kind), count))
+                    entry = b.gep(entry, [self.column_step])
+                place = self._place(b, j, first, start)
+                for r, line in enumerate(turned(b, loads)):
+                    count = b.select(b.icmp_signed(">", terms, INT(r)), INT(self.lanes), INT(0))
+                    store_part(b, line, b.bitcast(b.gep(place, [INT(r * self.width)]), kind), count)
 
 
 def turned(b: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from .library import shared
 from .numbers.registers import memory_type
+from .parts import load_part, store_part
 from .repeat import loop_between
 from .tiles import Registers, kind_of_tile
 
@@ -32,7 +33,7 @@ def product_function(module: ir.Module, dtype: np.dtype[Any], found: Registers) 
 
     The tiles are functions: the whole one; of fewer columns, of fewer rows, of fewer of both.
     """
-    name = f"product_{dtype.name}_{found.rows}x{found.columns(dtype)}"
+    name = f"product_{dtype.name}_{found.rows}x{found.columns(dtype)}{'_masks' * found.masks}"
     return shared(module, name, kind_of_product(dtype), _Emitter(dtype, found).emit)
 
 
@@ -47,6 +48,7 @@ class _Emitter:
 
     def __init__(self, dtype: np.dtype[Any], found: Registers):
         self.height, self.width, self.lanes = found.rows, found.columns(dtype), found.lanes(dtype)
+        self.masks, self.nbytes = found.masks, dtype.itemsize
 
     def emit(self, function: ir.Function) -> None:
         self.a, self.b, self.c, *words = function.args
@@ -102,6 +104,9 @@ class _Emitter:
         def line(b: ir.IRBuilder, r: ir.Value) -> None:
             source = b.gep(self.room, [b.mul(r, INT(self.width))])
             target = b.gep(c, [b.mul(r, self.word["c_step"])])
+            if self.masks:
+                self._copy_vectors(b, source, target, columns, adds)
+                return
 
             def entry(b: ir.IRBuilder, k: ir.Value) -> None:
                 new, place = b.load(b.gep(source, [k])), b.gep(target, [k])
@@ -110,6 +115,22 @@ class _Emitter:
             loop_between(b, INT(0), columns, entry)
 
         loop_between(b, INT(0), rows, line)
+
+    def _copy_vectors(
+        self,
+        b: ir.IRBuilder,
+        source: ir.Value,
+        target: ir.Value,
+        columns: ir.Value,
+        adds: ir.Value,
+    ) -> None:
+        kind = ir.VectorType(source.type.pointee, self.lanes).as_pointer()
+        for k in range(0, self.width, self.lanes):
+            left = b.sub(columns, INT(k))
+            place = b.bitcast(b.gep(target, [INT(k)]), kind)
+            new = b.load(b.bitcast(b.gep(source, [INT(k)]), kind), align=self.nbytes)
+            before = load_part(b, place, left)
+            store_part(b, b.select(adds, b.fadd(before, new), new), place, left)
 
 
 def _smaller(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:

@@ -12,6 +12,7 @@ from llvmlite import binding, ir
 
 from .library import shared
 from .numbers.registers import memory_type
+from .parts import load_part
 from .repeat import range_loop
 
 INT, CINT = ir.IntType(64), ir.IntType(32)
@@ -44,6 +45,12 @@ class Registers:
     cache: int  # bytes of the first one
     near: int  # bytes of columns that a few rows read where they lie
     large: Large | None = None  # None where BLAS is faster
+    masks: bool = False  # instructions read and write a part of a vector
+
+    @property
+    def repaid(self) -> int:
+        """Rows from which on panels are worth making for one product."""
+        return 4 if self.masks else 24
 
     def lanes(self, dtype: np.dtype[Any]) -> int:
         return self.nbytes // dtype.itemsize
@@ -63,7 +70,9 @@ def registers() -> Registers | None:
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):
         large = Large(1 << 10, 1 << 20, 4, in_lines=True)
-        return Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 15, large=large)  # of 32
+        return Registers(
+            64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 15, large=large, masks=True
+        )  # of 32
     if features.get("avx2") and features.get("fma"):
         return Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17)  # of 16
     return None
@@ -96,6 +105,7 @@ class Tile:
     unit: str  # "terms", "rows", "panel" for rows in panels of whole tiles, or "" for any
     found: Registers
     adds: bool = False  # into C
+    rest: int = 0  # entries of the last vector of B's lines, where these end before it does
 
     def function(self, module: ir.Module) -> ir.Function:
         lanes = self.found.lanes(self.dtype)
@@ -107,6 +117,8 @@ class Tile:
             name += str(self.found.rows)
         if self.adds:
             name += "_adds"
+        if self.rest:
+            name += f"_{self.rest}"
         return shared(module, name, kind_of_tile(self.dtype), _Emitter(self, unit).emit)
 
 
@@ -121,7 +133,7 @@ def tile_of(
 class _Emitter:
     def __init__(self, tile: Tile, unit: str):
         self.rows, self.vectors, self.dtype, self.unit = tile.rows, tile.vectors, tile.dtype, unit
-        self.adds = tile.adds
+        self.adds, self.rest = tile.adds, tile.rest
         self.real = memory_type(tile.dtype)
         self.lanes, self.height = tile.found.lanes(tile.dtype), tile.found.rows
         # Rows of a panel are multiplied lane by lane if they fill vectors.
@@ -177,7 +189,12 @@ class _Emitter:
     ) -> list[ir.Value]:
         start = b.gep(self.b, [b.mul(term, self.b_step)])
         places = self._vectors(b, start)
-        line = [b.load(place, align=self.dtype.itemsize) for place in places]
+        line = [
+            b.load(place, align=self.dtype.itemsize)
+            for place in places[: -1 if self.rest else None]
+        ]
+        if self.rest:
+            line.append(load_part(b, places[-1], INT(self.rest)))
         multiply_add = self._multiply_add(b.module)
         pairs = [(f, v) for f in factors for v in line]
         return [b.call(multiply_add, [v, f, s]) for (f, v), s in zip(pairs, sums, strict=True)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from ...ir import Shape
-from .blas import SHARE, THIN, Product, spread
+from .blas import SHARE, SMALL, THIN, Product, spread
 from .blocked import does_all, in_blocks
 from .packing import pack_function
 from .steps import INT, Site, Step
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .schedule import Schedule
 
 FEW = 64  # rows that find their columns in the second cache as well as in panels
-REPAID = 24  # rows from which on panels are worth making for one product
 
 
 @dataclass(eq=False)
@@ -43,7 +42,8 @@ class Pack(Step):
     def emit(self, site: Site) -> None:
         dtype, found = self.source.dtype, self.found
         width, steps = found.columns(dtype), _steps(self.source)
-        function = pack_function(site.module, dtype, width, found.lanes(dtype), steps)
+        lanes = found.lanes(dtype)
+        function = pack_function(site.module, dtype, width, lanes, steps, found.masks)
         sizes = [INT(n) for n in (*steps, *self.source.shape)]
         site.b.call(function, [site.address(self.source), *sizes, site.address(self.panels)])
 
@@ -77,10 +77,12 @@ class Tiled(Product):
         unit = "terms" if steps[1] == 1 else "rows" if steps[0] == 1 else ""
 
         def part(b: ir.IRBuilder, starts: list[ir.Value], low: ir.Value, high: ir.Value) -> None:
+            lanes = found.lanes(dtype)
             tiles = [
-                Tile(dtype, rows, -(-columns // found.lanes(dtype)), unit, found).function(b.module)
+                Tile(dtype, rows, -(-columns // lanes), unit, found, rest=rest).function(b.module)
                 for rows in (min(m, height), m % height or height)
                 for columns in (min(n, width), n % width or width)
+                for rest in (0 if in_panels else columns % lanes,)
             ]
             words = [INT(x) for x in (*steps, *b_steps, n, 0, m, n, terms, group)]
             ends = [INT(0), INT(panels)]
@@ -159,10 +161,11 @@ def _columns(
     if panels is not None:
         known[key] = panels
         return panels
-    in_lines = _steps(step.b)[1] == 1 and n % found.lanes(dtype) == 0
+    in_lines = _steps(step.b)[1] == 1 and (found.masks or n % found.lanes(dtype) == 0)
     if in_lines and size + rows <= (found.near if m <= FEW else found.cache):
         return step.b
-    is_repaid = m >= REPAID and size <= PANELS and (n <= THIN or not does_all(found))
+    is_small = m * n * terms <= SMALL or n <= THIN or not does_all(found)
+    is_repaid = m >= found.repaid and size <= PANELS and is_small
     return _packed(schedule, step.b, shape, found) if is_repaid else None
 
 

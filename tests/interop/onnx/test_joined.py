@@ -138,6 +138,17 @@ def test_contractions_are_products_of_matrices(subscripts):
     agree(evaluated(longer, a, b), [product(a, b)], 4096)
 
 
+def test_means_and_gathers_along_an_axis():
+    made = check(lambda x: (np.mean(x, axis=1), np.mean(x) * 3.0), some(3, 4, 5, dtype=np.float64))
+    assert operators(made).count("ReduceMean") == 2
+    made = check(lambda x: np.sum(x, axis=0) / 4, some(3, 5))
+    assert "ReduceMean" not in operators(made)
+    made = check(lambda x: F.interpolate(x, scale_factor=2), some(1, 2, 3, 4))
+    assert only(made) == ["Gather", "Gather"]
+    made = check(lambda x: np.take(x.transpose(2, 0, 1), np.array([1, -1]), axis=0), some(3, 4, 5))
+    assert only(made) == ["Gather", "Transpose"]
+
+
 # ---- normalisations
 
 

@@ -28,6 +28,7 @@ class Graph:
         self._taken: set[str] = set()
         self._constants: dict[Any, str] = {}
         self._arrays: dict[str, Any] = {}  # of constants that have no name of their own
+        self._turned: dict[str, tuple[str, list[int]]] = {}  # what was transposed, and how
         self.initializers: dict[str, onnx.TensorProto] = {}
         self.batch: tuple[str, int] | None = None  # an input and its axis whose length is free
         self._batch_size: str | None = None
@@ -160,7 +161,21 @@ class Graph:
         return self.ConstantOfShape(self.sizes(shape), value=value)
 
     def transpose(self, a: str, axes: Sequence[int]) -> str:
-        return a if list(axes) == sorted(axes) else self.Transpose(a, perm=list(axes))
+        """Of what was transposed before, by one node for both."""
+        source, before = self._turned.get(a, (a, list(range(len(axes)))))
+        axes = [before[k] for k in axes]
+        if axes == sorted(axes):
+            return source
+        y = str(self.Transpose(source, perm=axes))
+        self._turned[y] = source, axes
+        return y
+
+    def gather(self, a: str, index: str, axis: int) -> str:
+        """Entries by a vector of indices; of what was transposed before, as if it had not been."""
+        source, axes = self._turned.get(a, (a, None))
+        if axes is None:
+            return str(self.Gather(a, index, axis=axis))
+        return self.transpose(self.Gather(source, index, axis=axes[axis]), axes)
 
     def squeeze(self, a: str, axes: Sequence[int]) -> str:
         return self.Squeeze(a, self.sizes(axes)) if axes else a

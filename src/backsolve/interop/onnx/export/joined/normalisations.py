@@ -5,7 +5,6 @@ In single precision alone: the operators have their eps, and layer norm its mean
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from .....ir import Equation, Var, type_of
 from ..sizes import Size
 from .base import Walk, both_ways, is_like, made_by, per_channel, recogniser
+from .means import averaged
 
 _SINGLE = np.dtype(np.float32)
 
@@ -111,20 +111,13 @@ def _by_figures(walk: Walk, e: Equation) -> _Norm | None:
 
 def _mean_of(walk: Walk, a: Any) -> tuple[Any, int] | None:
     """An array, and the first of its last axes, over which this is its mean."""
-    source = made_by(walk, a, "divide", "multiply")
-    if source is None:
-        return None
-    total = made_by(walk, source.inputs[0], "sum")
-    number = walk.number(source.inputs[1])
-    if total is None or number is None or not total.params["keepdims"]:
+    source = walk.maker(a)
+    total = None if source is None else averaged(walk, source)
+    if total is None or not total.params["keepdims"]:
         return None
     (x,), axes = total.inputs, tuple(total.params["axis"])
-    t = type_of(x)
-    count = prod(t.shape[k] for k in axes)
-    share = count if source.primitive.name == "divide" else _SINGLE.type(1 / count)
-    last = axes == tuple(range(t.ndim - len(axes), t.ndim)) and len(axes) > 0
-    same = _SINGLE.type(number) == _SINGLE.type(share)
-    return (x, axes[0]) if last and same and walk.reads(source.inputs[0]) == 1 else None
+    ndim = type_of(x).ndim
+    return (x, axes[0]) if axes and axes == tuple(range(axes[0], ndim)) else None
 
 
 def _by_given(walk: Walk, e: Equation) -> _Norm | None:

@@ -10,7 +10,8 @@ import numpy as np
 from .....ir import Equation, Type, type_of
 from .....operators.windows import Cut
 from ..graph import Graph
-from .base import Padded, Walk, both_ways, made_by, not_padded, padding, recogniser, without_zeros
+from .base import Padded, Walk, made_by, not_padded, padding, recogniser, without_zeros
+from .means import averaged
 
 
 @recogniser("max", "first_max")
@@ -38,15 +39,8 @@ def total(walk: Walk, e: Equation) -> str | None:
 @recogniser("multiply")
 def average(walk: Walk, e: Equation) -> str | None:
     """A sum over windows, times one over the number of their entries."""
-    out = e.outputs[0].type
-    for a, factor in both_ways(e):
-        source, number = made_by(walk, a, "sum"), walk.number(factor)
-        if source is None or number is None or type_of(a) != out or walk.reads(a) != 1:
-            continue
-        count = prod(type_of(source.inputs[0]).shape[k] for k in source.params["axis"])
-        if out.dtype.kind == "f" and out.dtype.type(number) == out.dtype.type(1 / count):
-            return _mean(walk, source)
-    return None
+    source = averaged(walk, e)
+    return None if source is None else _mean(walk, source)
 
 
 def _mean(walk: Walk, e: Equation) -> str | None:

@@ -110,16 +110,13 @@ def _moved(
         return str(g.ReduceSum(y, g.sizes(axes), keepdims=0))
     if any(sum(isinstance(sizes[c], Size) for c in z) > 1 for z in (left, summed, right)):
         return None
-    a, b = (
-        _matrices(g, array, z, [*shared, first, second], sizes)
-        for array, z, first, second in (
-            (given[0], x, left, summed),
-            (given[1], y, summed, right),
-        )
-    )
-    made = shared + left + right
-    z = g.MatMul(a, b)
-    if (len(left), len(right)) != (1, 1):
+    if not shared and len(left) == 1 != len(right):
+        given, x, y, left, right = given[::-1], y, x, right, left
+    lines = [*left] if left and not shared and len(right) == 1 else [left]  # axes before a matrix
+    a = _matrices(g, given[0], x, [*shared, *lines, summed], sizes)
+    b = _matrices(g, given[1], y, [*shared, summed, right], sizes)
+    made, z = shared + left + right, g.MatMul(a, b)
+    if any(len(names) != 1 for names in (*lines, right)):
         z = g.reshape(z, [sizes[c] for c in made])
     return g.transpose(z, [made.index(c) for c in output])
 

@@ -37,7 +37,8 @@ def gather(g: Graph, e: Equation, inputs: list[str]) -> str:
     a, *indices = inputs
     types = types_of(e)
     if len(indices) == 1:
-        return g.Gather(a, g.cast(indices[0], types[1].dtype, np.int64), axis=0)
+        index = g.cast(indices[0], types[1].dtype, np.int64)
+        return g.gather(a, index, 0) if types[1].ndim == 1 else g.Gather(a, index, axis=0)
     joined, _ = _joined(g, indices, types[1:])
     return g.GatherND(a, joined)
 

@@ -204,6 +204,40 @@ def test_control_flow(f, args):
     check(f, *args, ulps=256)
 
 
+# ---- linear algebra
+
+
+def evidence(x, y, scale):
+    """The logarithm of the likelihood of a Gaussian process."""
+    K = np.exp(-((x[:, None] - x) ** 2) / scale) + 0.1 * np.eye(len(x))
+    L = np.linalg.cholesky(K)
+    return np.sum(np.log(np.diag(L))) + 0.5 * y @ np.linalg.solve(K, y)
+
+
+def factors(a, b):
+    square = a[..., :4, :]
+    sign, size = np.linalg.slogdet(square)
+    parts = np.linalg.solve(square, b), np.linalg.inv(square), sign * size, np.linalg.qr(a)
+    return *parts, np.linalg.cholesky(np.matmul(np.swapaxes(a, -1, -2), a))
+
+
+def test_linear_algebra():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=9), rng.normal(size=9)
+    check(evidence, x, y, 0.7)
+    check(bs.grad(evidence, (0, 1, 2)), x, y, 0.7)
+    a, b = rng.normal(size=(2, 6, 4)), rng.normal(size=(2, 4, 3))
+    check(factors, a, b)
+    made = model(factors, a, b, batch=True)
+    more = rng.normal(size=(3, 6, 4)), rng.normal(size=(3, 4, 3))
+    agree(evaluated(made, *more), tree.flatten(factors(*more))[0], 4096)
+    rows = np.array([[0.0, 2.0, 1.0], [1.0, 0.0, 3.0], [4.0, 1.0, 0.0]])  # a pivot of 0 comes first
+    check(lambda a, b: np.linalg.solve(a, b), rows, np.ones((3, 1)))
+    singular = np.array([[1.0, 2.0, 4.0], [2.0, 4.0, 8.0], [1.0, 0.0, 3.0]])
+    check(lambda a: tuple(np.linalg.slogdet(a)), singular)
+    check(bs.grad(np.linalg.det), singular)
+
+
 def test_a_loop_stays_one():
     made = model(cube_root, 8.0)
     assert operators(made).count("Loop") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import bessel as bessel
 from . import contract as contract
 from . import elementwise as elementwise
+from . import factors as factors
 from . import formulas as formulas
 from . import index as index
 from . import reduce as reduce

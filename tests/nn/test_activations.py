@@ -65,6 +65,44 @@ def test_softmax_of_what_is_hidden():
     np.testing.assert_allclose(g, [[0.25, 0, -0.25]] * 2)
 
 
+BESIDE_INFINITY = np.array(
+    [
+        [1.0, np.inf, 3.0],
+        [np.inf, -np.inf, 1.0],
+        [1.0, -np.inf, 1.0],
+        [-np.inf, -np.inf, -np.inf],
+        [1.0, np.nan, 3.0],
+    ]
+)
+
+
+@pytest.mark.parametrize("backend", [None, "native", "xla"])
+def test_softmax_beside_infinity(backend):
+    if backend == "xla":
+        pytest.importorskip("jax")
+
+    def all_of_it(x):
+        rows = [f(x, 1) for f in (F.softmax, F.log_softmax)]
+        grads = [
+            bs.grad(lambda x, f=f: np.sum(f(x, 1)[:, 0]))(x) for f in (F.softmax, F.log_softmax)
+        ]
+        return [*rows, *grads]
+
+    nan, inf = np.nan, np.inf
+    unknown, half = [nan] * 3, np.log(0.5)
+    expected = [
+        [[0, nan, 0], [nan, 0, 0], [0.5, 0, 0.5], unknown, unknown],
+        [[-inf, nan, -inf], [nan, -inf, -inf], [half, -inf, half], unknown, unknown],
+        [[0, nan, 0], unknown, [0.25, 0, -0.25], unknown, unknown],
+        [[1, nan, 0], [nan, 0, 0], [0.5, 0, -0.5], unknown, unknown],
+    ]
+    run = bs.jit(all_of_it, backend=backend) if backend else all_of_it
+    with np.errstate(all="ignore"):
+        found = run(BESIDE_INFINITY)
+    for y, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(y, right, rtol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
 def test_softmax_of_integers(dtype):
     x = np.array([0, 1, 1], dtype)

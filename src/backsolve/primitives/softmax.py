@@ -3,7 +3,8 @@
 y = eˣ / Σ eˣ:  dy = y (dx − Σ y dx).    z = log y:  dz = dx − Σ e^z dx.
 
 Both do not change when all of x moves by one number, so the largest entry may be taken off, and no
-derivative goes through it. Compiled code knows the users' spellings of them (rewrite/stable.py).
+derivative goes through it: finite entries beside ∞ have the share 0 then, ∞ itself NaN. Compiled code
+knows the users' spellings of them (rewrite/stable.py).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def _shifted(a: Any, axis: tuple[int, ...]) -> Any:
     a = np.asarray(a)
     if a.dtype.kind in "biu":
         a = a.astype(_rule(Type(a.shape, a.dtype), axis=axis).dtype)
-    return a - np.maximum.reduce(a, axis=axis, keepdims=True, initial=-np.inf)
+    top = np.maximum.reduce(a, axis=axis, keepdims=True, initial=-np.inf)
+    return a - np.minimum(top, np.finfo(a.dtype).max)
 
 
 def _run_softmax(a: Any, *, axis: tuple[int, ...]) -> Any:

@@ -12,7 +12,7 @@ from .constants import fold, share_constants
 from .deviations import without_deviations
 from .division import share_division
 from .entries import read_entries
-from .expand import SHARES_IN_ONE_KERNEL, expand
+from .expand import expand
 from .factors import take_factors_out
 from .flat import compute_flat
 from .frechet import join_frechets
@@ -118,5 +118,4 @@ _IN_HALVES |= {"less", "less_equal", "greater", "greater_equal"}
 
 
 def _expanded(program: Program) -> Program:
-    expanded = expand(program, _IN_HALVES, SHARES_IN_ONE_KERNEL)
-    return inside(share_division(expanded, rounding=False), _expanded)
+    return inside(share_division(expand(program, _IN_HALVES), rounding=False), _expanded)

@@ -7,9 +7,7 @@ more, with the expansions in the place of the primitives, gives the expanded Pro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +24,8 @@ from .half import in_singles, is_computed_in_halves
 from .reuse import finite_top, repeated_exponentials, share_of_total
 
 
-def expand(
-    program: Program,
-    in_halves: frozenset[str] = frozenset(),
-    instead: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
-) -> Program:
-    """`in_halves` names rows that the backend itself computes with float16; `instead` has other expansions."""
+def expand(program: Program, in_halves: frozenset[str] = frozenset()) -> Program:
+    """`in_halves` names rows that the backend itself computes with float16."""
     if not any(_is_expanded(e, in_halves) for e in program.equations):
         return program
     names = [v.name for v in program.inputs]
@@ -55,7 +49,7 @@ def expand(
             if e.primitive.name not in in_halves:
                 inputs = in_singles(e, inputs)
             if _is_composite(e):
-                call = instead.get(e.primitive.name) or EXPANSIONS[e.primitive.name]
+                call = EXPANSIONS[e.primitive.name]
                 if out.kind == "f":  # NumPy computes with integers as with floats
                     wide = max(out, np.dtype(np.float32), key=lambda t: t.itemsize)
                     inputs = [_float(wide, a) for a in inputs]
@@ -107,30 +101,24 @@ def _logsumexp(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     return _dropped(y, a, axis, keepdims)
 
 
-def _softmax(a: Any, *, axis: tuple[int, ...], top: Callable[..., Any] = finite_top) -> Any:
+def _softmax(a: Any, *, axis: tuple[int, ...]) -> Any:
     """With the exponentials of log_softmax, whose derivative it is."""
     if not a.size:
         return a
-    e = np.exp(a - top(a, axis))
+    e = np.exp(a - _top(a, axis))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
-def _log_softmax(a: Any, *, axis: tuple[int, ...], top: Callable[..., Any] = finite_top) -> Any:
+def _log_softmax(a: Any, *, axis: tuple[int, ...]) -> Any:
     if not a.size:
         return a
-    z = a - top(a, axis)
+    z = a - _top(a, axis)
     return z - np.log(np.sum(np.exp(z), axis=axis, keepdims=True))
 
 
 def _top(a: Any, axis: tuple[int, ...]) -> Any:
-    return np.max(a, axis=axis, keepdims=True)
-
-
-# All of a line is NaN beside an infinite entry: XLA makes one kernel of it then, and three with a limit.
-SHARES_IN_ONE_KERNEL = {
-    "softmax": partial(_softmax, top=_top),
-    "log_softmax": partial(_log_softmax, top=_top),
-}
+    """The largest entry, but below ∞. One limit, not two: XLA keeps all of it in one kernel then."""
+    return np.minimum(np.max(a, axis=axis, keepdims=True), float(np.finfo(a.dtype).max))
 
 
 def _norm(a: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:

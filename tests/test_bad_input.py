@@ -7,6 +7,7 @@ of which one argument is then spoilt. NumPy is called with the same, and must fa
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -381,3 +382,33 @@ def test_what_a_function_gives_is_no_function(name):
         TypeError, match=rf"`{name}` takes a function, got .*5.*\n    at .*test_bad_input"
     ):
         getattr(bs, name)(np.float64(5.0))
+
+
+@pytest.mark.parametrize("x", ["abc", None, b"abc", {"a": "b"}, ["a", "b"]], ids=repr)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        bs.grad,
+        bs.jacobian,
+        lambda f: bs.jacobian(f, sparse=True),
+        lambda f: lambda x: bs.vjp(f, x),
+        lambda f: lambda x: bs.jvp(f, (x,), (x,)),
+        lambda f: lambda x: bs.hvp(f)(x, x),
+        bs.laplacian,
+        bs.linearize,
+        lambda f: bs.jit(bs.grad(f)),
+    ],
+    ids="grad jacobian sparse vjp jvp hvp laplacian linearize jit".split(),
+)
+def test_texts_do_not_vary(ask, x):
+    with pytest.raises(
+        bs.errors.NotDifferentiableError,
+        match=rf"needs numbers that vary, got the argument {re.escape(repr(x))}.*\n    at .*test_bad_input",
+    ):
+        ask(np.sin)(x)
+
+
+def test_texts_beside_numbers_stand_for_themselves():
+    assert bs.grad(lambda d: d["x"] ** 2)({"a": "b", "x": 3.0}) == {"a": "b", "x": 6.0}
+    assert bs.grad(lambda x, mode: x**2, argnums=(0, 1))(3.0, None) == (6.0, None)
+    assert isinstance(bs.grad(lambda model, x: model(x))(bs.nn.ReLU(), 1.0), bs.nn.ReLU)

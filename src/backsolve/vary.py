@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -120,6 +121,8 @@ class Varied:
             static.append(False)
             rows.append(x.row)
             fresh.append(x)
+        if not rows and not fixed:
+            _check_something_varies(what, args, numbers)
         parts = self.structure.unflatten(fresh)
         for k, n in enumerate(numbers):
             self.args[n] = parts[k]
@@ -228,6 +231,16 @@ def _in_the_program(seed: Any, y: Tensor) -> Any:
     var = Var(y._v.type, recorder)  # a Python number, as y is
     recorder.order.append((var, seed))
     return wrap(var, None)
+
+
+def _check_something_varies(what: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
+    """A model without parameters may be differentiated by them; a text is a mistake."""
+    for n in numbers:
+        if args[n] is None or tree.flatten(args[n])[0]:
+            raise NotDifferentiableError(
+                f"`{what}` needs numbers that vary, got the argument {reprlib.repr(args[n])}; pass numbers, "
+                "arrays, or dicts, lists, tuples and dataclasses of them, or choose another argument by argnums"
+            )
 
 
 _NUMBERS = (Tensor, np.ndarray, np.generic, float, complex, int)

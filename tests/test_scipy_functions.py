@@ -282,3 +282,23 @@ def test_a_function_of_scipys_that_we_lack_says_what_to_do(f, says):
     with pytest.raises(bs.errors.BacksolveError, match=says) as caught:
         bs.jacobian(f)(np.ones(3))
     assert "write bs.scipy" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["bisect", "brenth", "brentq", "ridder", "toms748"])
+def test_roots_between_ends_say_what_has_a_derivative(name):
+    """Their loops are C code, where an exception that float(f(x)) raises is lost."""
+    find = getattr(scipy.optimize, name)
+    message = rf"scipy\.optimize\.{name} takes plain arrays: bs\.root"
+    with pytest.raises(bs.errors.DroppedDerivativeError, match=message):
+        bs.grad(lambda a: find(lambda x: x**3 - a, 0.0, 5.0))(8.0)
+    with pytest.raises(bs.errors.DroppedDerivativeError, match=message):
+        a = bs.tensor(8.0, requires_grad=True)
+        find(lambda x, a: x**3 - a, 0.0, 5.0, args=(a,))
+    assert bs.grad(lambda a: bs.root(lambda x: x**3 - a, 1.0))(8.0) == pytest.approx(1 / 12)
+
+
+@pytest.mark.parametrize("name", ["bisect", "brenth", "brentq", "ridder"])
+def test_roots_do_not_move_with_the_ends_of_the_search(name):
+    find = getattr(scipy.optimize, name)
+    value, slope = bs.value_and_grad(lambda b: b * find(lambda x: x**3 - 8, b - 5, b))(5.0)
+    np.testing.assert_allclose([value, slope], [10, 2])

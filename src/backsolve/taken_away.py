@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -61,7 +63,9 @@ class TakenAway:
         return self.value  # read-only: writing into it would change this tensor unseen
 
     def __float__(self) -> float:
-        return float(self._plain("float(x), or math.f(x), or `a[i] = x` into an ndarray a"))
+        what = "float(x), or math.f(x), or `a[i] = x` into an ndarray a"
+        # Which root is found depends on where it is sought; how it moves does not.
+        return float(self._known(what) if _is_bracket(self) else self._plain(what))
 
     def __int__(self) -> int:
         return int(self._plain("int(x)"))
@@ -84,6 +88,24 @@ class TakenAway:
     def tolist(self) -> Any:
         """Its entries as nested lists of Python numbers."""
         return np.asarray(self._plain("x.tolist()")).tolist()
+
+
+def _is_bracket(x: Any) -> bool:
+    """Whether SciPy seeks a root from x on, or up to x (brentq and its like)."""
+    asking = sys._getframe(2)
+    ends = [asking.f_locals.get(name) for name in "ab"] if _seeks_roots(asking) else []
+    return any(end is x for end in ends)
+
+
+def check_sought(x: Any) -> None:
+    """An error where SciPy seeks a root of x: from float(x), which it asks for in C, it would not be heard."""
+    asking = sys._getframe(3)
+    if x.row is not None and asking.f_code.co_name == "f_raise" and _seeks_roots(asking):
+        x._plain("seeking a root of it")
+
+
+def _seeks_roots(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") == "scipy.optimize._zeros_py"
 
 
 def _why_not_rewritten() -> str:

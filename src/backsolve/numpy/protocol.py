@@ -10,8 +10,9 @@ import numpy as np
 from .. import tree
 from ..errors import DTypeError, UnsupportedError
 from ..links import VIEWS, views
-from ..primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS
+from ..primitive import ARRAY_FUNCTIONS, FUNCTIONS, UFUNCS, P
 from ..primitives.special import load_if_imported
+from ..taken_away import check_sought
 from ..tensor import Staged, Tensor
 from ._register import dtype_of, named, ndim_of, shape_of
 from .running import ASSOCIATIVE, accumulated, reduced, running_extremum
@@ -28,6 +29,15 @@ _REDUCE = {
 }
 _ACCUMULATE = {np.add: "cumsum", np.multiply: "cumprod"}
 _WITH_AXIS = {np.vecdot}  # generalised ufuncs whose implementation takes axis=
+
+
+def _isnan(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        check_sought(x)
+    return P.isnan(x)
+
+
+UFUNCS[np.isnan] = _isnan
 
 
 def _varies(x: Any) -> bool:

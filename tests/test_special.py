@@ -122,6 +122,8 @@ def test_gammainc_in_both_at_zero() -> None:
         (lambda a: sp.betainc(a, 1.0, 0.5), "a"),
         (lambda b: sp.betainc(1.0, b, 0.5), "b"),
         (lambda s: special.zeta(s, 2.0), "x"),
+        (lambda s: sp.zeta(s), "x"),
+        (lambda s: bs.numpy.zeta(s), "x"),
         (lambda df: sp.stdtr(df, 2.0), "df"),
         (lambda n: special.polygamma(n, 2.0), "n"),
     ],
@@ -129,6 +131,18 @@ def test_gammainc_in_both_at_zero() -> None:
 def test_an_argument_without_derivative_is_named(f: Any, argument: str) -> None:
     with pytest.raises(NotDifferentiableError, match=f"with respect to `{argument}`"):
         bs.grad(f)(2.0)
+
+
+@pytest.mark.parametrize(
+    "zeta", [sp.zeta, special.zeta, bs.numpy.zeta], ids=["scipy", "special", "numpy"]
+)
+def test_zeta_of_one_argument_is_riemanns(zeta: Any) -> None:
+    x = np.array([-1.0, 0.5, 2.0, 3.0])
+    np.testing.assert_allclose(zeta(bs.tensor(x)).value, [float(mp.zeta(v)) for v in x], rtol=1e-13)
+    np.testing.assert_array_equal(zeta(x), sp.zeta(x))
+    np.testing.assert_allclose(bs.jit(lambda x: zeta(x))(x[2:]), sp.zeta(x[2:]), rtol=1e-13)
+    by_q = bs.grad(lambda q: zeta(3.0, q))
+    np.testing.assert_allclose([by_q(2.0), bs.jit(by_q)(2.0)], -3 * sp.zeta(4.0, 2.0), rtol=1e-13)
 
 
 def test_scaled_bessel_functions_of_complex_numbers_are_not_analytic() -> None:

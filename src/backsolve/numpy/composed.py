@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..primitive import UFUNCS, P
-from ..primitives.special import load, when_loaded
-from ._register import array
+from ..primitives.special import load, undefined, when_loaded
+from ..tensor import Staged, Tensor
+from ._register import array, function
 
 _DEGREE = float(np.pi / 180)
 
@@ -242,3 +243,33 @@ def agm(a: Any, b: Any) -> Any:
     """By the complete elliptic integral: π/4 (a + b) / K."""
     total = a + b
     return float(np.pi / 4) * total / load().ellipkm1(4 * a * b / (total * total))
+
+
+# ---- zeta functions
+
+
+@function
+def zeta(x: Any, q: Any = None) -> Any:
+    """Hurwitz' zeta function Σ (k + q)^−x, differentiable in q; without q Riemann's, of constants.
+
+    Inside `jit` Riemann's is NaN below 1, where that sum has no limit.
+    """
+    if not isinstance(x, Tensor) and not isinstance(q, Tensor):
+        return load().zeta(x, q)
+    return _riemann(array(x)) if q is None else P.zeta(array(x), array(q))
+
+
+def _riemann(x: Any) -> Any:
+    if isinstance(x, Staged):
+        return P.zeta(x, 1.0)
+    if x.row is not None:
+        undefined("zeta", "x")(x)
+    return Tensor(load().zeta(x.value))
+
+
+def _by_scipy(ufuncs: Any) -> None:
+    """scipy.special.zeta is a function, which calls one of these."""
+    UFUNCS[ufuncs._zeta] = UFUNCS[ufuncs._riemann_zeta] = zeta
+
+
+when_loaded("_ufuncs", _by_scipy)

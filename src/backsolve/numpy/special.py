@@ -97,9 +97,9 @@ def multigammaln(a: Any, d: Any) -> Any:
 
 
 @_for_tensors
-def zeta(x: Any, q: Any = 1.0) -> Any:
-    """Hurwitz' zeta function Σ (k + q)^−x; differentiable in q."""
-    return P.zeta(array(x), array(q))
+def zeta(x: Any, q: Any = None) -> Any:
+    """Hurwitz' zeta function Σ (k + q)^−x, differentiable in q; without q Riemann's, of constants."""
+    return _FUNCTIONS["zeta"](x, q)
 
 
 @_for_tensors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -16,7 +17,7 @@ import backsolve as bs
 from backsolve import nn, optim
 from backsolve.training import Checkpoints, Log, dashboard, read_log
 from backsolve.training.board import shown
-from backsolve.training.held import news
+from backsolve.training.held import hold, news
 from backsolve.training.histograms import histogram
 from backsolve.training.live import Live, new_rows
 
@@ -223,6 +224,19 @@ def test_a_log_is_held_as_long_as_its_run_goes_on(tmp_path: Path) -> None:
     (start,) = of(tmp_path, "start")
     told = [(a["held"], a["host"]) for a in (seen[0], news(path)) if a]
     assert told == [(True, start["host"]), (False, start["host"])]
+
+
+def test_a_log_that_another_keeps_for_itself_stops_no_run(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    path, told = tmp_path / "log.jsonl", []
+    with open(path, "w") as other, open(path) as file:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=lambda: told.append(hold(file)), daemon=True)
+        waiting.start()
+        waiting.join(120)
+        assert told == [None]
+        fcntl.flock(other, fcntl.LOCK_UN)
+        assert hold(file) == socket.gethostname()
 
 
 def test_a_run_that_goes_on_leaves_one_log(tmp_path: Path) -> None:

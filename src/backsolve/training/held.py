@@ -17,15 +17,23 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]  # the module, or its absence
 
 
+_TRIES, _PAUSE = 100, 0.01
+
+
 def hold(file: IO[Any]) -> str | None:
     """Lock a file while it is open here; the name of this machine, None where that cannot be done."""
     if fcntl is None:
         return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH)  # waits for whoever looks, which is at once over
-    except OSError:
-        return None
-    return socket.gethostname()
+    for _ in range(_TRIES):  # whoever looks has it, and is at once done
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+        except OSError:
+            return None
+        else:
+            return socket.gethostname()
+    return None
 
 
 def news(path: Path) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from backsolve import nn
 from backsolve.costs import costs_of
 from backsolve.hooks import hooks
 from backsolve.operators.entries.limit import Limits
-from backsolve.solve import tariff
+from backsolve.solve import auto, tariff
 from backsolve.solve.eliminate import Graph
 from backsolve.solve.strongest import carrying_most
 from backsolve.solve.tariff import elimination_prices
@@ -150,3 +150,25 @@ def test_paths_that_are_followed_together_carry_what_each_does(
     for p in followed:
         np.testing.assert_allclose(p.gradient, whole[p.rows], rtol=1e-12)
     np.testing.assert_allclose(sum(p.gradient for p in followed), system.backward(), rtol=1e-12)
+
+
+def test_each_price_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice, and the table of all ways, rest on the same prices."""
+    told: list[str] = []
+
+    def counted(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            told.append(args[1] if name == "eliminate" else name)
+            return f(*args, **options)
+
+        return call
+
+    monkeypatch.setattr(auto, "_decided", {})
+    monkeypatch.setattr(tariff, "_elimination", counted("eliminate", tariff._elimination))
+    for name in ("plain_prices", "scan_price", "Graph"):
+        monkeypatch.setattr(auto, name, counted(name, getattr(auto, name)))
+    W = np.linspace(-1, 1, 512 * 512).reshape(512, 512)
+    found = bs.explain_cost(lambda x: np.tanh(W @ np.tanh(W @ x)), np.ones(512))
+    assert {"forward", "reverse", "plain_prices", "scan_price", "Graph"} <= {*told}
+    assert len(told) == len({*told})
+    assert any(p.seconds < np.inf for p in found.prices if p.way == "eliminate")

@@ -9,16 +9,13 @@ from typing import Any
 
 from .api import linearize
 from .hooks import hooks
-from .solve.auto import choose, is_opaque, reason, sizes
+from .solve.auto import Prices, choose, is_opaque, reason, sizes
 from .solve.eliminate import Graph, why_not
 from .solve.tariff import (
     CHEAP,
     Price,
     colour_price,
     elimination_bounds,
-    elimination_prices,
-    plain_prices,
-    scan_price,
 )
 from .system import System, check_results
 from .vary import ArgNums
@@ -94,6 +91,7 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
 def costs_of(system: System) -> Costs:
     outputs = [y for y in system.outputs if y is not None]
     n_in, n_out = sizes(system.parameters, outputs)
+    prices = Prices(system.rows, system.parameters, outputs)
     best = choose(
         system.rows,
         system.parameters,
@@ -101,30 +99,30 @@ def costs_of(system: System) -> Costs:
         record=system.record,
         is_staged=False,
         system=lambda: system,
+        prices=prices,
     )
-    found = _all_prices(system, n_in, n_out)
+    found = _all_prices(system, prices, n_in, n_out)
     if all((p.way, p.order) != (best.way, best.order) for p in found):
         found.append(best)
     found.sort(key=lambda p: ((p.way, p.order) != (best.way, best.order), p.seconds))
     return Costs(tuple(found), best.way, reason(best, n_in, n_out))
 
 
-def _all_prices(system: System, n_in: int, n_out: int) -> list[Price]:
-    outputs = [y for y in system.outputs if y is not None]
+def _all_prices(system: System, prices: Prices, n_in: int, n_out: int) -> list[Price]:
     if is_opaque(system.rows):
         plain = (Price("reverse", passes=n_out), Price("forward", passes=n_in))
         return [replace(p, note=_UNKNOWN) for p in plain] + _refused(system)
-    plain = plain_prices(system.rows, system.parameters, outputs)
-    found = list(plain)
+    found = list(prices.plain)
     if n_in <= _SMALL and n_out <= _SMALL:
-        found = [replace(p, multiplications=system.cost(p.way, "solves")) for p in plain]
-    scan = _scan(system, plain)
+        found = [replace(p, multiplications=system.cost(p.way, "solves")) for p in found]
+    scan = _scan(system, prices)
     if why_not(system):
         return [*found, *_refused(system)[:-1], scan]
-    graph = Graph(system)
-    orders = elimination_prices(graph, CHEAP if len(graph.rows) <= _LONG else _PLAIN)
+    graph = prices.graph(system)
+    orders = prices.eliminations(system, CHEAP if len(graph.rows) <= _LONG else _PLAIN)
     pattern = min(p.seconds for p in orders)
-    return [*found, *_or_bounds(graph, orders), colour_price(graph, plain, found=pattern), scan]
+    colour = colour_price(graph, prices.plain, found=pattern)
+    return [*found, *_or_bounds(graph, orders), colour, scan]
 
 
 def _or_bounds(graph: Graph, orders: Sequence[Price]) -> list[Price]:
@@ -144,14 +142,11 @@ def _refused(system: System) -> list[Price]:
     return [eliminated, Price("colour", note=why_not(system)), _scan(system)]
 
 
-def _scan(system: System, plain: tuple[Price, Price] | None = None) -> Price:
+def _scan(system: System, prices: Prices | None = None) -> Price:
     """Rows of a recurrence solve themselves so, in every other way."""
-    outputs = [y for y in system.outputs if y is not None]
     names = {row.primitive.name for row in system.rows}
-    if plain is not None:
-        price = scan_price(system.rows, system.parameters, outputs, plain)
-        if price.seconds < inf:
-            return price
+    if prices is not None and prices.scan.seconds < inf:
+        return prices.scan
     if names & {"recurrence", "block_recurrence"}:
         return Price("scan", note="inside of the ways above: a recurrence is one row")
     return Price("scan", note="no recurrence and no loop here")

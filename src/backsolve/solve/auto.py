@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Any
 
@@ -24,6 +24,7 @@ from .eliminate import Graph, why_not
 from .tariff import (
     CHEAP,
     COMPILED,
+    Known,
     Price,
     colour_price,
     elimination_prices,
@@ -45,6 +46,34 @@ _MANY = 256  # structures that are kept
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
 
 
+class Prices:
+    """Of one system; each is found when it is first asked for."""
+
+    def __init__(self, rows: Sequence[Row], parameters: Sequence[Row], outputs: Sequence[Row]):
+        own = set(parameters)
+        self.steps = [r for r in rows if r not in own]
+        self._all = rows, parameters, outputs
+        self._graph: Graph | None = None
+        self._known: Known = {}
+
+    @cached_property
+    def plain(self) -> tuple[Price, Price]:
+        return plain_prices(*self._all)
+
+    @cached_property
+    def scan(self) -> Price:
+        _, parameters, outputs = self._all
+        return scan_price(self.steps, parameters, outputs, self.plain)
+
+    def graph(self, system: System) -> Graph:
+        """Of the system itself, which its user may not have yet."""
+        self._graph = self._graph or Graph(system)
+        return self._graph
+
+    def eliminations(self, system: System, orders: Sequence[str]) -> list[Price]:
+        return elimination_prices(self.graph(system), orders, known=self._known)
+
+
 def choose(
     rows: Sequence[Row],
     parameters: Sequence[Row],
@@ -53,8 +82,9 @@ def choose(
     record: bool,
     is_staged: bool,
     system: Callable[[], System],
+    prices: Prices | None = None,
 ) -> Price:
-    """The way to take; `system` makes the system of these rows, if it is needed."""
+    """The way to take; `system` makes the system of these rows, if it is needed, `prices` are its."""
     if is_staged:
         return _for_compiled(rows, parameters, outputs, system)
     if record:
@@ -64,7 +94,8 @@ def choose(
     if found is None:
         while len(_decided) >= _MANY:
             _decided.pop(next(iter(_decided)), None)
-        found = _decided[key] = _for_eager(rows, parameters, outputs, system)
+        prices = prices or Prices(rows, parameters, outputs)
+        found = _decided[key] = _for_eager(rows, parameters, outputs, system, prices)
     return found
 
 
@@ -76,19 +107,18 @@ def _for_eager(
     parameters: Sequence[Row],
     outputs: Sequence[Row],
     system: Callable[[], System],
+    prices: Prices,
 ) -> Price:
     if is_opaque(rows):
         return by_sizes(parameters, outputs, False)
-    plain = plain_prices(rows, parameters, outputs)
-    best = cheaper(plain)
-    own = set(parameters)
-    steps = [r for r in rows if r not in own]
-    if len(steps) >= _WORTH_LOOKING:
-        best = _or_better(best, [scan_price(steps, parameters, outputs, plain)])
-    each = best.seconds / max(len(steps), 1)
+    best = cheaper(prices.plain)
+    if len(prices.steps) >= _WORTH_LOOKING:
+        best = _or_better(best, [prices.scan])
+    each = best.seconds / max(len(prices.steps), 1)
     if each < _WORTH_TWO or why_not(whole := system()):
         return best
-    return _or_better(best, elimination_prices(Graph(whole), CHEAP if each > _WORTH_ALL else _TWO))
+    orders = CHEAP if each > _WORTH_ALL else _TWO
+    return _or_better(best, prices.eliminations(whole, orders))
 
 
 def _for_compiled(

@@ -252,23 +252,34 @@ def _entries(rows: Iterable[Row]) -> int:
 # ---- elimination and colours
 
 
+Known = dict[str, tuple[Any, Price]]  # of orders: the plan and its price
+
+
 def elimination_prices(
-    graph: Graph, orders: Sequence[str] = CHEAP, rates: Rates = EAGER
+    graph: Graph,
+    orders: Sequence[str] = CHEAP,
+    rates: Rates = EAGER,
+    known: Known | None = None,
 ) -> list[Price]:
     """One for each order that is not the same as another; where products would be too many, with the reason.
 
-    Where neither of the first two orders can be priced, the others are not planned.
+    Where neither of the first two orders can be priced, the others are not planned. `known` has those that
+    were priced before, and gets the others.
     """
+    known = {} if known is None else known
     found: dict[Any, Price] = {}
     for k, name in enumerate(orders):
         if k == 2 and all(p.seconds == inf for p in found.values()):
             break
-        try:
-            with within(LIMITS):
-                plan = tuple(ORDERS[name](graph))
-                found[plan] = found.get(plan) or _elimination(graph, name, plan, rates)
-        except UnsupportedError as e:
-            found[name] = Price("eliminate", name, note=_not_priced(e))
+        if name not in known:
+            try:
+                with within(LIMITS):
+                    plan = tuple(ORDERS[name](graph))
+                    known[name] = plan, found.get(plan) or _elimination(graph, name, plan, rates)
+            except UnsupportedError as e:
+                known[name] = name, Price("eliminate", name, note=_not_priced(e))
+        key, price = known[name]
+        found.setdefault(key, price)
     return list(found.values())
 
 

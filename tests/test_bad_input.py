@@ -398,7 +398,7 @@ def test_what_a_function_gives_is_no_function(name):
         bs.linearize,
         lambda f: bs.jit(bs.grad(f)),
     ],
-    ids="grad jacobian sparse vjp jvp hvp laplacian linearize jit".split(),
+    ids=["grad", "jacobian", "sparse", "vjp", "jvp", "hvp", "laplacian", "linearize", "jit"],
 )
 def test_texts_do_not_vary(ask, x):
     with pytest.raises(

@@ -216,6 +216,22 @@ class Into(Operator):
         return Type(self._out.shape, self._out.dtype)
 
 
+class Between(Operator):
+    """Abstract: one that holds the types of both sides, as they are."""
+
+    __slots__ = ("_in", "_out")
+    _in: Any
+    _out: Any
+
+    @property
+    def in_type(self) -> Any:
+        return self._in
+
+    @property
+    def out_type(self) -> Any:
+        return self._out
+
+
 def _same(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
     """Up to rounding, also of what is of another dtype in between."""
     eps = max(float(np.finfo(d).eps) for d in (a.dtype, dtype))

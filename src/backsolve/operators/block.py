@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from .base import Cost, Operator, as_operator
+from .base import Between, Cost, Operator, as_operator
 from .identity import Identity
 from .scale import Scale
 from .zero import Zero
@@ -24,7 +24,7 @@ def _is_zero(a: Operator) -> bool:
     return isinstance(a, Zero) or (isinstance(a, Scale) and a.is_exactly(0))
 
 
-class Block(Operator):
+class Block(Between):
     """Rows of operators: `Block([[A, 0], [B, C]])`.
 
     >>> L = Block([[0, 0], [3.0, 0]])
@@ -33,7 +33,7 @@ class Block(Operator):
     (1.0, 4.0)
     """
 
-    __slots__ = ("_in", "_out", "entries", "height", "width")
+    __slots__ = ("entries", "height", "width")
 
     entries: Mapping[tuple[int, int], Operator]
 
@@ -86,14 +86,6 @@ class Block(Operator):
     def T(self) -> Block:
         entries = {(j, i): a.T for (i, j), a in self.entries.items()}
         return Block(entries, (self.width, self.height), (self.out_type, self.in_type))
-
-    @property
-    def in_type(self) -> tuple[Any, ...]:
-        return self._in
-
-    @property
-    def out_type(self) -> tuple[Any, ...]:
-        return self._out
 
     def __call__(self, t: Any) -> Any:
         return self.apply(t)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type
-from .base import Operator
+from .base import Between, Operator
 from .structure import facts
 
 
@@ -22,10 +22,10 @@ def convert(t: Any, dtype: np.dtype[Any]) -> Any:
     return t.astype(dtype) if t.dtype != dtype else t
 
 
-class Cast(Operator):
+class Cast(Between):
     """t ↦ t in another dtype."""
 
-    __slots__ = ("_in", "_out")
+    __slots__ = ()
     facts = facts("identity")  # up to rounding
 
     def __init__(self, in_type: Type, dtype: Any):
@@ -41,14 +41,6 @@ class Cast(Operator):
     @property
     def T(self) -> Operator:
         return Cast(self._out, self._in.dtype)
-
-    @property
-    def in_type(self) -> Type:
-        return self._in
-
-    @property
-    def out_type(self) -> Type:
-        return self._out
 
     @property
     def structure(self) -> frozenset[str]:

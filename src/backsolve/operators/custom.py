@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .base import Operator
+from .base import Between, Operator
 
 
-class Custom(Operator):
+class Custom(Between):
     """An operator from two functions: t ↦ apply(t), and its adjoint.
 
     >>> import numpy as np
@@ -17,7 +17,7 @@ class Custom(Operator):
     (array([2., 2.]), array([2., 2.]))
     """
 
-    __slots__ = ("_adjoint", "_apply", "_in", "_out", "name")
+    __slots__ = ("_adjoint", "_apply", "name")
 
     def __init__(
         self,
@@ -38,14 +38,6 @@ class Custom(Operator):
     def T(self) -> Operator:
         name = self.name[:-2] if self.name.endswith(".T") else f"{self.name}.T"
         return Custom(self._adjoint, self._apply, self._out, self._in, name)
-
-    @property
-    def in_type(self) -> Any:
-        return self._in
-
-    @property
-    def out_type(self) -> Any:
-        return self._out
 
     def __repr__(self) -> str:
         return self.name

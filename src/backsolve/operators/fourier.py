@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import P
-from .base import Cost, Operator
+from .base import Between, Cost, Operator
 
 
 def _steps(t: Type, n: int) -> Cost:
@@ -63,13 +63,13 @@ def _weights(n: int, axis: int, rank: int, dtype: Any) -> Any:
     return w.reshape([-1 if k == axis else 1 for k in range(rank)])
 
 
-class _OneAxis(Operator):
+class _OneAxis(Between):
     """`real` is the type of the real array, of length n along `axis`."""
 
-    __slots__ = ("axis", "real")
+    __slots__ = ("axis", "halved", "real")
 
-    def __init__(self, real: Any, axis: int):
-        self.real, self.axis = Type(real.shape, real.dtype), axis
+    def __init__(self, real: Any, axis: int, halved: bool):
+        self.real, self.axis, self.halved = Type(real.shape, real.dtype), axis, halved
 
     @property
     def n(self) -> int:
@@ -95,11 +95,11 @@ class _OneAxis(Operator):
 class RealFourier(_OneAxis):
     """Fourier of a real array along one axis, its first half: what np.fft.rfft gives."""
 
-    __slots__ = ("halved",)
+    __slots__ = ()
 
     def __init__(self, real: Any, axis: int, halved: bool = True):
-        super().__init__(real, axis)
-        self.halved = halved
+        super().__init__(real, axis, halved)
+        self._in, self._out = self.real, self.half
 
     def apply(self, t: Any) -> Any:
         y = P.rfft(t, axis=self.axis)
@@ -109,23 +109,15 @@ class RealFourier(_OneAxis):
     def T(self) -> Operator:
         return HalfFourier(self.real, self.axis, self.halved)
 
-    @property
-    def in_type(self) -> Type:
-        return self.real
-
-    @property
-    def out_type(self) -> Type:
-        return self.half
-
 
 class HalfFourier(_OneAxis):
     """The adjoint of RealFourier: half a spectrum ↦ a real array, without scaling."""
 
-    __slots__ = ("halved",)
+    __slots__ = ()
 
     def __init__(self, real: Any, axis: int, halved: bool = False):
-        super().__init__(real, axis)
-        self.halved = halved
+        super().__init__(real, axis, halved)
+        self._in, self._out = self.half, self.real
 
     def apply(self, t: Any) -> Any:
         return P.irfft(self._weighted(t) if self.halved else t, n=self.n, axis=self.axis)
@@ -133,11 +125,3 @@ class HalfFourier(_OneAxis):
     @property
     def T(self) -> Operator:
         return RealFourier(self.real, self.axis, self.halved)
-
-    @property
-    def in_type(self) -> Type:
-        return self.half
-
-    @property
-    def out_type(self) -> Type:
-        return self.real

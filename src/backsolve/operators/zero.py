@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..ir import Type
-from .base import Cost, Operator
+from .base import Between, Cost, Operator
 from .structure import facts
 
 
-class Zero(Operator):
+class Zero(Between):
     """t ↦ 0, by structure: 0 · ∞ is 0 here."""
 
-    __slots__ = ("_in", "_out")
+    __slots__ = ()
     facts = facts("zero")
     masks = adjoint_masks = True
 
@@ -32,14 +32,6 @@ class Zero(Operator):
     @property
     def T(self) -> Operator:
         return Zero(self._out, self._in)
-
-    @property
-    def in_type(self) -> Any:
-        return self._in
-
-    @property
-    def out_type(self) -> Any:
-        return self._out
 
     def typed(self, in_type: Type, out_type: Type | None) -> Operator:
         return Zero(in_type, out_type or self._out or in_type)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir import Type
 from ...primitive import P
-from ..base import Cost, Operator
+from ..base import Between, Cost, Operator
 from ..structure import facts
 from .limit import about_to_list, about_to_multiply
 from .meet import meet
@@ -22,20 +22,12 @@ _SPARSE = 0.2  # of the places, up to which entries are put on zeros instead of 
 _OFTEN = 4  # entries for each place, from which on a list is added up
 
 
-class Entries(Operator):
-    __slots__ = ("_in", "_out", "terms")
+class Entries(Between):
+    __slots__ = ("terms",)
 
     def __init__(self, in_type: Type, out_type: Type, terms: Sequence[Part]):
         self._in, self._out = in_type, out_type
         self.terms = tuple(terms)
-
-    @property
-    def in_type(self) -> Type:
-        return self._in
-
-    @property
-    def out_type(self) -> Type:
-        return self._out
 
     @property
     def T(self) -> Operator:

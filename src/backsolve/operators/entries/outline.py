@@ -14,14 +14,14 @@ from math import prod
 from typing import Any
 
 from ...ir import Type
-from ..base import Cost, Operator
+from ..base import Between, Cost
 from ..structure import Facts, facts_of_product, facts_of_sum, facts_of_transpose
 from .entries import Entries
 from .terms import Listed, Part, Steps
 
 
-class Outline(Operator):
-    __slots__ = ("_facts", "_in", "_out", "in_column", "in_row", "is_sign", "made_by", "nnz")
+class Outline(Between):
+    __slots__ = ("_facts", "in_column", "in_row", "is_sign", "made_by", "nnz")
 
     def __init__(
         self,
@@ -42,14 +42,6 @@ class Outline(Operator):
         self.nnz = min(nnz, m * self.in_row, n * self.in_column)
         self.is_sign = is_sign  # all entries are ±1: products with it are free
         self.made_by = made_by  # multiplications
-
-    @property
-    def in_type(self) -> Type:
-        return self._in
-
-    @property
-    def out_type(self) -> Type:
-        return self._out
 
     @property
     def T(self) -> Outline:

@@ -154,15 +154,9 @@ def specialise(
         structures.append(structure)
         return outputs
 
-    start = next_index()
-    recorded, _ = stage(flat, types, recognise=recognise)
-    if any(isinstance(c, Tensor) and _varies(c, start) for _, c in recorded.constants):
+    recorded = record(flat, types)
+    if recorded is None:
         return None
-    # A constant may still carry a row of the function itself, which differentiated at a plain array.
-    constants = tuple(
-        [(v, wrap(c._v, None) if isinstance(c, Tensor) else c) for v, c in recorded.constants]
-    )
-    recorded = Program(recorded.inputs, constants, recorded.equations, recorded.outputs)
     program = Rewritten(recorded)
     nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in recorded.constants]
     shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
@@ -189,6 +183,19 @@ def specialise(
         target,
         has_own_derivative=own,
     )
+
+
+def record(flat: Any, types: Sequence[Type]) -> Program | None:
+    """The Program of a function of numbers; None if it closes over something that varies outside."""
+    start = next_index()
+    made, _ = stage(flat, types, recognise=recognise)
+    if any(isinstance(c, Tensor) and _varies(c, start) for _, c in made.constants):
+        return None
+    # A constant may still carry a row of the function itself, which differentiated at a plain array.
+    constants = tuple(
+        [(v, wrap(c._v, None) if isinstance(c, Tensor) else c) for v, c in made.constants]
+    )
+    return Program(made.inputs, constants, made.equations, made.outputs)
 
 
 def _placed(

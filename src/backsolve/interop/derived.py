@@ -16,13 +16,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import tree
-from ..api import jvp as push_forward
-from ..api import vjp, vmap
 from ..compiled import Jitted, jit
-from ..tensor import Tensor
+from .parted import with_pullback
+from .transformed import mapped, pulled, pushed
 
 _numbers = itertools.count()
 
@@ -47,9 +44,9 @@ class Derived:
         """(arguments, differentials of those at `places`) ↦ differentials of the results that are `given`."""
         return self._derived(("pushed", places, given), lambda: pushed(self.f, places, given))
 
-    def with_gradient(self, places: tuple[int, ...]) -> Derived:
-        """(result, its adjoints at `places`) where the result is one real number, else (result, ())."""
-        return self._derived(places, lambda: with_gradient(self.f, places))
+    def with_pullback(self, places: tuple[int, ...]) -> Derived:
+        """(result, kept, pullback) for the arguments at `places`: see parted.py."""
+        return self._derived(places, lambda: with_pullback(self.f, places))
 
     def mapped(self, axes: tuple[int | None, ...]) -> Derived:
         """Along these axes of the arguments; the first axes of the results count the examples."""
@@ -78,94 +75,3 @@ class Derived:
         if found is None:
             found = self._made.setdefault(key, Derived(make(), self.compiles, self.name))
         return found
-
-
-# ---- what becomes of a function of numbers
-
-
-def pulled(
-    f: Callable[..., Any], places: Sequence[int], given: Sequence[int]
-) -> Callable[..., tuple[Any, ...]]:
-    """(arguments, seeds of the results that are `given`) ↦ adjoints of the arguments at `places`."""
-
-    def pull(*values: Any) -> tuple[Any, ...]:
-        xs, seeds = values[: len(values) - len(given)], values[len(values) - len(given) :]
-        part = _restricted(f, xs, places, lambda y: _chosen(y, given))
-        return tuple(vjp(part, *[xs[k] for k in places])[1](list(seeds)))
-
-    return pull
-
-
-def pushed(
-    f: Callable[..., Any], places: Sequence[int], given: Sequence[int]
-) -> Callable[..., tuple[Any, ...]]:
-    """(arguments, differentials of those at `places`) ↦ differentials of the results that are `given`."""
-
-    def push(*values: Any) -> tuple[Any, ...]:
-        xs, along = values[: len(values) - len(places)], values[len(values) - len(places) :]
-        part = _restricted(f, xs, places, lambda y: _chosen(y, given))
-        return tuple(push_forward(part, [xs[k] for k in places], list(along))[1])
-
-    return push
-
-
-def with_gradient(
-    f: Callable[..., Any], places: Sequence[int]
-) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
-    """(result, its adjoints at `places`) where the result is one real number, else (result, ())."""
-
-    def run(*xs: Any) -> tuple[Any, tuple[Any, ...]]:
-        part = _restricted(f, xs, places, lambda y: (_smooth(y), y))
-        smooth, pull, result = vjp(part, *[xs[k] for k in places], has_aux=True)
-        if len(smooth) != 1 or smooth[0].shape or smooth[0].dtype.kind == "c":
-            return result, ()
-        return result, tuple(pull([np.ones((), smooth[0].dtype)]))
-
-    return run
-
-
-def mapped(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
-    """Along these axes of the arguments; the first axes of the results count the examples."""
-
-    def run(*xs: Any) -> Any:
-        forms: list[tree.Structure] = []
-
-        def numbers(*example: Any) -> list[Any]:
-            leaves, form = tree.flatten(f(*example))
-            found, form = tree.without_fixed(form, leaves)
-            forms.append(form)
-            return found
-
-        found = vmap(numbers, in_axes=axes)(*xs)
-        return forms[0].unflatten(found)
-
-    return run
-
-
-def _restricted(
-    f: Callable[..., Any], xs: Sequence[Any], places: Sequence[int], chosen: Callable[..., Any]
-) -> Callable[..., Any]:
-    """f of what varies at `places`, and what is `chosen` of its result."""
-
-    def part(*varying: Any) -> Any:
-        full = list(xs)
-        for k, x in zip(places, varying, strict=True):
-            full[k] = x
-        return chosen(f(*full))
-
-    return part
-
-
-def _chosen(result: Any, given: Sequence[int]) -> list[Any]:
-    numbers = [y for y in tree.flatten(result)[0] if is_number(y)]
-    return [numbers[k] for k in given]
-
-
-def _smooth(result: Any) -> list[Any]:
-    """The results that can have a derivative: one that varies has a type of its own."""
-    typed = [y for y in tree.flatten(result)[0] if isinstance(y, Tensor | np.ndarray | np.generic)]
-    return [y for y in typed if y.dtype.kind in "fc"]
-
-
-def is_number(y: Any) -> bool:
-    return isinstance(y, Tensor | np.ndarray | np.generic | float | int | complex)

@@ -18,7 +18,7 @@ from ...control import map as one_by_one
 from ...errors import TracedValueError
 from ...ir import Program, Type
 from ...trace import evaluate
-from ..derived import mapped, pulled, pushed, with_gradient
+from ..transformed import mapped, pulled, pushed, with_gradient
 from .types import is_inexact, narrowed
 
 Flat = Callable[..., Any]

@@ -25,7 +25,9 @@ def function(
 
     The function is compiled for the types it meets, as by `bs.jit`; with jit=False it runs as it is written, on
     arrays that cannot be written into (`x = x.copy()` can).
-    A function of one real number computes its gradient along with its value, where one may be asked for.
+    A function of one real number computes its gradient along with its value, where one may be asked for; one of
+    many results keeps what its gradient needs of the way to them, where that pays. Of `bs.checkpoint(f)` the
+    arguments alone are kept.
 
     >>> import numpy as np, torch
     >>> @function

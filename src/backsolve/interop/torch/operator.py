@@ -18,7 +18,9 @@ from ... import tree
 from ...compiled.arguments import exactly
 from ...errors import StaticArgumentError
 from ...hooks import hooks
-from ..derived import Derived, is_number
+from ..derived import Derived
+from ..parted import Pullback
+from ..transformed import is_number
 from .arrays import array_of, tensor_of
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
@@ -128,9 +130,12 @@ def _check_fixed(x: Any) -> None:
 
 
 class _Call:
-    """One call: what runs, the form its results had, and gradients that were computed with them."""
+    """One call: what runs, the form its results had, and what was computed with them for their derivatives."""
 
-    __slots__ = ("ahead", "count", "derived", "node", "places", "plain", "smooth", "structure")
+    __slots__ = (
+        *("ahead", "count", "derived", "kept", "node", "places", "plain", "pullback", "smooth"),
+        *("structure", "tensors"),
+    )
 
     def __init__(self, node: Any, derived: Derived):
         self.node, self.derived = node, derived
@@ -139,7 +144,12 @@ class _Call:
         self.places: tuple[int, ...] = ()
         # these gradients, to be given once: who gets them may write into them
         self.ahead: list[Any] = []
-        # when it has run: arguments that are no tensors, how many results there are, and which are smooth
+        # takes what was kept to them, where there are many results; a tensor that is saved is None among it
+        self.pullback: Pullback | None = None
+        self.kept: list[Any] = []
+        # when it has run: how many tensors it took, arguments that are none, how many results there are, and
+        # which are smooth
+        self.tensors = 0
         self.plain: list[Any] = []
         self.count = 0
         self.smooth: tuple[int, ...] = ()
@@ -166,9 +176,11 @@ class _Call:
         if not self.derived.compiles:
             arrays = [_read_only(x) for x in arrays]
         if self.places:
-            result, gradient = self.derived.with_gradient(self.places).run(*arrays)
-            if gradient:
-                self.ahead.append(gradient)
+            result, kept, self.pullback = self.derived.with_pullback(self.places).run(*arrays)
+            if self.pullback is not None:
+                self.kept = [tensor_of(x) if _has_type(x) else x for x in kept]
+            elif kept:
+                self.ahead.append(kept)
         else:
             result = self.derived.run(*arrays)
         if type(result) is np.ndarray or isinstance(result, np.generic):
@@ -197,6 +209,27 @@ class _Call:
                 adjoint = tensor_of(g)
                 found[k + 1] = adjoint if is_one else adjoint.mul_(seed)
         return tuple(found)
+
+    def pulled_back(self, needed: Sequence[bool], seeds: Sequence[Any], saved: Any) -> Any:
+        """Adjoints by what was kept; None if other seeds are given, or have no numbers."""
+        assert self.pullback is not None
+        given = [s for s in seeds if s is not None]
+        is_for_these = self.pullback.given == tuple(
+            [k for k, s in enumerate(seeds) if s is not None]
+        )
+        if not is_for_these or _is_traced(given) or any([_is_in_older_vmap(s) for s in given]):
+            return None
+        numbers = [*self.numbers(saved), *_filled(self.kept, saved[self.tensors :]), *given]
+        arrays = [array_of(x) if isinstance(x, torch.Tensor) else x for x in numbers]
+        found: list[Any] = [None] * len(needed)
+        for k, g in zip(self.places, self.pullback(*arrays), strict=True):
+            if needed[k + 1]:
+                found[k + 1] = tensor_of(g)
+        return tuple(found)
+
+    def numbers(self, saved: Sequence[Any]) -> Sequence[Any]:
+        """The arguments, by tensors that were saved."""
+        return _filled(self.plain, saved) if self.plain else saved[: self.tensors]
 
     def _run_in_older_vmap(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
         """Inside of the `vmap` that torch.autograd.grad(…, is_grads_batched=True) still uses."""
@@ -276,7 +309,13 @@ class _Node(torch.autograd.Function):
         ctx.call = call
         tensors = [x for x in numbers if isinstance(x, torch.Tensor)]
         call.plain = [] if len(tensors) == len(numbers) else [_if_plain(x) for x in numbers]
-        ctx.save_for_backward(*tensors)
+        call.tensors = len(tensors)
+        if call.pullback is None:
+            ctx.save_for_backward(*tensors)
+        else:
+            kept = [x for x in call.kept if isinstance(x, torch.Tensor)]
+            call.kept = [_if_plain(x) for x in call.kept]
+            ctx.save_for_backward(*tensors, *kept)
         if forward_ad._current_level >= 0 or _are_transforms_active():
             ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
@@ -288,8 +327,12 @@ class _Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *seeds: Any) -> Sequence[Any]:
         call, needed = ctx.call, ctx.needs_input_grad
-        if call.ahead and not torch.is_grad_enabled():
-            found = call.given_ahead(needed, seeds)
+        if (call.ahead or call.pullback) and not torch.is_grad_enabled():
+            found = (
+                call.given_ahead(needed, seeds)
+                if call.ahead
+                else call.pulled_back(needed, seeds, ctx.saved_tensors)
+            )
             if found is not None:
                 return found
         places = tuple([k for k in range(len(needed) - 1) if needed[k + 1]])
@@ -297,7 +340,7 @@ class _Node(torch.autograd.Function):
         adjoints: list[Any] = [None] * len(needed)
         if places and given:
             pull = call.derived.pulled(places, given)
-            found = call.follow(pull, *_numbers(ctx), *[seeds[k] for k in given])
+            found = call.follow(pull, *call.numbers(ctx.saved_tensors), *[seeds[k] for k in given])
             for k, adjoint in zip(places, found, strict=True):
                 adjoints[k + 1] = adjoint
         return tuple(adjoints)
@@ -309,7 +352,8 @@ class _Node(torch.autograd.Function):
         images: list[Any] = [None] * ctx.call.count
         if places and ctx.call.smooth:
             push = ctx.call.derived.pushed(places, ctx.call.smooth)
-            found = ctx.call.follow(push, *_numbers(ctx), *[along[k] for k in places])
+            saved = ctx.call.numbers(ctx.saved_tensors)
+            found = ctx.call.follow(push, *saved, *[along[k] for k in places])
             for k, image in zip(ctx.call.smooth, found, strict=True):
                 images[k] = image
         return tuple(images)
@@ -322,12 +366,14 @@ class _Node(torch.autograd.Function):
         return outputs, (0,) * len(outputs)
 
 
-def _numbers(ctx: Any) -> Sequence[Any]:
-    saved = ctx.saved_tensors
-    if not ctx.call.plain:
-        return saved
-    rest = iter(saved)
-    return [next(rest) if x is None else x for x in ctx.call.plain]
+def _filled(numbers: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+    """The numbers, with tensors where there are none."""
+    rest = iter(tensors)
+    return [next(rest) if x is None else x for x in numbers]
+
+
+def _has_type(x: Any) -> bool:
+    return isinstance(x, np.ndarray | np.generic)
 
 
 def _if_plain(x: Any) -> Any:

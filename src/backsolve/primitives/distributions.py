@@ -165,6 +165,13 @@ huber = binary(
 )
 
 
+def huber_by(xp: Any, delta: Any, r: Any) -> Any:
+    """Its value by the functions of an array namespace, for backends that have no such function."""
+    size = xp.abs(r)
+    y = xp.where(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))
+    return xp.where(delta < 0, xp.inf, y)
+
+
 def _pseudo_huber(d: Any, r: Any) -> Any:
     """The two derivatives; 2δ(s − 1) − δu²/s with u = r/δ and s² = 1 + u², freed of its cancellation."""
     u = np.divide(r, d)

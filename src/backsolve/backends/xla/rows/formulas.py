@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import jax.scipy.special as special
 import numpy as np
 
+from ....primitives.distributions import huber_by
 from .base import row
 
 _LARGEST = math.log(np.finfo(np.float64).max)
@@ -75,11 +77,7 @@ def inv_boxcox1p(x: Any, k: Any) -> Any:
 # ---- losses
 
 
-@_formula("huber")
-def huber(delta: Any, r: Any) -> Any:
-    size = jnp.abs(r)
-    y = jnp.where(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))
-    return jnp.where(delta < 0, jnp.inf, y)
+_formula("huber")(partial(huber_by, jnp))
 
 
 @_formula("pseudo_huber")

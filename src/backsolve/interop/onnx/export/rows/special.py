@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.special
 
+from .....primitives.distributions import huber_by
 from .base import formula
 from .bessel import series
 from .formulas import _ERFC, erfc, expm1, log1p, signbit
@@ -113,11 +115,7 @@ def _ratio(a: Any, b: Any, turned: Any) -> Any:
 # ---- losses
 
 
-@formula("huber")
-def huber(delta: Any, r: Any) -> Any:
-    far = np.abs(r)
-    y = np.where(far <= delta, 0.5 * r * r, delta * (far - 0.5 * delta))
-    return np.where(delta < 0, np.inf, y)
+formula("huber")(partial(huber_by, np))
 
 
 @formula("pseudo_huber")

@@ -105,6 +105,13 @@ def test_small_products_touch_nothing_beyond_their_operands(
         assert in_tiles or (m < 4 and y.shape == (n, k))
 
 
+@pytest.mark.parametrize("size", [(0, 3, 4), (3, 0, 4), (3, 4, 0)], ids=str)
+def test_products_of_nothing(size: tuple[int, int, int]) -> None:
+    m, k, n = size
+    a, b = np.ones((m, k)), np.ones((k, n))
+    np.testing.assert_array_equal(bs.jit(lambda a, b: a @ b)(a, b), a @ b)
+
+
 @contextmanager
 def at_the_end_of_memory(matrix: Any) -> Iterator[Any]:
     """A copy whose last entry stands before a page that must not be touched."""

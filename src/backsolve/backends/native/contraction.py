@@ -80,7 +80,7 @@ def lower_contraction(schedule: Schedule, e: Equation) -> View:
     is_vector = 1 in (_size(left, sizes), _size(right, sizes))  # memory decides: BLAS gains nothing
     is_small = lonely or not inner or is_vector or out.dtype.kind not in "fc"
     if not is_small and work <= SMALL:
-        is_small = batch or not _suits_tiles(views, labels, left, inner, right)
+        is_small = not work or batch or not _suits_tiles(views, labels, left, inner, right)
     if not is_small and not batch and out.dtype.kind == "f":
         lines = zip(views, labels, (left, right), strict=True)
         if any(_as_it_lies(v, x, [], own, inner) is None for v, x, own in lines):

@@ -18,6 +18,7 @@ from ...primitives.checks import code_of, exception_of
 from ...regions import Callee
 from .adding import with_reads_first, with_sums_in_place, written
 from .convolutions import joined
+from .kinks import with_truths_again
 from .lines import Lines
 from .rows import ROWS
 from .rows.elsewhere import FailedOnHostError, call_elsewhere
@@ -77,6 +78,8 @@ class Machine:
             self._numbers[v] = np.asarray(c._v if hasattr(c, "_v") else c)
         lines = Lines(self)
         steps = with_sums_in_place(program, joined(program))
+        if self.on_gpu:  # where kernels are fused, and decide what is kept
+            steps = with_truths_again(program, steps)
         outside = self.written, self._after
         self.written, self._after = set(), {}
         if in_loop and not self.on_gpu:  # where conditionals wait for the host

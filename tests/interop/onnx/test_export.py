@@ -236,6 +236,9 @@ def test_linear_algebra():
     singular = np.array([[1.0, 2.0, 4.0], [2.0, 4.0, 8.0], [1.0, 0.0, 3.0]])
     check(lambda a: tuple(np.linalg.slogdet(a)), singular)
     check(bs.grad(np.linalg.det), singular)
+    turns = np.stack([rows, 20 * singular])  # which are squared once and more often
+    check(lambda a: bs.numpy.linalg.expm(a - np.swapaxes(a, -1, -2)), turns)
+    check(bs.grad(lambda a: np.sum(bs.numpy.linalg.expm(a) ** 2)), rows)
 
 
 def test_a_loop_stays_one():

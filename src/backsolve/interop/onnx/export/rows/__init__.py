@@ -9,6 +9,7 @@ from . import factors as factors
 from . import formulas as formulas
 from . import index as index
 from . import reduce as reduce
+from . import rounds as rounds
 from . import shape as shape
 from . import special as special
 from . import windows as windows

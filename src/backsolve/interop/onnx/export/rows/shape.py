@@ -12,7 +12,7 @@ from ..graph import Graph
 from ..sizes import Size
 from .base import as_output, out_of, row, types_of
 
-_FAR = 2**62
+FAR = 2**62
 
 
 @row("reshape")
@@ -56,11 +56,11 @@ def sliced(g: Graph, a: str, spec: Spec, shape: Any) -> str:
             continue
         if type(entry) is tuple:
             start, stop, step = _bounds(entry, shape[axis])
-            if (start, stop, step) != (0, _FAR, 1):
+            if (start, stop, step) != (0, FAR, 1):
                 cuts.append((start, stop, axis, step))
             place += 1
         else:
-            cuts.append((entry, entry + 1 if entry != -1 else _FAR, axis, 1))
+            cuts.append((entry, entry + 1 if entry != -1 else FAR, axis, 1))
             gone.append(axis)
         axis += 1
     if cuts:
@@ -74,12 +74,12 @@ def _bounds(entry: Any, n: int) -> tuple[int, int, int]:
     if isinstance(n, Size):
         step = 1 if step is None else step
         if step > 0:
-            return start or 0, _FAR if stop is None or stop == n else stop, step
-        return (_FAR if start is None else start), (-_FAR if stop is None else stop), step
+            return start or 0, FAR if stop is None or stop == n else stop, step
+        return (FAR if start is None else start), (-FAR if stop is None else stop), step
     start, stop, step = slice(start, stop, step).indices(n)
     if step > 0:
-        return start, _FAR if stop >= n else max(start, stop), step
-    return start, -_FAR if stop < 0 else stop, step
+        return start, FAR if stop >= n else max(start, stop), step
+    return start, -FAR if stop < 0 else stop, step
 
 
 @row("unslice")
@@ -121,7 +121,7 @@ def unsliced(g: Graph, t: str, spec: Spec, shape: Any, dtype: Any) -> str:
     if any(count == 0 for _, count, _, _ in parts):
         return g.zeros(shape, dtype)
     if turned:
-        ends = [-_FAR] * len(turned)
+        ends = [-FAR] * len(turned)
         t = g.slice(t, [-1] * len(turned), ends, turned, [-1] * len(turned))
     sizes = [count for _, count, _, _ in parts] + list(shape[axis:])
     for k, (_, count, step, _) in enumerate(parts):

@@ -1,4 +1,5 @@
-"""Functions of ours inside PyTorch: what a call costs, and three kernels beside their best pure PyTorch.
+"""Functions of ours inside PyTorch: what a call costs, what is kept for backward, and three kernels beside
+their best pure PyTorch.
 
     python benchmarks/interop.py [--compile]
 
@@ -12,12 +13,14 @@ import argparse
 import pathlib
 import sys
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 from harness import best_times, count_own_time, header, machine, show_row, text, versions
 
 import backsolve as bs
+from backsolve.interop import parted
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
 from ray_marcher import FAR, MOST, NEAR, camera, march
@@ -25,6 +28,7 @@ from soft_dtw import BORDER, series, soft_dtw
 from soft_rank import soft_rank
 
 function = bs.interop.torch.function
+CENTRES, RADII = [[-0.6, 0.2, 3.0], [0.5, -0.3, 3.5], [0.4, 0.8, 4.0]], [0.7, 0.6, 0.5]
 
 
 def both(f: Any, args: tuple[Any, ...]) -> Any:
@@ -100,6 +104,68 @@ def calls() -> None:
         run()  # compiles
     for name, seconds in best_times(contestants, turns=40).items():
         print(f"| {name} | {text(seconds)} |", flush=True)
+    print()
+
+
+# ---- functions of many results: what is kept for backward, beside computing it anew there
+
+
+def soft_sort(x: Any) -> Any:
+    away = -np.abs(np.sort(x)[:, None] - x) / 0.3
+    weights = np.exp(away - away.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True) @ x
+
+
+def trajectory(start: Any, rates: Any) -> Any:
+    """The states of an ODE, by Runge and Kutta's rule."""
+    states, state, h = np.zeros((200, len(start))), start, 0.05
+    slope = lambda y: np.tanh(rates @ y) - 0.1 * y
+    for k in range(200):
+        a = slope(state)
+        b = slope(state + h / 2 * a)
+        c = slope(state + h / 2 * b)
+        state = state + h / 6 * (a + 2 * b + 2 * c + slope(state + h * c))
+        states[k] = state
+    return states
+
+
+def march_together(centres: Any, radii: Any, rays: Any) -> Any:
+    """All rays take as many steps: no `while`, of which nothing could be kept."""
+    t = np.zeros(len(rays))
+    for _ in range(32):
+        apart = t[:, None, None] * rays[:, None, :] - centres
+        distance = np.sqrt((apart**2).sum(-1)) - radii
+        step = -np.log(np.exp(-8.0 * distance).sum(1)) / 8.0
+        t = t + np.where(t < FAR, step, 0.0)
+    return np.minimum(t, FAR)
+
+
+def many_results() -> None:
+    print(header("many results, value and gradients", "kept for backward", "computed anew"))
+    rng = np.random.default_rng(0)
+    rays, scene = torch.from_numpy(camera(64)), (variable(CENTRES), variable(RADII))
+    soft_ranks = lambda x: soft_rank(x, 0.1)
+    cases = {
+        "soft sort of 300": (soft_sort, (variable(rng.normal(size=300)),)),
+        "soft ranks of 1000": (soft_ranks, (variable(rng.normal(size=1000)),)),
+        "ODE, 200 states of 20": (
+            trajectory,
+            (variable(rng.normal(size=20)), variable(rng.normal(size=(20, 20)) / 5)),
+        ),
+        "64 × 64 rays, 32 steps": (march_together, (*scene, rays)),
+        "64 × 64 rays, early exit": (march, (*scene, rays)),
+    }
+    for name, (f, args) in cases.items():
+        kept, anew = function(f), function(f)
+        with mock.patch.object(parted, "_pays", return_value=False):
+            anew(*args)  # compiles
+        contestants = {
+            "backsolve": both(lambda *xs, f=kept: f(*xs).sum(), args),
+            "anew": both(lambda *xs, f=anew: f(*xs).sum(), args),
+        }
+        for a, b in zip(*[run() for run in contestants.values()], strict=True):
+            assert torch.allclose(a, b, rtol=1e-6, atol=1e-8), name
+        print(show_row(name, best_times(contestants)), flush=True)
     print()
 
 
@@ -183,8 +249,7 @@ def kernels(compiles: bool) -> None:
     depth, in_graph = function(march), torch.compile(march_of_torch)
     for size in (24, 64):
         rays = torch.from_numpy(camera(size))
-        centres = [[-0.6, 0.2, 3.0], [0.5, -0.3, 3.5], [0.4, 0.8, 4.0]]
-        args = variable(centres), variable([0.7, 0.6, 0.5])
+        args = variable(CENTRES), variable(RADII)
         ours = lambda c, r, rays=rays: depth(c, r, rays).sum()
         theirs = lambda c, r, rays=rays: march_of_torch(c, r, rays).sum()
         faster = lambda c, r, rays=rays: in_graph(c, r, rays, MOST, False).sum()
@@ -212,6 +277,7 @@ def main() -> None:
     count_own_time()
     print(f"{machine()}; {versions(('numpy', 'torch'))}, one thread\n")
     calls()
+    many_results()
     kernels(parser.parse_args().compile)
 
 

@@ -26,7 +26,8 @@ from ..trace import evaluate
 from .keeping import least
 from .transformed import is_smooth, restricted, smooth_of, with_gradient
 
-_HANDED_ON = 2.5e-6  # seconds that a framework takes to keep one array more
+# Seconds: what a framework takes to keep one array more, and a byte of new memory to be written and read.
+_HANDED_ON, _WRITTEN = 2.5e-6, 3e-10
 
 
 class Pullback:
@@ -86,7 +87,7 @@ class _Joint:
         entering = (*inputs[:n], *kept, *inputs[n:])
         second = Program(entering, constants, (*again, *parts.second), outputs[m:])
         anew = Program(inputs, constants, whole.equations, outputs[m:])
-        if not _pays(first, second, value, anew, len(kept)):
+        if not _pays(first, second, value, anew, kept):
             return value, None
         return first, Pullback(second, self.given)
 
@@ -120,13 +121,16 @@ def _recorded(f: Callable[..., Any], xs: Sequence[Any], places: Sequence[int]) -
     return _Joint(program, structures[0], tuple(given))
 
 
-def _pays(first: Program, second: Program, value: Program, anew: Program, kept: int) -> bool:
+def _pays(
+    first: Program, second: Program, value: Program, anew: Program, kept: Sequence[Var]
+) -> bool:
     """Whether two parts take less time than the value and then all anew, as far as that can be told."""
+    needed = sum([_HANDED_ON + _WRITTEN * v.type.size * v.dtype.itemsize for v in kept])
     known = seconds_of(value)
-    if known is not None and known < kept * _HANDED_ON:  # no more can be spared
+    if known is not None and known < needed:  # no more can be spared
         return False
     times = [known, *[seconds_of(program) for program in (anew, first, second)]]
     found = [t for t in times if t is not None]
     if len(found) < len(times):  # NumPy runs them, equation by equation
         return True
-    return found[0] + found[1] - found[2] - found[3] > kept * _HANDED_ON
+    return found[0] + found[1] - found[2] - found[3] > needed

@@ -149,6 +149,25 @@ def test_means_and_gathers_along_an_axis():
     assert only(made) == ["Gather", "Transpose"]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_activations_are_operators(dtype):
+    x = some(2, 3, 4, dtype=dtype) * 4
+    x[0, 0] = [np.nan, np.inf, -np.inf, 0.0]
+    found = lambda f, *more: only(check(f, x, *more))
+    assert found(F.relu) == ["Relu"]
+    assert found(F.relu6) == found(lambda x: F.hardtanh(x, -2.5, 1.25)) == ["Clip"]
+    assert found(lambda x: F.leaky_relu(x, 0.25)) == ["LeakyRelu"]
+    assert ("LeakyRelu" in found(F.leaky_relu)) == (dtype == np.float32)  # 0.01 in single precision
+    assert found(F.prelu, some(3, dtype=dtype)) == ["Reshape", "PRelu"]
+    for other in (
+        lambda x: np.where(x <= 0, 1.0, x),
+        lambda x: np.where(x <= 2, 2, np.where(x >= 1, 1, x)),
+        lambda x: x * np.where(x > 0, 2, 0.5),
+        lambda x: np.where(x > 0, x, 0.5 * x[::-1]),
+    ):
+        assert not {"Relu", "Clip", "LeakyRelu", "PRelu"} & set(found(other))
+
+
 # ---- normalisations
 
 

@@ -53,10 +53,10 @@ class Walk:
         """The number that a constant is everywhere, or None."""
         if type(a) is not Var:
             return a
-        c = getattr(self._constants.get(a), "_v", self._constants.get(a))
+        c: Any = getattr(self._constants.get(a), "_v", self._constants.get(a))
         if isinstance(c, Uniform):
             return c.value
-        return c.flat[0] if isinstance(c, np.ndarray) and is_uniform(c) else None
+        return c.flat[0] if is_uniform(c) else None
 
     def _constant(self, c: Any, name: str) -> str:
         g = self.g

@@ -84,8 +84,14 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
     out_rows: list[Any] = [y.row for y in live]
     rows, record = varied.gather(live)
     if method == "auto":
-        is_staged = any(type(y._v) is Var for y in live)
-        system = functools.cache(lambda: _system(varied, live, rows, record))
+        is_staged = any([type(y._v) is Var for y in live])
+        made: list[System] = []
+
+        def system() -> System:
+            if not made:
+                made.append(_system(varied, live, rows, record))
+            return made[0]
+
         best = choose(
             rows, varied.rows, out_rows, record=record, is_staged=is_staged, system=system
         )

@@ -2,8 +2,9 @@
 
     python benchmarks/gpu_bytes.py [part …] [--small] [--kernels 20]
 
-Parts: mlp, resnet, gpt, kernels. XLA compiles for an H200 ahead of time; bytes of each kernel's operands and
-results are added up. Where memory decides, that is the time; which algorithms a card would pick is not seen.
+Parts: mlp, resnet, gpt, kernels, structures. XLA compiles for an H200 ahead of time; bytes of each kernel's
+operands and results are added up (all of an array, even if it changes a few entries). Where memory
+decides, that is the time; which algorithms a card would pick is not seen.
 Needs jax with jax-cuda12-plugin, jax-cuda12-pjrt and nvidia-cuda-nvcc-cu12 of one version, installed with
 --no-deps, and torch for the weights. `--kernels` lists the largest.
 """
@@ -28,7 +29,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-PARTS = ("mlp", "resnet", "gpt", "kernels")
+PARTS = ("mlp", "resnet", "gpt", "kernels", "structures")
 H200 = """
 platform_name: "CUDA"
 device_description_str: "NVIDIA H200"
@@ -182,6 +183,12 @@ def contests(part: str, small: bool) -> Iterator[tuple[str, dict[str, Callable[[
 
         for title, make in KERNELS.items():
             yield title, make(1 << 16 if small else 1 << 26)[0]
+        return
+    if part == "structures":
+        from benchmarks.structures import STRUCTURES
+
+        for title, make in STRUCTURES.items():
+            yield title, make(small)
         return
     from benchmarks.gpu import networks
     from benchmarks.networks.in_torch import state

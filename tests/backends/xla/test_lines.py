@@ -62,3 +62,46 @@ def test_what_broadcasting_repeats_is_brought_to_the_device_once():
     f = bs.jit(lambda x: np.sin(x) * ones, backend="xla")
     np.testing.assert_array_equal(np.asarray(f(1.0)), np.sin(1.0) * ones)
     assert "f64[3,5000]" not in f.lower(1.0).stages["hlo"].split("ENTRY")[0].split("->")[0]
+
+
+def _with_line(shape, start, stop, k, on=1.0, off=0.0):
+    c = np.full(shape, off)
+    rows = np.arange(start, stop)
+    c[rows, rows + k] = on
+    return c
+
+
+LINES = {
+    "identity": np.eye(40),
+    "truths": np.eye(80, dtype=bool),
+    "part of a diagonal": _with_line((30, 50), 3, 20, 7, np.nan, -0.0),
+    "one entry": _with_line((40, 40), 39, 40, -39, np.inf),
+}
+NO_LINES = {
+    "two lines": np.eye(40) + np.eye(40, k=1),
+    "a gap": np.delete(np.eye(41), 20, axis=0),
+    "two numbers": np.diag(np.arange(1.0, 41)),
+    "a minus": np.eye(40) * np.where(np.arange(40) == 7, -1.0, 1.0),
+    "a column": np.tile(np.eye(40)[3], (40, 1)),
+}
+
+
+@pytest.mark.parametrize("c", [*LINES.values(), *NO_LINES.values()], ids=[*LINES, *NO_LINES])
+def test_constants_arrive_as_they_are(c):
+    from backsolve.backends.xla.constants import Brought
+    from backsolve.backends.xla.library import wide
+
+    brought = Brought.of(c, c.shape)
+    assert (brought.array.size == 2) == any(c is line for line in LINES.values())
+    with wide():
+        whole = np.asarray(brought.whole(brought.array))
+    np.testing.assert_array_equal(whole, c)
+    assert whole.dtype == c.dtype
+    np.testing.assert_array_equal(np.signbit(whole * 1.0), np.signbit(c * 1.0))
+
+
+def test_the_jacobian_of_an_element_wise_function_is_brought_no_identity():
+    x = np.linspace(0, 1, 100)
+    f = bs.jit(bs.jacobian(lambda x: np.sin(x) * x), backend="xla")
+    np.testing.assert_allclose(np.asarray(f(x)), np.diag(np.cos(x) * x + np.sin(x)), rtol=1e-13)
+    assert "[100,100]" not in f.lower(x).stages["hlo"].split("ENTRY")[0].split("->")[0]

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import BackendError
-from ...ir import Equation, Program, Type, Var, is_uniform, type_of, without_repeats
+from ...ir import Equation, Program, Type, Var, type_of
 from ...regions import Callee
 from ..target import Placed, Target
+from .constants import Brought
 from .gather import with_whole
 from .library import array_type, device_of, explained, jax, wide
 from .machine import HALF, Failures, Machine, error_of, refuse_recursion
 from .pending import look, look_later
 
 _FIRST_CAPACITY = 128  # entries of a stack, before a run tells how many it needs
-_LITERAL = 1 << 12  # bytes of a constant that is written into the code
 _WEAK = {"b": bool, "i": int, "f": float, "c": complex}
 
 
@@ -65,9 +65,7 @@ class Compiled:
         self._given_away = () if self._may_run_again else _of_use(program, donated)
         self._numbers = [k for k, a in enumerate(program.outputs) if type_of(a).weak]
         self._device = device_of(target.device)
-        # what is repeated is brought once, and repeated there
-        self._constants = [_once(_raw(c)) for _, c in program.constants]
-        self._shapes = [v.shape for v, _ in program.constants]
+        self._constants = [Brought.of(c, v.shape) for v, c in program.constants]
         self._code: _Code | None = None  # for the largest capacity that was needed so far
         self._lock = threading.Lock()
         self.calls = 0
@@ -125,7 +123,7 @@ class Compiled:
         # Processes that share a mesh have to fail at the same call, and stacks are looked at anyway.
         alone = places is None and not self._may_run_again
         may_hurry = kind != "cpu" and alone
-        large = [c for c in self._constants if c.nbytes > _LITERAL]
+        large = [c.array for c in self._constants if c.is_large]
         there = self._device if places is None else places.whole
         code = _Code(capacity, [jax().device_put(c, there) for c in large])
         split = [] if places is None else [k for k in range(len(self._types)) if places.used(k)]
@@ -138,8 +136,7 @@ class Compiled:
         def run(large: Sequence[Any], *args: Any) -> Any:
             """May be translated several times, and by several threads."""
             rest = iter(large)
-            few = [next(rest) if c.nbytes > _LITERAL else c for c in self._constants]
-            constants = list(map(_repeated, few, self._shapes))
+            constants = [c.whole(next(rest) if c.is_large else c.array) for c in self._constants]
             machine = Machine(
                 self._unsafe, capacity, precision, *choices, code.failures, code.raised
             )
@@ -216,17 +213,6 @@ def compile_program(
     return Compiled(program, target, donated, unsafe, placed)
 
 
-def _raw(c: Any) -> Any:
-    return np.asarray(c._v if hasattr(c, "_v") else c)
-
-
-def _once(c: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """One of equal entries; else without what broadcasting repeats."""
-    if c.nbytes > _LITERAL and is_uniform(c):
-        return c[(slice(0, 1),) * c.ndim]
-    return without_repeats(c)
-
-
 def _can_be_nan(a: Any) -> bool:
     t = type_of(a)
     return t.dtype.kind in "fc" and not t.weak
@@ -240,10 +226,6 @@ def _stands(a: Any, machine: Machine) -> bool:
 
 def _nan_if(failed: Any, y: Any) -> Any:
     return jax().numpy.where(failed, jax().numpy.asarray(np.nan, y.dtype), y)
-
-
-def _repeated(a: Any, shape: tuple[int, ...]) -> Any:
-    return a if a.shape == shape else jax().numpy.broadcast_to(a, shape)
 
 
 class _Given(NamedTuple):

@@ -17,6 +17,7 @@ from ...ir import Equation, Program, Var, type_of
 from ...primitives.checks import code_of, exception_of
 from ...regions import Callee
 from .adding import with_reads_first, with_sums_in_place, written
+from .callees import Callees, Step, outputs_of
 from .convolutions import joined
 from .kinks import with_truths_again
 from .lines import Lines
@@ -59,6 +60,7 @@ class Machine:
         self._numbers: dict[Var, Any] = {}  # constants whose values are known here
         self.written: set[Var] = set()  # arrays that a round of a loop writes in places (adding.py)
         self._after: dict[Var, Any] = {}  # zeros that are known when these have been read
+        self.callees: Callees | None = None  # of the whole program
 
     def run(
         self,
@@ -68,6 +70,8 @@ class Machine:
         in_loop: bool = False,
     ) -> list[Any]:
         """The outputs of a program for values of JAX's; stacks are Stacks."""
+        if self.callees is None:
+            self.callees = Callees(program)
         values: dict[Var, Any] = {}
         for v, a in zip(program.inputs, args, strict=True):
             values[v] = a.astype(self.half) if v.type.dtype == HALF and not v.type.is_stack else a
@@ -85,23 +89,49 @@ class Machine:
         if in_loop and not self.on_gpu:  # where conditionals wait for the host
             self.written = written(steps)
             steps = with_reads_first(steps, self.written)
-        for e in steps:
+        groups = [[p] for p in enumerate(steps)] if self.written else self.callees.in_groups(steps)
+        first, failures = self.failure, {}
+        for group in groups:
+            if len(group) > 1:
+                failures.update(self._calls(group, values))
+                continue
+            ((k, e),) = group
             inputs = [values[a] if type(a) is Var else a for a in e.inputs]
-            failure = self.failure
+            self.failure = None
             if isinstance(e, Joined):
                 y = e.run(self, *map(jnp.asarray, inputs))
                 values[e.output] = self._fitting(y, e.output, "a joined equation")
             else:
                 values.update(zip(e.outputs, self.equation(e, inputs), strict=True))
                 lines.follow(e, inputs, values)
-            doubted = any(type(a) is Var and a in self.doubtful for a in e.inputs)
-            if doubted or self.failure is not failure:
-                self.doubtful.update([e.output] if isinstance(e, Joined) else e.outputs)
+            failures[k] = self.failure
+            self._doubt(e, self.failure)
+        self.failure = first
+        for k in sorted(failures):  # as the program has them, whatever the order here
+            if failures[k] is not None:
+                self.note(failures[k])
         self.written, self._after = outside
         return [
             values[a] if type(a) is Var else jnp.asarray(a, self.dtype(type_of(a)))
             for a in program.outputs
         ]
+
+    def _doubt(self, e: Step, failure: Any) -> None:
+        if failure is not None or any(type(a) is Var and a in self.doubtful for a in e.inputs):
+            self.doubtful.update(outputs_of(e))
+
+    def _calls(self, group: Sequence[tuple[int, Any]], values: dict[Var, Any]) -> dict[int, Any]:
+        """Calls of the same, none of which waits for another: failures by place."""
+        from .regions import calls
+
+        inputs = [[values[a] if type(a) is Var else a for a in e.inputs] for _, e in group]
+        failures = {}
+        made = calls(self, group[0][1].params["region"], inputs)
+        for (k, e), (results, failure, _) in zip(group, made, strict=True):
+            values.update(zip(e.outputs, results, strict=True))
+            failures[k] = failure
+            self._doubt(e, failure)
+        return failures
 
     def equation(self, e: Equation, inputs: Sequence[Any]) -> Sequence[Any]:
         if e.primitive.holds_regions:
@@ -163,15 +193,18 @@ class Machine:
         self.has_stacks = True
         self.needed = entries if self.needed is None else jnp.maximum(self.needed, entries)
 
-    def apart(self, run: Any) -> tuple[Any, Any, Any]:
-        """run(), the failure inside it and the entries that its stacks needed, as numbers that stand alone."""
+    def alone(self, run: Any) -> tuple[Any, Any, Any]:
+        """run(), the failure inside it and the entries that its stacks needed; None where there can be none."""
         outside = self.failure, self.needed
         self.failure = self.needed = None
         try:
-            result = run()
-            inside = self.failure, self.needed
+            return run(), self.failure, self.needed
         finally:
             self.failure, self.needed = outside
+
+    def apart(self, run: Any) -> tuple[Any, Any, Any]:
+        """The same, as numbers in any case."""
+        result, *inside = self.alone(run)
         zero = jnp.int64(0)
         return result, *[zero if x is None else x for x in inside]
 

@@ -1,4 +1,4 @@
-"""Branches, loops and calls: `lax.switch`, `scan` and `while_loop`, and the called program in its place.
+"""Branches, loops and calls: `lax.switch`, `scan` and `while_loop`, and functions of JAX's (callees.py).
 
 A stack, whose length is known when the program has run, is an array of the machine's `capacity` and a length.
 If a run needed more, it is compiled again for more: XLA's shapes are static.
@@ -15,6 +15,7 @@ from jax import lax
 
 from ...ir import Equation, Type, type_of
 from ...regions import Box, Branches, Callee, Layout, Loop, no_branch
+from .callees import at_once
 from .machine import Machine
 
 
@@ -206,9 +207,26 @@ def branch(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
 
 
 def call(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
-    callee: Callee = e.params["region"]
-    assert callee.program is not None
-    return m.run(callee.program, _given(m, inputs, [v.type for v in callee.program.inputs]))
+    ((results, failure, needed),) = calls(m, e.params["region"], [inputs])
+    if failure is not None:
+        m.note(failure)
+    if needed is not None:
+        m.need(needed)
+    return results
+
+
+def calls(m: Machine, callee: Callee, inputs: Sequence[Sequence[Any]]) -> Sequence[Any]:
+    """Results, failure and need of calls with different inputs; None where there can be none."""
+    program = callee.program
+    assert program is not None
+    assert m.callees is not None
+
+    def translate(*args: Any) -> Any:
+        return m.alone(lambda: m.run(program, args))
+
+    types = [v.type for v in program.inputs]
+    run = m.callees.function(callee, translate)
+    return at_once(run, [_given(m, given, types) for given in inputs])
 
 
 def _box(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:

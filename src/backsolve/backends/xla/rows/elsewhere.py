@@ -41,7 +41,7 @@ def call_elsewhere(m: Any, e: Equation, inputs: Sequence[Any]) -> Any:
         return _unpacked(y, packed.shape, packed.dtype), np.bool_(failed)
 
     kinds = packed, jax.ShapeDtypeStruct((), np.bool_)
-    y, failed = jax.pure_callback(run, kinds, *given)
+    y, failed = jax.pure_callback(run, kinds, *given, vmap_method="sequential")
     m.fail_if(failed, FailedOnHostError, f"`{e.primitive.name}` failed on the host", e.where)
     return _joined(y, wide(out))
 

@@ -360,6 +360,19 @@ def test_constants():
     assert "multiply(v1, 0.3" in str(uniform)
 
 
+def test_passes_do_not_undo_each_other_for_constants(monkeypatch):
+    rounds = []
+    share = rewrite.PASSES[0]
+    assert share.__name__ == "share_constants"
+    counted = lambda program: (rounds.append(1), share(program))[1]
+    monkeypatch.setattr(rewrite, "PASSES", (counted, *rewrite.PASSES[1:]))
+    program = rewritten(
+        lambda x: x * V[None, :] + M.T[None, :, :1], np.ones((3, 4))
+    )  # shapes (1, 4) and (1, 3, 1)
+    assert sorted(c.shape for _, c in program.constants) == [(1, 3, 1), (1, 4)]
+    assert len(rounds) < rewrite.MOST_ROUNDS
+
+
 def test_constants_are_told_apart_by_every_bit():
     a, b = np.arange(5000.0), np.arange(5000.0)
     b[1234] += 1

@@ -31,7 +31,7 @@ def share_constants(program: Program) -> Program:
             same[var] = first[key]
             continue
         first[key] = var
-        if small.shape == array.shape:
+        if small.size == array.size:
             constants.append((var, value))
             continue
         kept = first.get((small.shape, False, key[2]))

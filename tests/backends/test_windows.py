@@ -46,6 +46,19 @@ def test_a_result_that_is_a_fold(cut: Cut) -> None:
         del found
 
 
+@pytest.mark.parametrize(
+    "cut", [*CUTS, Cut((2, 0), (2, 3), (3, 2), (2, 1)), Cut((1,), (9,), (2,), (6,))]
+)
+def test_which_places_windows_hold(cut: Cut) -> None:
+    shape = (6, 40, 9)
+    ones = np.ones(cut.shape(shape), bool)
+    found = cut.covered(shape)
+    np.testing.assert_array_equal(found, P.fold(ones, cut=cut, shape=shape))
+    assert found.shape == shape
+    # nothing is held for axes that are not cut
+    assert all(found.strides[k] == 0 for k in range(3) if k not in cut.axes)
+
+
 def planes(size: int, step: int, dilation: int, height: int, width: int) -> tuple[Cut, Any]:
     cut = Cut((2, 3), (size, size), (step, step), (dilation, dilation))
     return cut, (2, 3, height, width)

@@ -54,6 +54,18 @@ class Cut(NamedTuple):
             y[self.places(k, y.shape)] += t[(..., *k)]
         return y
 
+    def covered(self, shape: Shape) -> Any:
+        """Which entries of an array of this shape stand in a window."""
+        found = np.ones((1,) * len(shape), bool)
+        counts = self.shape(shape)
+        for axis, size, step, dilation in zip(*self, strict=True):
+            line = np.zeros(shape[axis], bool)
+            starts = step * np.arange(counts[axis])[:, None]
+            line[starts + dilation * np.arange(size)] = True
+            found = found & np.expand_dims(line, [k for k in range(len(shape)) if k != axis])
+        found.flags.writeable = False  # whoever keeps it needs no copy
+        return np.broadcast_to(found, shape)
+
     def places(self, k: tuple[int, ...], shape: Shape) -> tuple[slice, ...]:
         """Where the entries number k of all windows stand in an array of this shape."""
         counts = self.shape(shape)
@@ -115,8 +127,9 @@ class Fold(Into):
         return self.cut.add(y, t)
 
     def support(self, mask: Any) -> Any:
-        part = np.ones(self.in_type.shape, bool) if mask is None else mask
-        return P.fold(part, cut=self.cut, shape=self._out.shape)
+        if mask is None:
+            return self.cut.covered(self._out.shape)
+        return P.fold(mask, cut=self.cut, shape=self._out.shape)
 
     @property
     def T(self) -> Operator:

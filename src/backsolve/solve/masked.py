@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import without_repeats
 from ..operators import Erase, EraseAt, Operator, OperatorSum, Product, ScatterAdd, Unslice
 from ..operators.base import whole
 from ..operators.slice import key_of
@@ -99,11 +100,18 @@ def pull(op: Operator, t: Any) -> Any:
 
 def plus(a: Any, b: Any) -> Any:
     if a.__class__ is Masked and b.__class__ is Masked:
-        mask = np.logical_or(a.mask, b.mask)
-        if type(mask) is np.ndarray and mask.all():  # parts that cover the whole
+        mask = _either(a.mask, b.mask)
+        if type(mask) is np.ndarray and without_repeats(mask).all():  # parts that cover the whole
             return a.value + b.value
         return Masked(a.value + b.value, mask)
     return plain(a) + plain(b)
+
+
+def _either(a: Any, b: Any) -> Any:
+    """Where one of two masks holds: an array of its own, but where both repeat entries."""
+    if all(type(x) is np.ndarray and 0 in x.strides for x in (a, b)):
+        return np.broadcast_to(np.logical_or(*map(without_repeats, (a, b))), a.shape)
+    return np.logical_or(a, b)
 
 
 def plain(t: Any) -> Any:

@@ -33,13 +33,20 @@ def is_half(a: Any) -> bool:
 
 def as_output(m: Any, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     """The inputs in the dtype of the output."""
-    return [jnp.asarray(a).astype(m.dtype(e.outputs[0])) for a in inputs]
+    dtype = m.dtype(e.outputs[0])
+    return [of_dtype(a, dtype) for a in inputs]
+
+
+def of_dtype(a: Any, dtype: Any) -> Any:
+    """An array of JAX's, of this dtype; it is asked first, for most are, and JAX's own way takes long."""
+    is_so = not getattr(a, "weak_type", True) and a.dtype == dtype
+    return a if is_so else jnp.asarray(a).astype(dtype)
 
 
 def in_common(m: Any, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     """The inputs in the dtype in which NumPy would compare or join them."""
     dtype = common_dtype(m, e)
-    return [jnp.asarray(a).astype(dtype) for a in inputs]
+    return [of_dtype(a, dtype) for a in inputs]
 
 
 def common_dtype(m: Any, e: Equation) -> Any:

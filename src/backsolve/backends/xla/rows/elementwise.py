@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .base import ROWS, as_output, in_common, plain, row
+from .base import ROWS, as_output, in_common, of_dtype, plain, row
 
 # ---- of numbers of the output's dtype
 
@@ -57,8 +57,8 @@ for _name, _rule in _OF_COMMON.items():
 @row("where")
 def where(m: Any, e: Any, inputs: Any) -> Any:
     condition, *values = inputs
-    a, b = (jnp.asarray(x).astype(m.dtype(e.outputs[0])) for x in values)
-    return jnp.where(jnp.asarray(condition).astype(bool), a, b)
+    a, b = as_output(m, e, values)
+    return jnp.where(of_dtype(condition, np.dtype(bool)), a, b)
 
 
 @row("cast", "cast_discrete")

@@ -83,7 +83,8 @@ class _CaughtError(Exception):
     """A call was about to run."""
 
 
-def lowered_ours(make: Callable[[], Any], place: Any) -> Any:
+def lowered_ours(make: Callable[[], Any], place: Any) -> tuple[Any, float]:
+    """What XLA would compile, and when our part began."""
     import jax
 
     from backsolve.backends.xla import compile as ours
@@ -97,7 +98,7 @@ def lowered_ours(make: Callable[[], Any], place: Any) -> Any:
         raise _CaughtError
 
     ours.Compiled.call = caught
-    run_now(make)
+    start = run_now(make)
     jax.default_backend = lambda: "gpu"
     with wide():
         code = found[0]._build(ours._FIRST_CAPACITY)
@@ -105,10 +106,11 @@ def lowered_ours(make: Callable[[], Any], place: Any) -> Any:
         struct = lambda a: jax.ShapeDtypeStruct(
             a.shape, half if a.dtype == HALF else a.dtype, sharding=place
         )
-        return code.run.lower([*map(struct, code.constants)], *map(struct, found[0]._types))
+        types = map(struct, found[0]._types)
+        return code.run.lower([*map(struct, code.constants)], *types), start
 
 
-def lowered_jax(make: Callable[[], Any], place: Any) -> Any:
+def lowered_jax(make: Callable[[], Any], place: Any) -> tuple[Any, float]:
     import jax
 
     found: list[Any] = []
@@ -122,18 +124,21 @@ def lowered_jax(make: Callable[[], Any], place: Any) -> Any:
         return call
 
     jax.jit = caught
-    run_now(make)
+    start = run_now(make)
     jax.jit = compiled
     f, args = found[0]
     struct = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place)
-    return f.lower(*jax.tree.map(struct, args))
+    return f.lower(*jax.tree.map(struct, args)), start
 
 
-def run_now(make: Callable[[], Any]) -> None:
+def run_now(make: Callable[[], Any]) -> float:
+    """When a call began; its model was made before."""
+    step = make()
+    start = time.perf_counter()
     try:
-        make()()
+        step()
     except _CaughtError:
-        return
+        return start
     raise AssertionError("nothing was compiled")
 
 
@@ -207,8 +212,7 @@ def compare(part: str, options: Any) -> None:
     for title, makers in contests(part, options.small):
         cells = []
         for name, lower in LOWERED.items():
-            start = time.perf_counter()
-            lowered = lower(makers[name], place)
+            lowered, start = lower(makers[name], place)
             middle = time.perf_counter()
             done = lowered.compile()
             end = time.perf_counter()

@@ -7,8 +7,9 @@ import pytest
 
 import backsolve as bs
 from backsolve.operators import Diagonal
+from backsolve.ownership import LARGE
 from backsolve.primitive import Primitive
-from backsolve.solve import spare
+from backsolve.solve import reverse, spare
 
 N = 12
 W = np.linspace(0.5, 1.5, N)
@@ -41,6 +42,7 @@ PROGRAMS = {
 @pytest.fixture(autouse=True)
 def all_arrays_count_as_large(monkeypatch):
     monkeypatch.setattr(spare, "LARGE", 0)
+    monkeypatch.setattr(reverse, "LARGE", 0)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -113,3 +115,13 @@ def test_memory_is_used_again_only_if_nobody_else_holds_it():
     assert place(spare.pull(fresh, [held])) == at
     np.testing.assert_array_equal(held, 2 * np.linspace(-1.0, 1.0, N))
     np.testing.assert_array_equal(d, np.full(N, 2.0))
+
+
+def test_the_last_of_many_parents_is_looked_for_once(monkeypatch):
+    """A row of n parents costs O(n), not O(n²)."""
+    looked, last_row = [], spare.last_row
+    monkeypatch.setattr(spare, "last_row", lambda p: looked.append(len(p)) or last_row(p))
+    x, n = np.linspace(0, 1, 2 * LARGE), 64
+    gradient = bs.grad(lambda x: np.sum(np.concatenate([2 * p for p in np.split(x, n)]) ** 2))
+    np.testing.assert_allclose(gradient(x), 8 * x)
+    assert looked.count(n) == 1

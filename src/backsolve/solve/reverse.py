@@ -135,6 +135,7 @@ def back_substitute(
             if record and saved:
                 saved = row_values(row)
             blocks = primitive.blocks
+            last = spare.last_row(row.parents) if is_large else -1
             i = -1
             for parent in row.parents:
                 i += 1
@@ -171,7 +172,7 @@ def back_substitute(
                     g = block.pull(sum_to(seed, parent.shape))  # fewer to multiply
                 elif is_large or (may_reuse and kind is Product):
                     held, given, block, g = [block], [seed], None, None
-                    if spare.is_last(row.parents, i):
+                    if i == last:
                         seed = None
                     g = spare.pull(held, given)
                 else:
@@ -188,7 +189,7 @@ def back_substitute(
                         adjoints[parent] = masked.plus(old, g)
                     elif may_reuse and g.__class__ is ndarray and g.size > LARGE:
                         held, g, old, given = [g], None, None, None
-                        if spare.is_last(row.parents, i):
+                        if i == last:
                             seed = None
                         spare.add(adjoints, parent, held)
                     else:

@@ -34,9 +34,12 @@ def _is_own(array: Any) -> bool:
     return bool(flags.owndata and flags.writeable)
 
 
-def is_last(parents: tuple[Any, ...], i: int) -> bool:
-    """Whether no parent after the i-th gets an adjoint, too."""
-    return not any([p.__class__ is Row for p in parents[i + 1 :]])
+def last_row(parents: tuple[Any, ...]) -> int:
+    """The place of the last parent that gets an adjoint."""
+    for i in range(len(parents) - 1, -1, -1):
+        if parents[i].__class__ is Row:
+            return i
+    return -1
 
 
 def pull(block: list[Any], seed: list[Any]) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 import backsolve as bs
 from backsolve.backends.native import build, disk, library, tiling
@@ -37,7 +39,7 @@ def forget(monkeypatch):
     alive.append({})
     monkeypatch.setattr(library, "_engines", alive[-1])
     monkeypatch.setattr(library, "keys", {})
-    monkeypatch.setattr(library, "_wanted", {})
+    monkeypatch.setattr(library, "_wanted", library._Wanted())
     monkeypatch.setattr(build, "_engines", weakref.WeakValueDictionary())
 
 
@@ -75,3 +77,47 @@ def test_a_function_that_is_gone_is_built_again(built, monkeypatch, tmp_path):
     forget(monkeypatch)
     np.testing.assert_allclose(bs.jit(lambda a, b: a @ b + 2)(a, b), a @ b + 2)
     assert len(built) == 4
+
+
+def ask_for(name, emit):
+    library.shared(ir.Module(), name, ir.FunctionType(ir.VoidType(), []), emit)
+
+
+def returns(function):
+    ir.IRBuilder(function.append_basic_block()).ret_void()
+
+
+def fails(function):
+    function.append_basic_block()
+    raise ZeroDivisionError(function.name)
+
+
+def test_a_function_that_cannot_be_emitted_leaves_no_trace(built):
+    ask_for("good", returns)
+    ask_for("bad", fails)
+    with pytest.raises(ZeroDivisionError, match="bad"):
+        library.build_wanted()
+    np.testing.assert_allclose(bs.jit(lambda a, b: a @ b + 3)(a, b), a @ b + 3)
+    assert library.address("good")  # asked for by others, too
+    ask_for("bad", returns)
+    library.build_wanted()
+    assert library.address("bad")
+
+
+def test_a_function_that_is_no_code_leaves_no_trace(built, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "load", lambda *args, **more: 1 / 0)
+        ask_for("refused", returns)
+        with pytest.raises(ZeroDivisionError):
+            library.build_wanted()
+    ask_for("refused", returns)
+    library.build_wanted()
+    assert library.address("refused")
+
+
+def test_one_that_fails_fails_only_where_it_was_asked_for(built):
+    other = threading.Thread(target=ask_for, args=("elsewhere", fails))
+    other.start()
+    other.join()
+    library.build_wanted()
+    assert "backsolve_elsewhere" not in library._engines

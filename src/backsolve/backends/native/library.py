@@ -19,9 +19,18 @@ from .disk import disk
 
 _lock = threading.Lock()
 _engines: dict[str, Any] = {}  # by the names of their functions
-_wanted: dict[str, tuple[ir.FunctionType, Callable[[ir.Function], None], bool]] = {}
 keys: dict[str, str] = {}  # of their code, by the same names
 NOTE = ".function"  # a file that says in which code a function is
+
+
+class _Wanted(threading.local):
+    """What programs that a thread emits have asked for: another's failure is not theirs."""
+
+    def __init__(self) -> None:
+        self.by_symbol: dict[str, tuple[ir.FunctionType, Callable[[ir.Function], None], bool]] = {}
+
+
+_wanted = _Wanted()
 
 
 def shared(
@@ -33,21 +42,20 @@ def shared(
 ) -> ir.Function:
     """The function of that name, for calls from `module`; `emit` fills it if nobody has asked before."""
     symbol = f"backsolve_{name}"
-    with _lock:
-        if symbol not in _engines:
-            _wanted[symbol] = (kind, emit, is_hot)
+    if symbol not in _engines:
+        _wanted.by_symbol[symbol] = (kind, emit, is_hot)
     return module.globals.get(symbol) or ir.Function(module, kind, symbol)
 
 
 def build_wanted() -> None:
-    """Have code find all functions that have been asked for."""
+    """Have code find all functions that this thread has asked for. One that fails is asked for no more."""
+    wanted = _wanted.by_symbol
     with _lock:
-        for symbol in list(_wanted):
-            if _recall(symbol):
-                del _wanted[symbol]
+        for symbol in list(wanted):
+            if symbol in _engines or _recall(symbol):
+                del wanted[symbol]
         for is_hot in (True, False):
-            _build([symbol for symbol, (_, _, hot) in _wanted.items() if hot == is_hot], is_hot)
-        _wanted.clear()
+            _build([symbol for symbol, (_, _, hot) in wanted.items() if hot == is_hot], is_hot)
 
 
 def _build(symbols: list[str], is_hot: bool) -> None:
@@ -55,8 +63,14 @@ def _build(symbols: list[str], is_hot: bool) -> None:
         return
     module = ir.Module("backsolve")
     for symbol in symbols:
-        kind, emit, _ = _wanted[symbol]
-        emit(ir.Function(module, kind, symbol))
+        kind, emit, _ = _wanted.by_symbol[symbol]
+        try:
+            emit(ir.Function(module, kind, symbol))
+        except BaseException:
+            del _wanted.by_symbol[symbol]
+            raise
+    for symbol in symbols:
+        del _wanted.by_symbol[symbol]
     text = str(module)
     engine, _ = build.load(text, in_vectors=True, level=3 if is_hot else 0)
     key, files = build.key_of(text, in_vectors=True), disk()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native.pricing import RATES, counted, lanes, seconds_of
+from backsolve.backends.native.pricing import RATES, ROUNDS, counted, lanes, seconds_of
 from backsolve.backends.native.support import Unsupported
 from backsolve.hooks import hooks
 from backsolve.ir import Program, Type
@@ -101,3 +101,24 @@ def test_what_has_no_native_form() -> None:
     with pytest.raises(Unsupported):
         seconds_of(half)
     assert hooks.seconds_of(half) is None
+
+
+def settled(x: Any) -> Any:
+    return bs.while_loop(lambda y: np.max(np.abs(np.cos(y) - y)) > 1e-10, np.cos, x)
+
+
+def root_of(x: Any) -> Any:
+    return bs.while_loop(lambda y: abs(y * y - x) > 1e-12, lambda y: (y + x / y) / 2, x)
+
+
+def test_a_loop_of_unknown_length_is_priced_as_some_tens_of_rounds() -> None:
+    again = lambda n: lambda x: bs.fori_loop(0, n, lambda k, y: np.cos(y), x)
+    for shape in ((1000,), ()):
+        f = settled if shape else root_of
+        assert price(again(3), *[shape]) < price(f, shape) < price(again(300), shape)
+    assert price(settled, (1000,)) == pytest.approx(ROUNDS * price(np.cos, (1000,)), rel=1.0)
+
+
+def test_a_branch_is_priced_as_the_longest_of_its_ways() -> None:
+    either = lambda x: bs.cond(x[0] > 0, settled, lambda x: x + 1, x)
+    assert price(either, (1000,)) == pytest.approx(price(settled, (1000,)), rel=0.1)

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...ir import Program, Var
+from .array_regions.branch import BranchStep
+from .array_regions.loop import LoopStep
 from .blas import Product
 from .compile import scheduled, without_collections
 from .elementwise import FUNCTIONS
@@ -23,6 +25,7 @@ from .indexing import Write
 from .kernel import Kernel
 from .loops import PLAIN
 from .nests import walk
+from .registers.step import Region
 from .scans import Scan
 from .share_out import Shared
 from .small_products import are_small
@@ -73,13 +76,13 @@ RATES = {
 }
 FIRST, SECOND = 1 << 15, 1 << 21  # bytes of caches
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
+ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
 
 
 def seconds_of(program: Program) -> float:
     """Raises Unsupported if an equation has no native form."""
-    found = counted(program)
-    return sum(RATES[what] * n for what, n in found.counts.items()) + found.others
+    return counted(program).seconds
 
 
 @without_collections()
@@ -99,6 +102,10 @@ class Counted:
         self.nbytes = sum(x.nbytes for x in buffers)
         for step in steps:
             self.step(step, 1)
+
+    @property
+    def seconds(self) -> float:
+        return sum(RATES[what] * n for what, n in self.counts.items()) + self.others
 
     def add(self, what: str, n: float) -> None:
         if n:
@@ -128,6 +135,14 @@ class Counted:
             self.add("cleared", times * step.buffer.size / lanes(step.buffer.dtype))
         elif isinstance(step, Scan):
             self.add("running", times * prod(step.out.shape))
+        elif isinstance(step, LoopStep):
+            for inner in step.inner_steps():
+                self.step(inner, times * (step.count if isinstance(step.count, int) else ROUNDS))
+        elif isinstance(step, BranchStep):
+            longest = max(Counted(branch.steps, self.known).seconds for branch in step.branches)
+            self.others += times * (longest - RATES["call"])
+        elif isinstance(step, Region):
+            self.others += times * step.seconds_for(ROUNDS)
         else:
             self.others += times * step.seconds
 

@@ -21,7 +21,7 @@ from ..fastmath import builder_in
 from ..functions import keep_apart
 from ..numbers.registers import memory_type, number
 from ..share_out import most_workers
-from ..steps import FUNCTION_FLOPS, INT, Site, Step
+from ..steps import FLOPS, FUNCTION_FLOPS, INT, Site, Step
 from ..views import Buffer, View
 from . import arrays, boxes, calls, control, indices  # noqa: F401 - their rules
 from .calls import Callees, large_constants
@@ -63,7 +63,11 @@ class Region(Step):
 
     @property
     def flops(self) -> int:
-        return _flops(self.plan)
+        return _flops(self.plan, ROUNDS)
+
+    def seconds_for(self, rounds: int) -> float:
+        """The same as `seconds`, for so many rounds of loops without a known number."""
+        return self.seconds + (_flops(self.plan, rounds) - self.flops) / FLOPS
 
     @property
     def is_shared(self) -> bool:
@@ -278,7 +282,7 @@ def _size(plan: Plan) -> int:
     return len(plan.order) + sum(_size(p) for ps in plan.inner.values() for p in ps)
 
 
-def _flops(plan: Plan) -> int:
+def _flops(plan: Plan, guess: int) -> int:
     from ..elementwise import FUNCTIONS
 
     total = 0
@@ -286,8 +290,8 @@ def _flops(plan: Plan) -> int:
         rounds = 1
         if e.primitive.name == "loop":
             count = e.params["region"].count
-            rounds = ROUNDS if count is None else count
-        inner = sum(_flops(p) for p in plan.inner.get(id(e), ()))
+            rounds = guess if count is None else count
+        inner = sum(_flops(p, guess) for p in plan.inner.get(id(e), ()))
         inner += CALLED if e.primitive.name == "call" else 0
         total += rounds * inner + (FUNCTION_FLOPS if e.primitive.name in FUNCTIONS else 1)
     return total

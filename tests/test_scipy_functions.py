@@ -297,6 +297,29 @@ def test_roots_between_ends_say_what_has_a_derivative(name):
     assert bs.grad(lambda a: bs.root(lambda x: x**3 - a, 1.0))(8.0) == pytest.approx(1 / 12)
 
 
+SOLVED = {
+    "fsolve": lambda a: scipy.optimize.fsolve(lambda x: x**3 - a, 1.0)[0],
+    "root": lambda a: scipy.optimize.root(lambda x, a: x**3 - a, 1.0, args=(a,)).x[0],
+    "leastsq": lambda a: scipy.optimize.leastsq(lambda x: np.stack([x[0] - a]), [1.0])[0][0],
+    "curve_fit": lambda a: scipy.optimize.curve_fit(
+        lambda t, b: a * b * t, np.arange(4.0), np.ones(4)
+    )[0][0],
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_what_minpack_solves_says_what_has_a_derivative(name, capfd):
+    """It is C code: an exception that asking f(x) for an array raises is printed and lost."""
+    message = rf"scipy\.optimize\.{name} takes plain arrays: bs\.root"
+    with pytest.raises(bs.errors.DroppedDerivativeError, match=message):
+        bs.grad(SOLVED[name])(8.0)
+    with pytest.raises(bs.errors.TracedValueError, match=message):
+        bs.jit(SOLVED[name])(8.0)
+    assert capfd.readouterr().err == ""
+    x = scipy.optimize.fsolve(lambda x: np.atleast_1d(bs.tensor(x) ** 3 - 8), 1.0)
+    np.testing.assert_allclose(x, [2.0])  # nothing to lose
+
+
 @pytest.mark.parametrize("name", ["bisect", "brenth", "brentq", "ridder"])
 def test_roots_do_not_move_with_the_ends_of_the_search(name):
     find = getattr(scipy.optimize, name)

@@ -104,8 +104,21 @@ def check_sought(x: Any) -> None:
         x._plain("seeking a root of it")
 
 
+def check_solved(x: Any) -> None:
+    """An error where SciPy has MINPACK solve for x (fsolve, root, leastsq, curve_fit), which is C code, too."""
+    asking: FrameType | None = sys._getframe(2)
+    while asking is not None and _module(asking).startswith(("backsolve.", "numpy")):
+        asking = asking.f_back
+    if asking is not None and _module(asking) == "scipy.optimize._minpack_py":
+        x._plain("solving for it")
+
+
 def _seeks_roots(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__") == "scipy.optimize._zeros_py"
+    return _module(frame) == "scipy.optimize._zeros_py"
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
 
 
 def _why_not_rewritten() -> str:

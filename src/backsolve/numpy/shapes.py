@@ -10,6 +10,8 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..primitive import FUNCTIONS, P
+from ..taken_away import check_solved
+from ..tensor import Tensor
 from ._register import (
     Casting,
     all_axes,
@@ -144,6 +146,9 @@ def _each(reshaped: Any, arys: tuple[Any, ...]) -> Any:
 
 @function
 def atleast_1d(*arys: Any) -> Any:
+    for x in arys:
+        if isinstance(x, Tensor):
+            check_solved(x)
     return _each(lambda shape: shape or (1,), arys)
 
 

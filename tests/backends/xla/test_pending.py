@@ -77,13 +77,61 @@ def test_counts_beside_what_failed_are_right(hurried):
         bs.settle()
 
 
-def test_assertions_beside_counts_are_waited_for(hurried):
+def test_assertions_about_what_is_counted_are_waited_for(hurried):
     def stepped(x, n):
         assert np.all(x > 0), "too small"
-        return x * 2, n + 1
+        return x * 2, n + np.argmax(x)
 
     with pytest.raises(AssertionError, match="too small"):
         hurried(stepped)(X, np.int64(3))
+
+
+def test_counts_beside_assertions_about_something_else_are_right(hurried):
+    def stepped(x, n):
+        for _ in range(2):
+            assert np.all(x > 0), "too small"
+        return x * 2, n + 1
+
+    doubled, count = hurried(stepped)(X, np.int64(3))
+    assert np.isnan(np.asarray(doubled)).all()
+    assert int(count) == 4
+    with pytest.raises(AssertionError, match="too small"):
+        bs.settle()
+
+
+def test_assertions_inside_of_loops_are_assertions(hurried):
+    def stepped(x, n):
+        while np.sum(x) < 20.0:
+            assert np.all(x > 0), "too small"
+            x = x * 2
+        return x, np.argmax(x) + n
+
+    with pytest.raises(AssertionError, match="too small"):
+        hurried(stepped)(X, np.int64(3))
+
+
+def test_a_step_with_batch_norm_is_not_waited_for(hurried):
+    """It counts its batches in an integer, and cross-entropy looks at its labels."""
+    net = bs.nn.Sequential(bs.nn.Linear(4, 6), bs.nn.BatchNorm1d(6), bs.nn.Linear(6, 3))
+
+    def step(parameters, buffers, x, y):
+        def loss(p):
+            now = net.replace({**p, **buffers})
+            return bs.nn.functional.cross_entropy(now(x), y), now.named_buffers()
+
+        (value, after), g = bs.value_and_grad(loss, has_aux=True)(parameters)
+        return value, {k: a - 0.1 * g[k] for k, a in parameters.items()}, after
+
+    x = np.random.default_rng(0).normal(size=(5, 4))
+    held = net.named_parameters(), net.named_buffers()
+    run = hurried(step)
+    value, parameters, after = run(*held, x, np.array([0, 1, 2, 0, 3]))
+    assert np.isnan(float(value))
+    assert np.isnan(np.asarray(parameters["0.weight"])).all()
+    assert int(after["1.num_batches_tracked"]) == 1
+    with pytest.raises(IndexError, match="target must be at least 0 and less than 3"):
+        bs.settle()
+    assert np.isfinite(float(run(*held, x, np.array([0, 1, 2, 0, 1]))[0]))
 
 
 def test_what_comes_back_as_arrays_of_numpy_is_looked_at(hurried):

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import BackendError
 from ...ir import Equation, Program, Type, Var, type_of
+from ...primitives.checks import CHECK
 from ...regions import Callee
 from ..target import Placed, Target
 from .constants import Brought
@@ -147,7 +148,7 @@ class Compiled:
                 may_hurry
                 and failure is not None
                 and not machine.elsewhere
-                and all(_can_be_nan(a) or _stands(a, machine) for a in program.outputs)
+                and _tells_failures(program, machine)
             )
             if code.hurries:
                 results = [
@@ -218,10 +219,13 @@ def _can_be_nan(a: Any) -> bool:
     return t.dtype.kind in "fc" and not t.weak
 
 
-def _stands(a: Any, machine: Machine) -> bool:
-    """Whether a result, such as a count of steps, is right even in a run that failed."""
-    known = type(a) is not Var or a not in machine.doubtful
-    return known and not machine.asserts and not type_of(a).weak
+def _tells_failures(program: Program, machine: Machine) -> bool:
+    """Whether each result is NaN in a run that failed or, such as a count of steps, right even then."""
+    doubtful = machine.doubtful | beside_assertions(program)
+    return all(
+        _can_be_nan(a) or not (type_of(a).weak or (type(a) is Var and a in doubtful))
+        for a in program.outputs
+    )
 
 
 def _nan_if(failed: Any, y: Any) -> Any:
@@ -274,22 +278,48 @@ def _of_use(program: Program, donated: Sequence[int]) -> tuple[int, ...]:
 def _apart(leaves: tuple[Any, ...], donated: Sequence[int]) -> tuple[Any, ...]:
     """What is given away and is another argument, too, is copied before."""
     ids = Counter(map(id, leaves))
-    return tuple(
-        jax().numpy.copy(a) if k in donated and ids[id(a)] > 1 else a for k, a in enumerate(leaves)
-    )
+    if len(ids) == len(leaves):
+        return leaves
+    apart = list(leaves)
+    for k in donated:
+        if ids[id(leaves[k])] > 1:
+            apart[k] = jax().numpy.copy(leaves[k])
+    return tuple(apart)
 
 
 def equations(program: Program, seen: set[Callee]) -> Iterator[Equation]:
     """All equations of a Program, of the regions in it and of what it calls, which may not be itself."""
     for e in program.equations:
         yield e
-        if not e.primitive.holds_regions:
-            continue
-        region = e.params["region"]
-        for inner in region.programs():
-            yield from equations(inner, seen)
-        if isinstance(region, Callee) and region not in seen:
-            seen.add(region)
-            refuse_recursion(region, e.where)
-            assert region.program is not None
-            yield from equations(region.program, seen)
+        if e.primitive.holds_regions:
+            yield from _inside(e, seen)
+
+
+def _inside(e: Equation, seen: set[Callee]) -> Iterator[Equation]:
+    region = e.params["region"]
+    for inner in region.programs():
+        yield from equations(inner, seen)
+    if isinstance(region, Callee) and region not in seen:
+        seen.add(region)
+        refuse_recursion(region, e.where)
+        assert region.program is not None
+        yield from equations(region.program, seen)
+
+
+def _asserts(e: Equation) -> bool:
+    if e.primitive.holds_regions:
+        return any(inner.primitive is CHECK for inner in _inside(e, set()))
+    return e.primitive is CHECK
+
+
+def beside_assertions(program: Program) -> set[Var]:
+    """What is made of an input that an assertion looks at: worth nothing where that fails."""
+    seen: set[Var] = set()
+    for e in reversed(program.equations):
+        if not seen.isdisjoint(e.outputs) or _asserts(e):
+            seen.update(a for a in e.inputs if type(a) is Var)
+    beside = seen.intersection(program.inputs)
+    for e in program.equations:
+        if any(type(a) is Var and a in beside for a in e.inputs):
+            beside.update(e.outputs)
+    return beside

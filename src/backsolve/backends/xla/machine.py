@@ -54,7 +54,6 @@ class Machine:
         # the number of the first failure so far; None while nothing can have failed
         self.failure: Any = None
         self.doubtful: set[Var] = set()  # what is made of something that can have failed
-        self.asserts = False  # whether an assertion of the user's is among it
         self.needed: Any = None  # the most entries that a stack should have held
         self.attentions: dict[Any, Any] = {}  # that several equations share (rows/networks.py)
         self._numbers: dict[Var, Any] = {}  # constants whose values are known here
@@ -176,7 +175,6 @@ class Machine:
 
     def may_fail(self, messages: Any) -> None:
         """The numbers of assertions, as `check` has them."""
-        self.asserts = True
         self.failures.update((k, (exception_of(kind), said)) for k, (kind, said) in messages)
 
     def note(self, code: Any) -> None:

@@ -3,8 +3,9 @@
     python benchmarks/gpu.py [part …] [--small] [--limit 300] [--tf32] [--without torch.compile]
 
 Parts: mlp, resnet, gpt (a step of SGD in bfloat16 on float32 parameters, and in float32), kernels (67M float32,
-beside what the memory allows), problems (large sizes, float64, beside jax.jit). Each part is a process of its
-own that ends after `--limit` seconds. Results, and losses after two steps, are compared; who differs is named.
+beside what the memory allows), structures (Jacobians and second derivatives, beside jax.jit), problems (large
+sizes, float64, beside jax.jit). Each part is a process of its own that ends after `--limit` seconds. Results,
+and losses after two steps, are compared; who differs is named.
 `--small` runs the same, small, on whatever device is there. Needs jax and torch, no LLVM.
 """
 
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 Run = Callable[[], Any]
-PARTS = ("mlp", "resnet", "gpt", "kernels", "problems")
+PARTS = ("mlp", "resnet", "gpt", "kernels", "structures", "problems")
 LONGEST = 3.0  # seconds that a contestant may take for its turns; one call that takes longer is its only one
 rng = np.random.default_rng(0)
 
@@ -201,6 +202,21 @@ def kernels(options: Any) -> None:
         table.row(f"{title}, {n / 1e6:.0f}M", makers, 1e-4, of_limit)
 
 
+# ---- parts: where derivatives have structure
+
+
+def structures(options: Any) -> None:
+    import jax
+
+    from benchmarks.structures import STRUCTURES
+
+    jax.config.update("jax_default_matmul_precision", "highest")  # as ours is
+    options.peers = [p for p in options.peers if p == "jax.jit"]
+    table = Table(options)
+    for title, make in STRUCTURES.items():
+        table.row(title, make(options.small), 1e-4)
+
+
 # ---- parts: the twelve problems
 
 
@@ -258,7 +274,7 @@ def work(part: str, options: Any) -> None:
     if part in ("mlp", "resnet", "gpt"):
         steps(part, options)
     else:
-        {"kernels": kernels, "problems": problems}[part](options)
+        {"kernels": kernels, "structures": structures, "problems": problems}[part](options)
 
 
 def main() -> None:

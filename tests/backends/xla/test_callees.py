@@ -7,7 +7,6 @@ import pytest
 
 import backsolve as bs
 from backsolve.backends.xla import callees
-from backsolve.primitive import Primitive
 
 pytest.importorskip("jax")
 
@@ -106,17 +105,10 @@ def test_the_failure_that_comes_first_in_the_program_counts():
         compiled(X, at(2), zero)
 
 
-def test_rows_on_the_host_in_calls_that_are_one():
-    def judge(a):
-        if a[0] > 2:
-            raise KeyError("a refusal of its own")
-        return a * 2
-
-    mine = Primitive("judged_in_calls", judge, type=lambda a: a)
-
+def test_rows_on_the_host_in_calls_that_are_one(judged):
     def halves(x):
         if len(x) == 1:
-            return mine(x)
+            return judged(x)
         return halves(x[: len(x) // 2]) - halves(x[len(x) // 2 :])
 
     compiled = bs.jit(halves, backend="xla")

@@ -148,6 +148,23 @@ def test_what_was_made_can_be_looked_at():
     assert made["rows_elsewhere"] == ["jv"]
 
 
+def test_arithmetic_of_floats_calls_no_functions():
+    """What jax.numpy wraps into functions is traced for each set of shapes, and called in the text."""
+
+    def f(x, y, t):
+        small = np.where(x > 0, x * y - 2.5, np.maximum(t, -1e5) / y)
+        return np.where(t != 2, np.exp(-small), 1e300 if x.dtype == float else 70_000)
+
+    f_compiled = compiled(f)
+    for dtype in (np.float32, np.float64):
+        x = np.linspace(-1, 1, 12, dtype=dtype).reshape(4, 1, 3)
+        given = x, np.array([2, 3, 4], dtype), np.array([[2], [np.nan]], dtype)
+        found = f_compiled(*given)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, f(*given), rtol=1e-6)
+        assert "call" not in f_compiled.lower(*given).stages["stablehlo"]
+
+
 def test_a_row_on_the_host_raises_its_own_error(judged):
     f = compiled(lambda x: judged(x) + 1)
     np.testing.assert_array_equal(f(X), X * 2 + 1)

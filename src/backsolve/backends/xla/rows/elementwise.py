@@ -10,7 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .base import ROWS, as_output, in_common, of_dtype, plain, row
+from .base import ROWS, as_output, at_once, in_common, of_dtype, plain, row, spread
+
+# ---- one operation of XLA's for floats: most of what networks consist of
+
+_LAX: dict[str, Callable[..., Any]] = {"add": lax.add, "subtract": lax.sub, "multiply": lax.mul}
+_LAX |= {"negative": lax.neg, "square": lax.square, "sqrt": lax.sqrt, "exp": lax.exp}
+_LAX |= {"log": lax.log, "tanh": lax.tanh, "sin": lax.sin, "cos": lax.cos, "maximum": lax.max}
+_LAX |= {"minimum": lax.min, "equal": lax.eq, "not_equal": lax.ne, "less": lax.lt}
+_LAX |= {"less_equal": lax.le, "greater": lax.gt, "greater_equal": lax.ge}
+
+
+def _quick(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+    return at_once(_LAX[name], rule) if name in _LAX else rule
+
 
 # ---- of numbers of the output's dtype
 
@@ -31,7 +44,7 @@ _OF_OUTPUT |= {
     "exp10": lambda a: jnp.power(jnp.asarray(10, a.dtype), a),
 }
 for _name, _rule in _OF_OUTPUT.items():
-    plain(_name)(_rule)
+    plain(_name)(_quick(_name, _rule))
 
 # ---- of numbers of a common dtype: the result has another one
 
@@ -51,14 +64,18 @@ def _in_common(rule: Callable[..., Any]) -> Any:
 
 
 for _name, _rule in _OF_COMMON.items():
-    ROWS[_name] = _in_common(_rule)
+    ROWS[_name] = _in_common(_quick(_name, _rule))
 
 
 @row("where")
 def where(m: Any, e: Any, inputs: Any) -> Any:
     condition, *values = inputs
-    a, b = as_output(m, e, values)
-    return jnp.where(of_dtype(condition, np.dtype(bool)), a, b)
+    shape = e.outputs[0].shape
+    chosen = [spread(a, shape) for a in as_output(m, e, values)]
+    condition = of_dtype(condition, np.dtype(bool))
+    if condition.ndim:  # one truth chooses for all
+        condition = spread(condition, shape)
+    return lax.select(condition, *chosen)
 
 
 @row("cast", "cast_discrete")
@@ -98,6 +115,9 @@ def _float_divmod(a: Any, b: Any) -> tuple[Any, Any]:
     return jnp.where(zero, a / b, down), jnp.where(zero, jnp.full_like(a, np.nan), rest)
 
 
+_quotient = at_once(lax.div, jnp.true_divide)
+
+
 @row("divide")
 def divide(m: Any, e: Any, inputs: Any) -> Any:
     given = as_output(m, e, inputs)
@@ -105,7 +125,7 @@ def divide(m: Any, e: Any, inputs: Any) -> Any:
         jnp.asarray(a).dtype == bool for a in inputs
     ):  # else XLA chooses 1 / b or 0, and 0 / 0 is 0
         given = lax.optimization_barrier(given)
-    return jnp.true_divide(*given)
+    return _quotient(*given)
 
 
 @row("clip")

@@ -10,11 +10,11 @@ from jax import lax
 
 from ....ir import is_uniform
 from ....operators.slice import key_of
-from .base import as_output, plain, row
+from .base import as_output, plain, row, spread
 
 plain("reshape")(lambda a, *, shape: jnp.reshape(a, shape))
 plain("permute")(lambda a, *, axes: jnp.transpose(a, axes))
-plain("broadcast_to")(lambda a, *, shape: jnp.broadcast_to(a, shape))
+plain("broadcast_to")(lambda a, *, shape: spread(a, shape))
 plain("concatenate")(lambda *parts, axis, starts: jnp.concatenate(parts, axis))
 plain("slice")(lambda a, *, spec: a[key_of(spec)])
 

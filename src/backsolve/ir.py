@@ -142,7 +142,8 @@ class Equation:
 
     def reading(self, inputs: tuple[Any, ...]) -> Equation:
         """The same of other inputs; itself if those are the same."""
-        if len(inputs) == len(self.inputs) and all(map(operator.is_, inputs, self.inputs)):
+        now = self.inputs
+        if inputs is now or (len(inputs) == len(now) and all(map(operator.is_, inputs, now))):
             return self
         return Equation(self.outputs, self.primitive, inputs, self.params, self.where)
 

@@ -23,11 +23,10 @@ def merge_repeated(program: Program) -> Program:
     for e in program.equations:
         inputs = tuple([now(a) for a in e.inputs]) if same else e.inputs
         if not e.primitive.holds_regions:
-            atoms = [atom_key(a) for a in inputs]
-            if e.primitive.name in COMMUTE:
-                atoms.sort()
+            atoms = [a if type(a) is Var else atom_key(a) for a in inputs]
+            pair = e.primitive.name in COMMUTE
             params = tuple(sorted(e.params.items())) if e.params else ()
-            key = (e.primitive, tuple(atoms), params)
+            key = (e.primitive, frozenset(atoms) if pair else tuple(atoms), params)
             found = known.get(key)
             if found is not None:
                 same.update(zip(e.outputs, found, strict=True))
@@ -45,11 +44,11 @@ def atom_key(a: Any) -> tuple[int, Any, str]:
 
 def drop_unused(program: Program) -> Program:
     """Equations and constants that no output and no check rests on go."""
-    needed = {a for a in program.outputs if type(a) is Var}
+    needed = set(program.outputs)
     kept = []
     for e in reversed(program.equations):
-        if e.primitive.has_effect or any(v in needed for v in e.outputs):
+        if e.primitive.has_effect or not needed.isdisjoint(e.outputs):
             kept.append(e)
-            needed.update(a for a in e.inputs if type(a) is Var)
+            needed.update(e.inputs)
     constants = tuple((v, c) for v, c in program.constants if v in needed)
     return Program(program.inputs, constants, tuple(reversed(kept)), program.outputs)

@@ -104,9 +104,8 @@ def fold(program: Program) -> Program:
     constants = list(program.constants)
     kept: list[Equation] = []
     for e in program.equations:
-        if not e.primitive.holds_regions and all(
-            type(a) is not Var or a in known for a in e.inputs
-        ):
+        unknown = [a for a in e.inputs if type(a) is Var and a not in known]
+        if not unknown and not e.primitive.holds_regions:
             value = _folded(e, [known[a] if type(a) is Var else a for a in e.inputs])
             if value is not None:
                 known[e.outputs[0]] = value

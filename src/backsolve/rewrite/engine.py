@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Equation, Program, Type, Var, is_uniform, type_of
-from ..primitive import Primitive
+from ..primitive import P, Primitive
 
 Rule = Callable[["Walk", Equation], Any]
 
@@ -23,6 +23,7 @@ class Walk:
         self.program = program
         self.same: dict[Var, Any] = {}  # a variable and the atom it equals
         self.made: dict[Var, Equation] = {}  # the (rewritten) equation that defines a variable
+        self.spread: set[Var] = set()  # variables that are broadcast
         self.kept: list[Equation] = []
         self.arrays = {v: c for v, c in program.constants if type(c) is np.ndarray}
         self.numbers = {v: raw(c).flat[0] for v, c in program.constants if is_uniform(raw(c))}
@@ -31,19 +32,22 @@ class Walk:
 
     def run(self, rules: Mapping[str, list[Rule]], general: Rule) -> Program:
         for e in self.program.equations:
-            e = e.reading(tuple(map(self.now, e.inputs)))
+            if self.same:
+                e = e.reading(tuple(map(self.now, e.inputs)))
             if e.primitive.holds_regions:
                 if e.outputs:  # a call of which nothing is asked is no call
                     self.keep(e)
                 continue
             for rule in (general, *rules.get(e.primitive.name, ())):
                 result = rule(self, e)
+                if result is None:
+                    continue
                 if isinstance(result, Equation):
                     another = result.primitive is not e.primitive
                     e = result
                     if another:
                         break  # its own rules see it in the next round
-                elif result is not None and type_of(result) == e.outputs[0].type:
+                elif type_of(result) == e.outputs[0].type:
                     self.same[e.outputs[0]] = result
                     break
             if e.outputs[0] not in self.same:
@@ -56,6 +60,8 @@ class Walk:
 
     def keep(self, e: Equation) -> None:
         self.made[e.outputs[0]] = e
+        if e.primitive is P.broadcast_to:
+            self.spread.add(e.outputs[0])
         self.kept.append(e)
 
     def emit(self, like: Equation, primitive: Primitive, *inputs: Any, **params: Any) -> Any:

@@ -35,7 +35,7 @@ def _elementwise(w: Walk, e: Equation) -> Any:
 
 def _with_numbers(w: Walk, e: Equation) -> Any:
     """A uniform constant beside an operand of its dtype and the result's shape is a Python number."""
-    if not any(a in w.numbers for a in e.inputs):
+    if w.numbers.keys().isdisjoint(e.inputs):
         return None
     first = 1 if e.primitive.name == "where" else 0
     types = [type_of(a) for a in e.inputs]
@@ -58,12 +58,9 @@ def _with_numbers(w: Walk, e: Equation) -> Any:
 
 def _before_broadcast(w: Walk, e: Equation) -> Any:
     """f(broadcast a, b) is f(a, b); where all are broadcast, f comes first."""
-    inputs = []
-    for a in e.inputs:
-        inner = w.producer(a, "broadcast_to")
-        inputs.append(a if inner is None else inner.inputs[0])
-    if all(a is b for a, b in zip(inputs, e.inputs, strict=True)):
+    if w.spread.isdisjoint(e.inputs):
         return None
+    inputs = [w.made[a].inputs[0] if a in w.spread else a for a in e.inputs]
     out = e.outputs[0]
     if _spread([type_of(a) for a in inputs]) == out.shape:
         return instead(e, e.primitive, *inputs, **e.params)

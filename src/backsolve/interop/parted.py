@@ -34,7 +34,7 @@ class Pullback:
     """(arguments, what was kept, seeds of the results that are `given`) ↦ adjoints."""
 
     def __init__(self, program: Program, given: tuple[int, ...]):
-        self.given = given
+        self.program, self.given = program, given
         self._run = jit(lambda *values: tuple(evaluate(program, values)))
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
@@ -52,7 +52,8 @@ def with_pullback(f: Callable[..., Any], places: Sequence[int]) -> Run:
     """
 
     def run(*xs: Any) -> tuple[Any, Sequence[Any], Pullback | None]:
-        joint = _recorded(f, xs, places) if all(isinstance(x, Staged) for x in xs) else None
+        staged = all(isinstance(x, Staged) for x in xs)
+        joint = recorded(f, [x._v.type for x in xs], places) if staged else None
         if joint is None:
             return (*with_gradient(f, places)(*xs), None)
         first, pullback = joint.parted()
@@ -63,7 +64,7 @@ def with_pullback(f: Callable[..., Any], places: Sequence[int]) -> Run:
 
 
 @dataclass(frozen=True)
-class _Joint:
+class Joint:
     """(arguments, seeds) ↦ (results, adjoints); without seeds, adjoints of one number, or none."""
 
     program: Program
@@ -92,7 +93,7 @@ class _Joint:
         return first, Pullback(second, self.given)
 
 
-def _recorded(f: Callable[..., Any], xs: Sequence[Any], places: Sequence[int]) -> _Joint | None:
+def recorded(f: Callable[..., Any], types: Sequence[Type], places: Sequence[int]) -> Joint | None:
     """The function with its pullback on arguments of these types; None if it closes over what varies."""
     seeds: list[Any] = []
     given: list[int] = []
@@ -113,12 +114,12 @@ def _recorded(f: Callable[..., Any], xs: Sequence[Any], places: Sequence[int]) -
         given.extend([k for k, y in enumerate(results) if is_smooth(y)])
         return [*results, *pull(list(seeds))]
 
-    program = record(both, [x._v.type for x in xs])
+    program = record(both, list(types))
     if program is None:
         return None
     inputs = (*program.inputs, *[s._v for s in seeds])
     program = Program(inputs, program.constants, program.equations, program.outputs)
-    return _Joint(program, structures[0], tuple(given))
+    return Joint(program, structures[0], tuple(given))
 
 
 def _pays(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from ...errors import TracedValueError
 from ...ir import Program, Type
 from ...trace import evaluate
 from ..transformed import mapped, pulled, pushed, with_gradient
-from .types import is_inexact, narrowed
+from .types import carried, is_inexact, narrowed
+
+if TYPE_CHECKING:
+    from .kept import Parts
 
 Flat = Callable[..., Any]
 
@@ -28,6 +31,9 @@ class Operator:
     """`f(*values)`, staged on `types`; it is linear in its last `linear` arguments.
 
     JAX gives and gets the same types, but of 32 bits where it is not `wide`: `given` and `made`.
+
+    One part of a function (kept.py) is differentiated as its `whole`, which does not take what was `kept`, and
+    gives no more than the first of its results.
     """
 
     def __init__(
@@ -40,17 +46,22 @@ class Operator:
         linear: int = 0,
         transpose: Any = None,
         made: Sequence[Type] | None = None,
+        whole: Operator | None = None,
+        kept: range = range(0),
     ):
         self._f, self.types = f, list(types)
         self.backend, self.rounds, self.wide = backend, rounds, wide
         self.linear = range(len(types) - linear, len(types))
         self._transpose = transpose
+        self.whole, self.kept = whole or self, kept
         self._of_examples: tuple[Operator, tuple[bool, ...]] | None = None
         self._staged = _stage(f, self.types)
-        self.given = [narrowed(t, wide) for t in self.types]
+        self.given = [
+            (carried if k in kept else narrowed)(t, wide) for k, t in enumerate(self.types)
+        ]
         self.made = list(made or [narrowed(t, wide) for t in self._staged.outputs])
         self.out_structure = self._staged.out_structure
-        self._derived: dict[Any, Operator] = {}
+        self._derived: dict[Any, Any] = {}
         self.running: Any = None  # when JAX first runs it (running.py)
 
     @property
@@ -69,9 +80,14 @@ class Operator:
     @cached_property
     def smooth(self) -> list[int]:
         """The results that have derivatives."""
-        return [j for j, t in enumerate(self.made) if is_inexact(t)]
+        return [j for j, t in enumerate(self.whole.made) if is_inexact(t)]
 
-    def _derive(self, key: Any, make: Callable[[], Operator]) -> Operator:
+    @cached_property
+    def arguments(self) -> list[int]:
+        """The places of all but what was kept."""
+        return [k for k in range(len(self.types)) if k not in self.kept]
+
+    def _derive(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -80,8 +96,9 @@ class Operator:
         """(arguments, differentials of those at `places`) ↦ differentials of the smooth results."""
 
         def transpose(undefined: Sequence[int], outs: Sequence[int]) -> Any:
-            kept = tuple([places[k - len(self.types)] for k in undefined])
-            return self.pull(kept, tuple([self.smooth[j] for j in outs]))
+            varying = tuple([places[k - len(self.types)] for k in undefined])
+            pull = self.pull(varying, tuple([self.smooth[j] for j in outs]))
+            return pull, range(len(self.types))
 
         seeds = [_strong(self.types[k]) for k in places]
         made = [_strong(self.made[j]) for j in self.smooth]
@@ -92,25 +109,29 @@ class Operator:
             ),
         )
 
+    def parts(self, places: tuple[int, ...]) -> Parts | None:
+        """Two parts for derivatives by the arguments at `places`, where that pays: see kept.py."""
+        from .kept import parted
+
+        first_order = self.whole is self and not all(k in self.linear for k in places)
+        if self.backend != "native" or not first_order or self.has_gradient(places):
+            return None
+        return self._derive(("parts", places), lambda: parted(self, places))
+
     def pull(self, places: tuple[int, ...], outs: tuple[int, ...]) -> Operator:
-        """(arguments, adjoints of the results at `outs`) ↦ adjoints of the arguments at `places`.
-
-        JAX pairs complex numbers without conjugation, we with it."""
-        pull, count = pulled(self._again, places, outs), len(self.types)
-
-        def without_conjugation(*values: Any) -> list[Any]:
-            seeds = [_conjugate(c) for c in values[count:]]
-            return [_conjugate(y) for y in pull(*values[:count], *seeds)]
-
+        """(arguments, adjoints of the results at `outs`) ↦ adjoints of the arguments at `places`."""
+        pull = without_conjugation(pulled(self._again, places, outs), len(self.types))
         seeds = [_strong(self._staged.outputs[j]) for j in outs]
         made = [_strong(self.given[k]) for k in places]
         return self._derive(
-            ("pull", places, outs), lambda: self._made(without_conjugation, seeds, made, len(outs))
+            ("pull", places, outs), lambda: self._made(pull, seeds, made, len(outs))
         )
 
     def has_gradient(self, places: Sequence[int]) -> bool:
         """Whether one real number is to be differentiated by real ones, so that its gradient, computed with it,
         is all that is needed. With XLA's own operations a `while` would be bounded by that."""
+        if self.whole is not self:
+            return False
         if self._of_examples is not None:  # of each example, unless they share what varies
             one_of_them, flags = self._of_examples
             return all(flags[k] for k in places) and one_of_them.has_gradient(places)
@@ -142,12 +163,15 @@ class Operator:
         types = [*self.types, *seeds]
         return Operator(f, types, self.backend, self.rounds, self.wide, linear, transpose, made)
 
-    def transposed(self, undefined: Sequence[int], outs: Sequence[int]) -> tuple[Operator, bool]:
+    def transposed(
+        self, undefined: Sequence[int], outs: Sequence[int]
+    ) -> tuple[Operator, Sequence[int]]:
         """What takes adjoints of the results at `outs` to those of the linear arguments that are undefined; and
-        whether it takes the linear arguments, too, which it does not depend on."""
+        the places of the arguments that it takes before them, of linear ones, too, which it does not need."""
         if self._transpose is not None:
-            return self._transpose(undefined, outs), False
-        return self.pull(tuple(undefined), tuple(outs)), True
+            return self._transpose(undefined, outs)
+        places = tuple([self.arguments.index(k) for k in undefined])
+        return self.whole.pull(places, tuple(outs)), self.arguments
 
     def batched(self, flags: tuple[bool, ...], size: int) -> Operator:
         """The same for `size` examples: it comes first in results, and in arguments where `flags` say."""
@@ -171,8 +195,12 @@ class Operator:
             one_by_one_is_less = self.backend == "native" and size and _has_regions(self.program)
             axes = tuple([0 if flag else None for flag in flags])
             f = in_turn if one_by_one_is_less else mapped(self._again, axes)
+            whole = None
+            if self.whole is not self:
+                whole = self.whole.batched(tuple([flags[k] for k in self.arguments]), size)
             many = Operator(
-                f, types, self.backend, self.rounds, self.wide, len(self.linear), None, made
+                *(f, types, self.backend, self.rounds, self.wide, len(self.linear), None, made),
+                *(whole, self.kept),
             )
             many._of_examples = self, flags
             return many
@@ -195,6 +223,16 @@ def _strong(t: Type) -> Type:
 
 def _many(t: Type, size: int) -> Type:
     return replace(t, shape=(size, *t.shape), weak=False)
+
+
+def without_conjugation(pull: Flat, count: int) -> Flat:
+    """JAX pairs complex numbers without conjugation, we with it: what follows `count` values are seeds."""
+
+    def run(*values: Any) -> list[Any]:
+        seeds = [_conjugate(c) for c in values[count:]]
+        return [_conjugate(y) for y in pull(*values[:count], *seeds)]
+
+    return run
 
 
 def _conjugate(y: Any) -> Any:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax._src.interpreters.ad as tables
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from ...backends.xla.library import wide
 from ...errors import DeviceError
+from ...ir import Type
 from .operator import Operator
 from .running import Running
-from .types import aval_of, cast
+from .types import aval_of, cast, is_inexact
 
 PRIMITIVE = Primitive("backsolve")
 PRIMITIVE.multiple_results = True
@@ -49,7 +52,9 @@ def _running(op: Operator) -> Running:
 
 
 def _push(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operator) -> Any:
-    places = [k for k, t in enumerate(tangents) if _differs(t)]
+    places = [k for k in op.arguments if _differs(tangents[k])]
+    if not places:  # what was kept may bring zeros
+        return apply(op, primals), [_zero(t) for t in op.made]
     if all(k in op.linear for k in places):
         seeds = [
             t if _differs(t) else jnp.zeros_like(x) for x, t in zip(primals, tangents, strict=True)
@@ -60,8 +65,25 @@ def _push(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operator) -> A
         *results, found = _along_gradient(op, primals, tangents, tuple(places))
         return results, _with_zeros(op, [found])
     results = apply(op, primals)
-    found = apply(op.push(tuple(places)), [*primals, *[tangents[k] for k in places]])
+    push = op.whole.push(tuple([op.arguments.index(k) for k in places]))
+    found = apply(push, [primals[k] for k in op.arguments] + [tangents[k] for k in places])
     return results, _with_zeros(op, found)
+
+
+def _linearize(is_vjp: bool, varies: Sequence[bool], *primals: Any, op: Operator) -> Any:
+    """The results, which of them vary, what their differential needs, and it; JAX transposes it if `is_vjp`."""
+    places = tuple([k for k, v in enumerate(varies) if v and is_inexact(op.given[k])])
+    parts = op.parts(places) if is_vjp else None
+    if parts is None:
+        return tables.fallback_linearize_rule(PRIMITIVE, is_vjp, varies, *primals, op=op)
+    found = apply(parts.first, primals)
+    results, kept = found[: len(op.made)], found[len(op.made) :]
+
+    def differential(values: Sequence[Any], *tangents: Any) -> list[Any]:
+        along = [tangents[k] for k in places]
+        return _with_zeros(op, apply(parts.push, [*values, *along]))
+
+    return results, [j in op.smooth for j in range(len(op.made))], [*primals, *kept], differential
 
 
 def _along_gradient(
@@ -82,10 +104,11 @@ def _along_gradient(
 def _with_zeros(op: Operator, found: Sequence[Any]) -> list[Any]:
     """Differentials of the smooth results, and none of the others."""
     rest = iter(found)
-    return [
-        next(rest) if j in op.smooth else ad.Zero(aval_of(t).to_tangent_aval())
-        for j, t in enumerate(op.made)
-    ]
+    return [next(rest) if j in op.smooth else _zero(t) for j, t in enumerate(op.made)]
+
+
+def _zero(t: Type) -> Any:
+    return ad.Zero(aval_of(t).to_tangent_aval())
 
 
 def _differs(t: Any) -> bool:
@@ -100,11 +123,10 @@ def _transpose(cts: Sequence[Any], *args: Any, op: Operator) -> list[Any]:
         for k in undefined:
             results[k] = ad.Zero(args[k].aval)
         return results
-    made, takes_all = op.transposed(undefined, outs)
+    made, taken = op.transposed(undefined, outs)
     given = [
         jnp.zeros(a.aval.shape, a.aval.dtype) if ad.is_undefined_primal(a) else a
-        for k, a in enumerate(args)
-        if takes_all or k not in op.linear
+        for a in [args[k] for k in taken]
     ]
     for k, y in zip(undefined, apply(made, [*given, *[cts[j] for j in outs]]), strict=True):
         results[k] = y
@@ -113,6 +135,8 @@ def _transpose(cts: Sequence[Any], *args: Any, op: Operator) -> list[Any]:
 
 def _batch(values: Sequence[Any], axes: Sequence[Any], *, op: Operator) -> Any:
     flags = tuple([a is not None for a in axes])
+    if not any(flags[k] for k in op.arguments):  # what was kept is repeated
+        return apply(op.whole, [values[k] for k in op.arguments]), [None] * len(op.made)
     size = next(x.shape[a] for x, a in zip(values, axes, strict=True) if a is not None)
     first = [x if a is None else jnp.moveaxis(x, a, 0) for x, a in zip(values, axes, strict=True)]
     return apply(op.batched(flags, size), first), [0] * len(op.made)
@@ -135,10 +159,18 @@ def _lower_elsewhere(ctx: Any, *values: Any, op: Operator) -> Any:
     return _lower(ctx, *values, op=op)
 
 
+def _tells_vjp() -> bool:
+    """Whether JAX tells such rules what they are for: its table is not public. If not, nothing is kept."""
+    rule = getattr(tables, "fallback_linearize_rule", None)
+    return rule is not None and "_is_vjp" in inspect.signature(rule).parameters
+
+
 PRIMITIVE.def_impl(_run_now)
 PRIMITIVE.def_abstract_eval(_types)
 ad.primitive_jvps[PRIMITIVE] = _push
 ad.primitive_transposes[PRIMITIVE] = _transpose
+if _tells_vjp():
+    tables.primitive_linearizations[PRIMITIVE] = _linearize
 batching.primitive_batchers[PRIMITIVE] = _batch
 mlir.register_lowering(PRIMITIVE, _lower_elsewhere)
 mlir.register_lowering(PRIMITIVE, _lower, platform="cpu")

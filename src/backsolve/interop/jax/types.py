@@ -53,6 +53,11 @@ def narrowed(t: Type, wide: bool) -> Type:
     return Type(t.shape, np.dtype(small), t.weak)
 
 
+def carried(t: Type, wide: bool) -> Type:
+    """What a value of ours is to JAX that has to come back as it was: 64 bits are two words of 32."""
+    return t if narrowed(t, wide) == t else Type((*t.shape, 2), np.dtype(np.uint32))
+
+
 def is_inexact(t: Type) -> bool:
     return t.dtype.kind in "fc"
 
@@ -62,8 +67,11 @@ def aval_of(t: Type) -> Any:
 
 
 def cast(values: Sequence[Any], types: Sequence[Type]) -> list[Any]:
-    """Values in the element types of `types`."""
-    return [
-        x if x.dtype == t.dtype else x.astype(t.dtype)
-        for x, t in zip(map(jnp.asarray, values), types, strict=True)
-    ]
+    """Values in the element types of `types`; what is carried in words, or shall be, by its bits."""
+    return [_cast(x, t) for x, t in zip(map(jnp.asarray, values), types, strict=True)]
+
+
+def _cast(x: Any, t: Type) -> Any:
+    if x.ndim != len(t.shape):
+        return jax.lax.bitcast_convert_type(x, t.dtype)
+    return x if x.dtype == t.dtype else x.astype(t.dtype)

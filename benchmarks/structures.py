@@ -1,4 +1,4 @@
-"""Jacobians, Laplacians, products with Hessians, for gpu.py and gpu_bytes.py: ours, and as one asks JAX for them.
+"""Jacobians, Laplacians, products with Hessians, for gpu.py and gpu_bytes.py: ours, and as one asks of JAX.
 
 Each entry of STRUCTURES takes whether sizes are to be small and gives what makes each contestant.
 """

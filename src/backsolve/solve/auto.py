@@ -41,6 +41,8 @@ _BETTER = 0.8  # of the price of a plain solve: what another way must promise
 _SURE = 0.9  # the same, where steps are priced
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
+_AS_CHEAP = 0.97  # of reverse's price: what forward must be below
+_SHORT = 2e-6  # seconds of compiled code, most of it the call: the lower price counts as it is
 _TELLING = 5e-8  # seconds of compiled code, below which prices tell nothing
 _MANY = 256  # structures that are kept
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
@@ -170,7 +172,7 @@ def _by_steps(plain: tuple[Price, Price], others: Sequence[Price], system: Syste
         return _or_better(best, others)
     none = replace(best, seconds=inf)
     back, ahead = (found.get(p, none) for p in plain)
-    best = cheaper((back, ahead))
+    best = cheaper((back, ahead), 1.0 if back.seconds < _SHORT else _AS_CHEAP)
     others = [found[p] for p in others if p in found]
     return _or_better(best, [p for p in others if p.seconds < best.seconds - _TELLING], _SURE)
 
@@ -183,10 +185,10 @@ def _or_better(best: Price, others: Sequence[Price], share: float = _BETTER) -> 
     return min([best, *[p for p in others if p.seconds < share * best.seconds]], key=_seconds)
 
 
-def cheaper(plain: tuple[Price, Price]) -> Price:
+def cheaper(plain: tuple[Price, Price], share: float = _AS_CHEAP) -> Price:
     """Of back and forward substitution. Of as cheap ones reverse, which has no axes to move."""
     reverse, forward = plain
-    return forward if forward.seconds < 0.97 * reverse.seconds else reverse
+    return forward if forward.seconds < share * reverse.seconds else reverse
 
 
 def _seconds(price: Price) -> float:

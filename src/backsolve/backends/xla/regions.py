@@ -17,6 +17,7 @@ from ...ir import Equation, Type, type_of
 from ...regions import Box, Branches, Callee, Layout, Loop, no_branch
 from .callees import at_once
 from .machine import Machine
+from .sides import are_small, one_of
 
 
 class Stack(NamedTuple):
@@ -201,9 +202,24 @@ def branch(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
         index = jnp.clip(number, 0, n - 1).astype(jnp.int32)
         if not m.unsafe:
             m.fail_if((number < 0) | (number >= n), IndexError, no_branch(n, e.where))
-    results, failure, needed = lax.switch(index, [taken(p) for p in region.branches], *given)
+    sides = [taken(p) for p in region.branches]
+    results, failure, needed = _at_once(m, region, index, sides, given) or lax.switch(
+        index, sides, *given
+    )
     _hand_on(m, failure, needed)
     return results
+
+
+def _at_once(m: Machine, region: Branches, index: Any, sides: Any, given: Any) -> Any:
+    """What the taken side gives, of all that were computed; None where the device has to choose."""
+    if not (m.on_gpu and are_small(region)):
+        return None
+    known = len(m.elsewhere)
+    made = [side(*given) for side in sides]
+    if len(m.elsewhere) == known:
+        return one_of(index, made)
+    del m.elsewhere[known:]  # on the host only what is taken may run
+    return None
 
 
 def call(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:

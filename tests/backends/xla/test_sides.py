@@ -90,3 +90,21 @@ def test_on_the_host_only_what_is_taken_runs(compiled):
     (made,) = f.stats()["specialisations"]
     assert made["elsewhere"] == 1
     assert chooses(f, X)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64, np.bool_])
+def test_parts_that_are_joined_by_choosing(compiled, dtype):
+    parts = [np.array(a).astype(dtype) for a in ([[0.0, 1.0]], np.empty((0, 2)), [[1, 1], [0, 1]])]
+    if np.dtype(dtype).kind in "fc":
+        parts[0][0] = np.nan, -0.0
+        parts[2][0] = np.inf, -0.0
+    join = lambda a, b, c: np.concatenate([a, b, c])
+    f = compiled(join)
+    got, expected = np.asarray(f(*parts)), join(*parts)
+    np.testing.assert_array_equal(got, expected)
+    assert got.dtype == dtype
+    if np.dtype(dtype).kind in "fc":
+        np.testing.assert_array_equal(np.signbit(got.real), np.signbit(expected.real))
+    assert "stablehlo.concatenate" not in f.lower(*parts).stages["stablehlo"]
+    across = compiled(lambda a, c: np.concatenate([a.T, c.T], axis=1))
+    np.testing.assert_array_equal(np.asarray(across(parts[0], parts[2])), expected.T)

@@ -1,6 +1,6 @@
 """Training steps, kernels and the twelve problems on a GPU, beside jax.jit and torch.compile on the same card.
 
-    python benchmarks/gpu.py [part …] [--small] [--limit 300] [--tf32] [--without torch.compile]
+    python benchmarks/gpu.py [part …] [--small] [--limit 300] [--tf32] [--without torch.compile] [--only ba]
 
 Parts: mlp, resnet, gpt (a step of SGD in bfloat16 on float32 parameters, and in float32), kernels (67M float32,
 beside what the memory allows), structures (Jacobians and second derivatives, beside jax.jit), problems (large
@@ -233,6 +233,8 @@ def problems(options: Any) -> None:
     options.turns, options.target = 3, min(options.target, 0.1)
     table = Table(options)
     for name in NAMES:
+        if options.only and name not in options.only:
+            continue
         problem = load(name)
         label = "small" if options.small else list(problem.sizes)[-1]
         size = problem.sizes[label]
@@ -250,7 +252,7 @@ def _ours(problem: Any, function: str, message: Any) -> Run:
     import jax
 
     args, run = problem.prepare(message), problem.functions[function].run
-    place = lambda a: jax.device_put(a) if isinstance(a, np.ndarray) else a
+    place = lambda a: jax.device_put(a) if isinstance(a, np.ndarray | float) else a
     args = [jax.tree.map(place, a) for a in args]
     return lambda: run(*args)
 
@@ -285,6 +287,7 @@ def main() -> None:
     parser.add_argument(
         "--tf32", action="store_true", help="products of float32 in TF32 everywhere"
     )
+    parser.add_argument("--only", action="append", default=[], help="of the problems, this one")
     parser.add_argument("--without", action="append", default=[], help="a peer to leave out")
     parser.add_argument("--worker", action="store_true", help="internal: this process measures")
     options = parser.parse_args()

@@ -548,3 +548,45 @@ def test_a_pullback_of_a_leaf() -> None:
     seed = bs.tensor(np.ones(3), requires_grad=True)
     bs.vjp(np.sin, np.ones(3))[1](seed)[0].sum().backward()
     np.testing.assert_allclose(seed.grad, np.cos(np.ones(3)))
+
+
+def test_what_is_kept_of_a_finished_differentiation_is_a_constant():
+    kept = []
+
+    def f(x):
+        kept.append(np.sin(x))
+        with pytest.raises(errors.DroppedDerivativeError):
+            kept[-1].tolist()
+        return np.sum(kept[-1] ** 2)
+
+    x = np.array([0.5, 1.0])
+    for run in (bs.grad(f), bs.jacobian(f, method="forward"), lambda x: bs.jvp(f, (x,), (x,))):
+        run(x)
+        np.testing.assert_array_equal(np.asarray(kept[-1]), np.sin(x))
+        compiled = bs.jit(lambda y, t=kept[-1]: y * t)
+        np.testing.assert_array_equal(compiled(x), x * np.sin(x))
+        assert compiled.stats()["specialisations"]  # compiled, though it closes over a tensor
+    own = bs.tensor(x, requires_grad=True)
+    with pytest.raises(errors.DroppedDerivativeError):
+        np.asarray(np.sin(own))
+
+
+def test_what_an_outer_differentiation_varies_is_no_constant_yet():
+    kept = []
+
+    def keep(y):
+        kept.append(y)
+        return y
+
+    def outer(x):
+        bs.grad(lambda y: keep(x * y))(2.0)
+        bs.grad(lambda y: keep(np.sin(y)))(2.0)
+        bs.grad(lambda y: keep(np.sin(y)))(x)
+        for k in (0, 2):  # x varies them still
+            with pytest.raises(errors.DroppedDerivativeError):
+                float(kept[k])
+        assert float(kept[1]) == np.sin(2.0)
+        return x**2
+
+    assert bs.grad(outer)(3.0) == 6.0
+    assert [float(y) for y in kept] == [6.0, np.sin(2.0), np.sin(3.0)]

@@ -125,6 +125,19 @@ def rests_on_others(row: Row, start: int) -> bool:
     )
 
 
+def is_over(row: Row) -> bool:
+    """Whether it rests only on leaves whose differentiation is over: nobody can ask for its derivative."""
+    seen, stack = {row}, [row]
+    while stack:
+        now = stack.pop()
+        if not now.parents and now.saved is not FINISHED:
+            return False
+        new = [p for p in now.parents if p.__class__ is Row and p not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return True
+
+
 def descendants(rows: Iterable[Row], sources: Iterable[Row]) -> list[Row]:
     """Those of `rows` (in order of execution) that depend on one of `sources`."""
     reached = set(sources)

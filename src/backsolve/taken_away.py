@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .errors import DroppedDerivativeError, TracedValueError, for_sparse_product, through_scipy
 from .hooks import hooks
 from .ir import Var
-from .row import Row
+from .row import Row, is_over
 
 
 class TakenAway:
@@ -42,7 +42,7 @@ class TakenAway:
     def _plain(self, what: str) -> Any:
         """The raw value, for Python or NumPy to take away; an error if a derivative would be lost."""
         v = self._known(what)
-        if self.row is not None:
+        if self.row is not None and not is_over(self.row):
             raise DroppedDerivativeError(
                 f"{what} would lose the derivative of this tensor. Keep it a Tensor: np.sin "
                 "instead of math.sin, np.stack to join several, a = bs.tensor(a) before `a[i] = x`. Or "

@@ -17,7 +17,7 @@ from ..ir import Program, Type, type_of
 from ..primitive import wrap
 from ..rewrite import rewrite, rewrite_for_machines, rewrite_for_xla
 from ..rewrite.stable import recognise
-from ..row import ancestors, next_index
+from ..row import ancestors, is_over, next_index
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage
 from .arguments import plain
@@ -249,4 +249,6 @@ def _varies(c: Tensor, start: int) -> bool:
     """Whether somebody outside of the staging that began at index `start` varies this value."""
     if isinstance(c, Staged):
         return True
-    return c.row is not None and (c.row.index < start or ancestors([c.row], start)[1])
+    if c.row is None or is_over(c.row):
+        return False
+    return c.row.index < start or ancestors([c.row], start)[1]

@@ -187,3 +187,25 @@ class TestResults:
         for _ in range(2):
             assert f(1.0) == {"x": 2.0, "kind": "double", "n": 3, "is": True, "t": (int, None)}
         assert bs.jit(lambda x: "nothing else")(1.0) == "nothing else"
+
+    def test_those_that_do_not_vary_are_constants(self):
+        @bs.jit
+        def f(x, y):
+            doubled = x
+            while doubled < 10:
+                doubled = 2 * doubled
+            return x * y, np.floor(x) * y, np.floor(x), doubled, y
+
+        seen = []
+
+        def product(x):
+            seen[:] = f(x, 3.0)
+            return sum(seen)
+
+        assert bs.grad(product)(1.5) == 3.0 + 8.0
+        assert [y.row is None for y in seen] == [False, True, True, False, True]
+        assert [float(y) for y in seen] == [4.5, 3.0, 1.0, 12.0, 3.0]
+        assert bs.jvp(product, (1.5,), (1.0,)) == (23.5, 11.0)
+        assert bs.grad(lambda y: sum(f(1.5, y)))(3.0) == 1.5 + 1.0 + 1.0
+        both = bs.jacobian(f, argnums=(0, 1))(1.5, 3.0)
+        np.testing.assert_allclose(both, [(3, 1.5), (0, 1), (0, 0), (8, 0), (0, 1)])

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..api import jvp, vjp
-from ..ir import Program, Type
+from ..ir import Program, Type, Var
 from ..joint import record_joint
 from ..operators import Custom
-from ..primitive import coerce
+from ..primitive import coerce, wrap
 from ..tensor import Tensor
 from ..trace import evaluate
 from .arguments import raw
@@ -39,7 +39,7 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
                 for v, t in zip(values, ts, strict=True)
             ]
             if record or any(isinstance(t, Tensor) for t in seeds):
-                return tuple(jvp(restricted, values, seeds)[1])
+                return _arrays(jvp(restricted, values, seeds)[1])
             return run(_compiled_push, seeds)
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
@@ -48,15 +48,14 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
                 for c, t in zip(cts, special.outputs, strict=True)
             ]
             if record or any(isinstance(c, Tensor) for c in seeds):
-                return tuple(vjp(restricted, *values)[1](seeds))
+                return _arrays(vjp(restricted, *values)[1](seeds))
             return run(_compiled_pull, seeds)
 
         def run(derivative: Any, seeds: list[Any]) -> tuple[Any, ...]:
             full = list(values_now)
             for k, v in zip(places, values, strict=True):
                 full[k] = v
-            results = derivative(special, tuple(places)).run_here([*full, *seeds])
-            return tuple([coerce(y) for y in results])
+            return _arrays(derivative(special, tuple(places)).run_here([*full, *seeds]))
 
         return Custom(push, pull, name="compiled")
 
@@ -65,7 +64,30 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
 
     rows = [leaves[k].row for k in places]
     varying = [values_now[k] for k in places]
-    return record_joint("compiled", operator_of, varying, rows, results, inside)
+    tensors = record_joint("compiled", operator_of, varying, rows, results, inside)
+    key = tuple(places)
+    if key not in special.varying:
+        special.varying[key] = _varying(special.recorded, key)
+    return [
+        t if varies else wrap(t._v, None)
+        for t, varies in zip(tensors, special.varying[key], strict=True)
+    ]
+
+
+def _arrays(found: Sequence[Any]) -> tuple[Any, ...]:
+    """Differentials with a shape and a dtype, also those of Python's numbers."""
+    return tuple([t if isinstance(t, Tensor) else coerce(t) for t in found])
+
+
+def _varying(program: Program, places: tuple[int, ...]) -> list[bool]:
+    """Which outputs vary smoothly with the inputs at `places`: those that would have rows if run eagerly."""
+    varying = {program.inputs[k] for k in places}
+    for e in program.equations:
+        row = e.primitive
+        passes = row.holds_regions or not row.is_plain
+        if any(a in varying and (passes or row.has_block(i)) for i, a in enumerate(e.inputs)):
+            varying.update(e.outputs)
+    return [type(a) is Var and a in varying for a in program.outputs]
 
 
 def _compiled_push(special: Specialised, places: tuple[int, ...]) -> Specialised:

@@ -59,6 +59,8 @@ class Specialised:
     runs: int = 0  # of the native code, by us
     has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
     derivatives: dict[str, Specialised] = field(default_factory=dict)
+    # by the numbers of the inputs that vary, which outputs vary with them
+    varying: dict[tuple[int, ...], list[bool]] = field(default_factory=dict)
 
     @property
     def program(self) -> Program:

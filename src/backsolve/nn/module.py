@@ -56,7 +56,8 @@ from .. import containers, tree
 from ..declared import Point
 from ..errors import StructureError
 from ..hooks import hooks
-from ..tensor import Tensor
+from ..primitive import P
+from ..tensor import Staged, Tensor
 from .on_manifolds import (
     Declarations,
     check_point,
@@ -308,6 +309,16 @@ def _declared(module: Module) -> dict[int, Any]:
 def places(container: Any, array: Any) -> list[str]:
     """The dotted names of all places where an array stands."""
     return [".".join(path) for path, value, _ in _walk(container, (), "") if value is array]
+
+
+def kept_figure(x: Any) -> Any:
+    """A figure that a module keeps of what it has seen: a constant, which holds on to nothing it was made from.
+
+    Staged, it stays one in the Program, which may be differentiated later.
+    """
+    if isinstance(x, Staged):
+        return P.detach(x)
+    return x.detach() if isinstance(x, Tensor) else x
 
 
 def states(container: Any) -> list[Any]:

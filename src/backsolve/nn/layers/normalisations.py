@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...numpy._register import array, integers, ndim_of, shape_of
 from .. import functional as F  # noqa: N812 - as everyone writes it
-from ..module import Module
+from ..module import Module, kept_figure
 
 
 class _BatchNorm(Module):
@@ -54,9 +54,8 @@ class _BatchNorm(Module):
             momentum: Any = self.momentum
             if momentum is None:  # the mean over all batches
                 momentum = (1 / count).astype(self.running_mean.dtype)
-            self.running_mean, self.running_var = F.batch_statistics(
-                x, self.running_mean, self.running_var, momentum
-            )
+            moved = F.batch_statistics(x, self.running_mean, self.running_var, momentum)
+            self.running_mean, self.running_var = map(kept_figure, moved)
         return y
 
 

@@ -22,11 +22,10 @@ import numpy as np
 
 from ... import random
 from ...numpy._register import ndim_of, shape_of
-from ...primitive import P
 from ..functional.distances import normalize
 from ..init import next_key
 from ..layers.convolutions import _ConvTranspose
-from ..module import Module
+from ..module import Module, kept_figure
 
 
 class Parametrization(Module):
@@ -170,7 +169,7 @@ class _SpectralNorm(Module):
             return normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
         if self.training:
-            self._iterate(P.detach(matrix), self.n_power_iterations)
+            self._iterate(kept_figure(matrix), self.n_power_iterations)
         return weight / (self._u @ (matrix @ self._v))
 
     def _matrix(self, weight: Any) -> Any:

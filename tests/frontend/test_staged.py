@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 
 import cases
@@ -500,3 +501,18 @@ def test_programs_do_not_grow(f, few, many):
     slope = (f(x + 1e-6 * direction, few) - f(x - 1e-6 * direction, few)) / 2e-6
     gradient = bs.jit(bs.grad(f), static_argnums=1)(x, few)
     assert gradient @ direction == pytest.approx(slope, rel=1e-5)
+
+
+def to_another_base(x):
+    return math.log(x, 10) + math.log(8.0, x) + math.log(x)
+
+
+def far_in_space(x):
+    return math.hypot(x, 2 * x, 3.0) + math.hypot(x) + math.hypot(x, 1.0)
+
+
+@pytest.mark.parametrize("f", [to_another_base, far_in_space])
+def test_functions_of_math_with_more_arguments_than_numpys(f):
+    assert bs.jit(f)(2.3) == pytest.approx(f(2.3), rel=1e-14)
+    slope = (f(2.3 + 1e-6) - f(2.3 - 1e-6)) / 2e-6
+    assert bs.jit(bs.grad(f))(2.3) == pytest.approx(slope, rel=1e-8)

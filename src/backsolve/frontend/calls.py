@@ -224,6 +224,14 @@ def _bool(x: Any = False) -> Any:
     return x != 0 if is_traced(x) else bool(x)
 
 
+def _log(x: Any, *base: Any) -> Any:
+    return np.log(x) / np.log(*base) if base else np.log(x)
+
+
+def _hypot(*xs: Any) -> Any:
+    return functools.reduce(np.hypot, xs) if len(xs) > 1 else np.abs(*xs)
+
+
 _max = _pick(lambda x, y: x > y, np.max)
 _min = _pick(lambda x, y: x < y, np.min)
 _SPECIAL: dict[Any, Any] = {
@@ -237,8 +245,8 @@ _SPECIAL: dict[Any, Any] = {
     builtins.int: _int,
     builtins.bool: _bool,
 }
-_SAME_NAME = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2")
-for _name in (*_SAME_NAME, "log10", "log1p", "sqrt", "floor", "ceil", "fabs", "hypot"):
+_SAME_NAME = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log2")
+for _name in (*_SAME_NAME, "log10", "log1p", "sqrt", "floor", "ceil", "fabs"):
     if hasattr(math, _name):
         _SPECIAL[getattr(math, _name)] = _traced(getattr(np, _name), getattr(math, _name))
 for _mine, _numpys in (
@@ -247,6 +255,8 @@ for _mine, _numpys in (
     ("atan", np.arctan),
     ("atan2", np.arctan2),
     ("pow", np.power),
+    ("log", _log),
+    ("hypot", _hypot),
 ):
     _SPECIAL[getattr(math, _mine)] = _traced(_numpys, getattr(math, _mine))
 CREATING: tuple[Any, ...] = (np.zeros, np.ones, np.empty, np.full)

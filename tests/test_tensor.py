@@ -104,6 +104,9 @@ def test_deep_copy_and_pickle(duplicate: Any) -> None:
         np.testing.assert_array_equal(y.value, x.value)
     with pytest.raises(TypeError, match="derivative"):
         duplicate(leaf([1.0]) * 2)
+    for varied in (bs.grad, lambda f: bs.jacobian(f, method="forward")):
+        with pytest.raises(bs.errors.DroppedDerivativeError, match="deep-copying"):
+            varied(lambda x: (x * duplicate(x)).sum())(np.ones(2))
 
 
 def test_format() -> None:

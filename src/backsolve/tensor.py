@@ -177,7 +177,7 @@ class Tensor(ArrayMethods, TakenAway):
         return wrap(self._v if self.row is None else shared(self._v), None)
 
     def __reduce__(self) -> Any:
-        if self.row is not None and not self.row.is_leaf:
+        if self.row is not None and not (self.row.is_leaf and self.row.owner is not None):
             self._plain("pickling or deep-copying it")
         return Tensor, (np.asarray(self._known("its value")), self.requires_grad)
 

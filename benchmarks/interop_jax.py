@@ -1,4 +1,5 @@
-"""Functions of ours inside JAX: what a call costs, and three kernels beside their best pure JAX.
+"""Functions of ours inside JAX: what a call costs, what is kept for the backward pass, and three kernels beside
+their best pure JAX.
 
     python benchmarks/interop_jax.py
 
@@ -12,14 +13,17 @@ import os
 import pathlib
 import sys
 from typing import Any
+from unittest import mock
 
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 import numpy as np
 from harness import best_times, count_own_time, header, machine, show_row, text, versions
+from interop import CENTRES, RADII, march_together, soft_sort, trajectory
 from peers import jax, jnp
 
 import backsolve as bs
+from backsolve.interop import parted
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
 from ray_marcher import FAR, MOST, NEAR, camera, march
@@ -74,6 +78,35 @@ def calls() -> None:
     forward, all_of_it = best_times(values, turns=40), best_times(both, turns=40)
     for name in versions:
         print(f"| {name} | {text(forward[name])} | {text(all_of_it[name])} |", flush=True)
+    print()
+
+
+# ---- functions of many results: what is kept for the backward pass, beside computing it anew there
+
+
+def many_results() -> None:
+    print(header("many results, value and gradients", "kept", "computed anew"))
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(rng.normal(size=shape))
+    rays, scene = camera(64), (jnp.asarray(CENTRES), jnp.asarray(RADII))
+    cases = {
+        "soft sort of 300": (soft_sort, (draw(300),)),
+        "soft ranks of 1000": (lambda x: soft_rank(x, 0.1), (draw(1000),)),
+        "ODE, 200 states of 20": (trajectory, (draw(20), draw(20, 20) / 5)),
+        "64 × 64 rays, 32 steps": (lambda c, r: march_together(c, r, rays), scene),
+        "64 × 64 rays, early exit": (lambda c, r: march(c, r, rays), scene),
+    }
+    for name, (f, args) in cases.items():
+        places = tuple(range(len(args)))
+        runs = [
+            called(jax.value_and_grad(lambda *xs, f=g: (f(*xs) ** 2).sum(), places), *args)
+            for g in (function(f, backend="native"), function(f, backend="native"))
+        ]
+        contestants = dict(zip(("backsolve", "anew"), runs, strict=True))
+        with mock.patch.object(parted, "_pays", return_value=False):
+            contestants["anew"]()  # compiles
+        agree(name, contestants)
+        print(show_row(name, best_times(contestants)), flush=True)
     print()
 
 
@@ -206,6 +239,7 @@ def main() -> None:
     count_own_time()
     print(f"{machine()}; {versions(('numpy', 'jax'))}, one thread\n")
     calls()
+    many_results()
     kernels()
 
 

@@ -42,6 +42,9 @@ def function(
     `static_argnums`. Whatever fails inside is an error of JAX's with our message, and the exception itself
     where no `jax.jit` stands around.
 
+    Native functions of one real number compute its gradient along with it where one is asked for; those of
+    many results keep what the backward pass needs of the way to them, where that pays.
+
     `rounds` bounds, with "xla", how often a `while` may go round whose derivative is taken.
 
     >>> import jax, numpy as np

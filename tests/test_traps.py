@@ -289,6 +289,8 @@ class TestInput:
         masked = np.ma.masked_array([1.0, 2.0], [True, False])
         with pytest.raises(errors.DTypeError, match="MaskedArray"):
             bs.grad(lambda x: (x * masked).sum())(np.ones(2))
+        with pytest.raises(errors.DTypeError, match="MaskedArray"):
+            bs.vmap(lambda x: x * 2)(masked)
 
     def test_unsigned_exponents(self):
         g = bs.grad(lambda x: (x ** np.array([0, 3], np.uint8)).sum())(np.array([1e10, 2.0]))

@@ -13,7 +13,7 @@ from ..batch import evaluate_batched
 from ..errors import ShapeError, StructureError
 from ..hooks import hooks
 from ..ir import Type
-from ..primitive import wrap
+from ..primitive import coerce, wrap
 from ..row import next_index, rests_on_others
 from ..tensor import Staged, Tensor
 from ..trace import stage
@@ -39,7 +39,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             raise ShapeError("vmap needs at least one argument with an axis to map over (in_axes)")
         examples = []
         for k in batched:
-            x = leaves[k] if isinstance(leaves[k], Tensor) else np.asarray(leaves[k])
+            x = leaves[k] if isinstance(leaves[k], Tensor) else np.asarray(coerce(leaves[k]))
             if not -x.ndim <= axes[k] < x.ndim:
                 raise ShapeError(f"vmap: axis {axes[k]} of an argument of shape {x.shape}")
             examples.append(np.moveaxis(x, axes[k], 0) if axes[k] != 0 else x)

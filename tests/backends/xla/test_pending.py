@@ -1,7 +1,9 @@
 """Failures that are looked at when a device has them (backends/xla/pending.py); the CPU plays the device."""
 
+import contextlib
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -30,6 +32,11 @@ def failing_call(f):
     assert all(np.isnan(np.asarray(y)).all() for y in results)
 
 
+def repeated(f, times, *args):
+    for _ in range(times):
+        jax.block_until_ready(f(*args))
+
+
 def test_results_of_a_failed_run_are_nan_and_settling_raises(hurried):
     f = hurried(picked)
     np.testing.assert_array_equal(np.asarray(f(X, INSIDE)[1]), picked(X, INSIDE)[1])
@@ -50,16 +57,70 @@ def test_the_next_call_of_any_function_raises(hurried):
     np.testing.assert_allclose(np.asarray(g(X)), np.sin(X))
 
 
-def test_many_calls_wait_for_the_oldest(hurried, monkeypatch):
+@pytest.fixture
+def pending(monkeypatch):
+    """The module, at one moment: numbers of one device are asked for when that is long ago."""
     from backsolve.backends.xla import pending
 
+    bs.settle()
+    monkeypatch.setattr(pending, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(jax, "devices", lambda *_: jax.local_devices()[:1])
+    return pending
+
+
+def test_one_number_tells_of_many_runs(hurried, pending):
+    f = hurried(picked)
+    for i in (INSIDE, OUTSIDE, INSIDE, np.array([-7, 0]), INSIDE):
+        total, entries = f(X, i)
+        assert np.isnan(np.asarray(entries)).all() == (i is not INSIDE)
+        assert np.isnan(float(total)) == (i is not INSIDE)
+    assert not pending._coming  # the first was asked for, and has come
+    with pytest.raises(IndexError, match="size 4"):
+        bs.settle()
+    bs.settle()
+    f(X, INSIDE)
+    bs.settle()
+
+
+def test_numbers_are_asked_for_when_time_has_passed(hurried, pending, monkeypatch):
+    f, g = hurried(picked), bs.jit(np.sin, backend="xla", device="cpu")
+    f(X, INSIDE)
+    failing_call(f)
+    g(X)
+    monkeypatch.setattr(pending, "monotonic", lambda: 1000.0 + 2 * pending._BETWEEN)
+    with pytest.raises(IndexError, match="size 4"):
+        repeated(g, 2, X)
+
+
+def test_numbers_are_asked_for_after_many_runs(hurried, pending):
+    f = hurried(picked)
+    f(X, INSIDE)
+    failing_call(f)
+    with pytest.raises(IndexError, match="size 4"):
+        repeated(f, pending._LONGEST + 1, X, INSIDE)
+
+
+def test_many_numbers_wait_for_the_oldest(hurried, pending, monkeypatch):
     monkeypatch.setattr("backsolve.backends.xla.compile.look", lambda: None)
+    monkeypatch.setattr(pending, "_LONGEST", 1)
     f = hurried(picked)
     failing_call(f)
     for _ in range(pending._MOST - 1):
         f(X, INSIDE)
     with pytest.raises(IndexError, match="size 4"):
         f(X, INSIDE)
+
+
+def test_threads_lose_no_failure(hurried, pending):
+    f = hurried(picked)
+    f(X, INSIDE)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: f(X, OUTSIDE if k == 7 else INSIDE), range(40)))
+    with pytest.raises(IndexError, match="size 4"):
+        bs.settle()
+    while pending._coming:  # other threads may have gone on from the same number
+        with contextlib.suppress(IndexError):
+            bs.settle()
 
 
 def test_results_that_cannot_be_nan_are_waited_for(hurried):

@@ -19,7 +19,7 @@ from .constants import Brought
 from .gather import with_whole
 from .library import array_type, device_of, explained, jax, wide
 from .machine import HALF, Failures, Machine, error_of, refuse_recursion
-from .pending import look, look_later
+from .pending import Trail, look
 
 _FIRST_CAPACITY = 128  # entries of a stack, before a run tells how many it needs
 _WEAK = {"b": bool, "i": int, "f": float, "c": complex}
@@ -31,13 +31,22 @@ class _Code:
 
     capacity: int
     constants: list[Any]  # the large ones, brought to the device once
-    run: Any = (
-        None  # (constants, *leaves) -> results, number of the failure, entries that stacks needed
-    )
+    # ((constants, number of a failure before), *leaves) -> results, failure's number, entries stacks needed
+    run: Any = None
     failures: Failures = field(default_factory=dict)
     raised: list[Exception] = field(default_factory=list)  # on the host, by rows that run there
     elsewhere: list[str] = field(default_factory=list)  # rows that run on the host
     hurries: bool = False  # results are NaN if it fails, so the failure may be looked at later
+    trail: Trail | None = None  # of runs that may hurry
+
+    def start(self, leaves: Sequence[Any]) -> tuple[Any, Any, Any]:
+        if self.trail is None:
+            return self.run((self.constants, None), *leaves)
+        before = self.trail.before()
+        results, failure, needed = self.run((self.constants, before), *leaves)
+        if self.hurries:
+            self.trail.after(before, failure)
+        return results, failure, needed
 
     def error(self, number: int) -> Exception:
         return error_of(self.failures, self.raised, number)
@@ -89,9 +98,7 @@ class Compiled:
                 if known is None:
                     raise
                 raise known from error
-        if code.hurries:
-            look_later(failure, code.error)
-        elif failure is not None and (number := int(failure)):
+        if not code.hurries and failure is not None and (number := int(failure)):
             raise code.error(number)
         if self._numbers:
             parts = [y.item() if k in self._numbers else y for k, y in enumerate(results)]
@@ -100,10 +107,10 @@ class Compiled:
 
     def _run(self, code: _Code, leaves: Sequence[Any]) -> tuple[_Code, Any, Any]:
         """Results and the number of a failure; code with more capacity, where stacks needed it."""
-        results, failure, needed = code.run(code.constants, *leaves)
+        results, failure, needed = code.start(leaves)
         while needed is not None and (entries := int(needed)) > code.capacity:
             code = self._coded(1 << (entries - 1).bit_length())
-            results, failure, needed = code.run(code.constants, *leaves)
+            results, failure, needed = code.start(leaves)
         return code, results, failure
 
     def _coded(self, capacity: int) -> _Code:
@@ -127,6 +134,9 @@ class Compiled:
         large = [c.array for c in self._constants if c.is_large]
         there = self._device if places is None else places.whole
         code = _Code(capacity, [jax().device_put(c, there) for c in large])
+        if may_hurry:
+            is_one = self._device is not None or len(jax().devices()) == 1
+            code.trail = Trail(jax().device_put(np.int64(0), there), code.error, is_one)
         split = [] if places is None else [k for k in range(len(self._types)) if places.used(k)]
         program, used = with_whole(self._program, split) if split else (self._program, [])
 
@@ -134,8 +144,9 @@ class Compiled:
             assert places is not None
             return jax().lax.with_sharding_constraint(args[k], places.used(k))
 
-        def run(large: Sequence[Any], *args: Any) -> Any:
+        def run(held: tuple[Sequence[Any], Any], *args: Any) -> Any:
             """May be translated several times, and by several threads."""
+            large, before = held
             rest = iter(large)
             constants = [c.whole(next(rest) if c.is_large else c.array) for c in self._constants]
             machine = Machine(
@@ -155,6 +166,7 @@ class Compiled:
                     _nan_if(failure != 0, y) if _can_be_nan(a) else y
                     for a, y in zip(program.outputs, results, strict=True)
                 ]
+                failure = jax().numpy.where(before != 0, before, failure)
             return tuple(results), failure, machine.needed
 
         options: dict[str, Any] = {}
@@ -192,7 +204,8 @@ class Compiled:
                 )
                 for k, t in enumerate(self._types)
             ]
-            return code.run.lower(code.constants, *structs)
+            before = None if code.trail is None else code.trail.before()
+            return code.run.lower((code.constants, before), *structs)
 
     @property
     def stats(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ plain("permute")(lambda a, *, axes: jnp.transpose(a, axes))
 plain("broadcast_to")(lambda a, *, shape: spread(a, shape))
 plain("slice")(lambda a, *, spec: a[key_of(spec)])
 
-_FEW_PARTS = 4
+_FEW_PARTS = 3
 
 
 @row("concatenate")

@@ -54,6 +54,7 @@ RATES = {
     "single function": 1.1e-8,
     # Numbers that do not lie side by side.
     "load apart": 1e-10,
+    "load far apart": 1e-9,  # the same from lines of an array that leaves the cache before they are read on
     "store apart": 1e-9,
     "gather": 1.6e-10,
     "scatter": 5.7e-10,
@@ -244,6 +245,8 @@ class _Loops:
                 self.each("load")
             else:
                 self.to.add("load apart", self.rows * self.length)
+                is_large = view.buffer.nbytes > SECOND
+                self.to.add("load far apart", self.rows * self.length if is_large else 0)
         for _, view in kernel.stores:
             if view.buffer.kind != "local":
                 moved += whole

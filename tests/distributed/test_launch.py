@@ -95,6 +95,21 @@ def test_the_first_process_is_gone_before_it_is_reached() -> None:
     assert heard[0].startswith(f"process 0 died before it could be reached at 127.0.0.1:{port}")
 
 
+def test_who_failed_is_not_told_of_those_who_end_with_it() -> None:
+    """They may be gone before it is: its own exit status tells what happened."""
+    heard: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        bond = Bond(1, heard.append)
+        bond.join("127.0.0.1", server.getsockname()[1])
+        first, _ = server.accept()
+        bond.fail("no more numbers")
+        first.close()
+        bond._thread.join(timeout=LONGEST)
+        bond._mine.close()
+    assert not heard
+    assert not bond.broken.is_set()
+
+
 def test_alone_there_is_nothing_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     assert start() == place()
     assert (place().index, place().count, place().is_first) == (0, 1, True)

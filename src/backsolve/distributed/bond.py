@@ -27,6 +27,7 @@ class Bond:
     def __init__(self, index: int, hear: Callable[[str], Any]):
         self.index, self.hear = index, hear
         self.broken = threading.Event()
+        self._failed = False
 
     def listen(self, host: str, count: int) -> int:
         """Process 0: wait for the others at a port, which they must be told."""
@@ -51,7 +52,8 @@ class Bond:
         self._run(self._follow)
 
     def fail(self, text: str) -> None:
-        """Tell the others that this process fails."""
+        """Tell the others that this process fails: that they end with it is no news to it."""
+        self._failed = True
         self._say(f"failed {text}")
 
     def leave(self) -> None:
@@ -142,6 +144,8 @@ class Bond:
                 return
 
     def _broken_by(self, verdict: str) -> None:
+        if self._failed:
+            return
         self.broken.set()
         self.hear(verdict)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -14,7 +18,9 @@ import pytest
 from backsolve.backends.xla.compile import equations
 from backsolve.interop import parted
 from backsolve.interop.jax import function
-from backsolve.interop.jax.primitive import apply
+from backsolve.interop.jax.primitive import PRIMITIVE, apply
+
+TABLES = "jax._src.interpreters.ad"
 
 
 @pytest.fixture
@@ -273,3 +279,38 @@ def test_failures_come_from_either_part(pays):
     assert np.isfinite(g(jnp.asarray(X), 1)[1]).all()
     with pytest.raises(IndexError, match="out of"):
         g(jnp.asarray(X), 5)
+
+
+def _gone(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, TABLES, None)
+
+
+def _of_another_form(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, TABLES, ModuleType(TABLES))
+
+
+@pytest.mark.parametrize("hide", [_gone, _of_another_form])
+def test_where_jax_has_no_such_table_nothing_is_kept_and_all_is_right(
+    hide, pays, wide, monkeypatch
+):
+    pays(True)
+    with monkeypatch.context() as hidden:
+        hide(hidden)
+        spec = importlib.util.find_spec(apply.__module__)
+        again = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(again)
+    monkeypatch.setitem(sys.modules, apply.__module__, again)
+    written = lambda np: lambda x, w: (np.tanh(w @ np.sort(x)), (x * x).sum())
+    many = jnp.stack([X, X + 0.2])
+
+    def results(f):
+        total = lambda x, w: size(f(x, w))
+        of_each = jax.vmap(jax.grad(total, (0, 1)), (0, None))
+        both = lambda many, w: (jax.vmap(f, (0, None))(many, w), of_each(many, w))
+        return jax.jit(both)(many, W), jax.grad(total, (0, 1))(X, W)
+
+    f = function(written(np), backend="native")
+    agree = partial(np.testing.assert_allclose, atol=1e-12)
+    jax.tree.map(agree, results(f), results(written(jnp)))
+    assert again.PRIMITIVE is not PRIMITIVE
+    assert not [key for op in f._known.values() for key in op._derived if key[0] == "parts"]

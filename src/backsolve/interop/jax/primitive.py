@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax._src.interpreters.ad as tables
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
@@ -21,6 +21,21 @@ from .types import aval_of, cast, is_inexact
 
 PRIMITIVE = Primitive("backsolve")
 PRIMITIVE.multiple_results = True
+
+
+def _tables() -> Any:
+    """Where JAX has its rules for linearizing, if these are told what for. That is not public: where it
+    has moved or has another form, this is None, and nothing is kept."""
+    try:
+        tables = importlib.import_module("jax._src.interpreters.ad")
+    except ImportError:
+        return None
+    rule = getattr(tables, "fallback_linearize_rule", None)
+    told = rule is not None and "_is_vjp" in inspect.signature(rule).parameters
+    return tables if told and hasattr(tables, "primitive_linearizations") else None
+
+
+_TABLES = _tables()
 
 
 def apply(op: Operator, values: Sequence[Any]) -> list[Any]:
@@ -75,7 +90,7 @@ def _linearize(is_vjp: bool, varies: Sequence[bool], *primals: Any, op: Operator
     places = tuple([k for k, v in enumerate(varies) if v and is_inexact(op.given[k])])
     parts = op.parts(places) if is_vjp else None
     if parts is None:
-        return tables.fallback_linearize_rule(PRIMITIVE, is_vjp, varies, *primals, op=op)
+        return _TABLES.fallback_linearize_rule(PRIMITIVE, is_vjp, varies, *primals, op=op)
     found = apply(parts.first, primals)
     results, kept = found[: len(op.made)], found[len(op.made) :]
 
@@ -159,18 +174,12 @@ def _lower_elsewhere(ctx: Any, *values: Any, op: Operator) -> Any:
     return _lower(ctx, *values, op=op)
 
 
-def _tells_vjp() -> bool:
-    """Whether JAX tells such rules what they are for: its table is not public. If not, nothing is kept."""
-    rule = getattr(tables, "fallback_linearize_rule", None)
-    return rule is not None and "_is_vjp" in inspect.signature(rule).parameters
-
-
 PRIMITIVE.def_impl(_run_now)
 PRIMITIVE.def_abstract_eval(_types)
 ad.primitive_jvps[PRIMITIVE] = _push
 ad.primitive_transposes[PRIMITIVE] = _transpose
-if _tells_vjp():
-    tables.primitive_linearizations[PRIMITIVE] = _linearize
+if _TABLES is not None:
+    _TABLES.primitive_linearizations[PRIMITIVE] = _linearize
 batching.primitive_batchers[PRIMITIVE] = _batch
 mlir.register_lowering(PRIMITIVE, _lower_elsewhere)
 mlir.register_lowering(PRIMITIVE, _lower, platform="cpu")

@@ -7,11 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from backsolve.cli import main
+from backsolve.distributed import bond as bonds
 from backsolve.distributed import place, start
 from backsolve.distributed.bond import Bond
 from backsolve.distributed.launch import Many, described
@@ -86,11 +89,12 @@ def test_the_first_process_is_lost() -> None:
 
 
 def test_the_first_process_is_gone_before_it_is_reached() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     heard: list[str] = []
     bond = Bond(1, heard.append)
-    bond.join("127.0.0.1", port)
+    with socket.socket() as silent:  # bound, so that nobody else comes to listen there
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        bond.join("127.0.0.1", port)
     assert bond.broken.is_set()
     assert heard[0].startswith(f"process 0 died before it could be reached at 127.0.0.1:{port}")
 
@@ -108,6 +112,34 @@ def test_who_failed_is_not_told_of_those_who_end_with_it() -> None:
         bond._mine.close()
     assert not heard
     assert not bond.broken.is_set()
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_the_first_process_ends_after_those_whom_it_tells(
+    lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who misses it before its message is read would be aborted by XLA, without a word of ours."""
+    monkeypatch.setattr(bonds, "_PATIENCE", LONGEST)
+    ended: list[str] = []
+    bond = Bond(0, lambda _: ended.append("0"))
+    port = bond.listen("127.0.0.1", 3)
+    first, second = (socket.create_connection(("127.0.0.1", port)) for _ in range(2))
+    first.sendall(b"hello 1\n")
+    second.sendall(b"hello 2\n")
+    while sorted(list(bond._peers.values())) != [0, 1, 2]:
+        time.sleep(0.001)
+    lose = second.close if lost else lambda: (bond.fail("no numbers"), ended.append("0"))
+    losing = threading.Thread(target=lose)
+    losing.start()
+    assert first.recv(4096).startswith(f"ended process {lost} ".encode())
+    ended.append("1")
+    first.close()
+    second.close()
+    for thread in (losing, bond._thread):
+        thread.join(timeout=LONGEST)
+    for end in (bond._server, bond._mine, *bond._peers):
+        end.close()
+    assert ended == ["1", "0"]
 
 
 def test_alone_there_is_nothing_to_start(monkeypatch: pytest.MonkeyPatch) -> None:

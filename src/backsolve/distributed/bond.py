@@ -13,12 +13,15 @@ import selectors
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
 OTHERS_DIED = 75  # the exit status of a process that ends because another one did
-_PATIENCE = 5.0  # seconds in which the bond tells why a collective failed
+_PATIENCE = (
+    5.0  # seconds in which the bond tells why a collective failed, and those who are told end
+)
 
 
 class Bond:
@@ -55,6 +58,8 @@ class Bond:
         """Tell the others that this process fails: that they end with it is no news to it."""
         self._failed = True
         self._say(f"failed {text}")
+        if self.index == 0:
+            self._thread.join(timeout=_PATIENCE)  # until the others have heard it
 
     def leave(self) -> None:
         """A farewell: this process has ended well."""
@@ -112,6 +117,7 @@ class Bond:
         if given:
             return None
         index = self._peers.pop(peer)
+        peer.close()
         return None if index in self._gone or index < 0 else f"process {index} died"
 
     def _tell(self, text: str, besides: socket.socket | None = None) -> None:
@@ -121,9 +127,15 @@ class Bond:
                     peer.sendall((text + "\n").encode())
 
     def _end_all(self, verdict: str, besides: socket.socket) -> None:
+        """Process 0 goes last: XLA aborts whoever misses it before its message is read."""
+        if not self._failed:
+            self.broken.set()
         self._tell(f"ended {verdict}", besides)
-        if self._peers.get(besides) != 0:
-            self._broken_by(verdict)
+        until = time.monotonic() + _PATIENCE
+        for peer, index in self._peers.items():
+            if peer is not besides and index > 0:
+                _wait_for_end(peer, until)
+        self._broken_by(verdict)
 
     def _follow(self) -> None:
         """All others: wait for what process 0 has to tell."""
@@ -148,6 +160,15 @@ class Bond:
             return
         self.broken.set()
         self.hear(verdict)
+
+
+def _wait_for_end(peer: socket.socket, until: float) -> None:
+    """Until the process at the other end is gone, or it is `until` o'clock."""
+    with contextlib.suppress(OSError):
+        while (left := until - time.monotonic()) > 0:
+            peer.settimeout(left)
+            if not peer.recv(4096):
+                return
 
 
 _bond: list[Bond] = []
@@ -177,11 +198,9 @@ def tie(index: int, count: int, host: str, broadcast: Callable[[int], int]) -> B
 
 
 def end_with_others(index: int, count: int, verdict: str) -> NoReturn:
-    print(
+    sys.stderr.write(  # at once with its end of line: XLA's threads write there, too
         f"backsolve: {verdict}; process {index} of {count} ends with it. Start all of them again: with a "
-        "checkpoint the run goes on where it was last saved",
-        file=sys.stderr,
-        flush=True,
+        "checkpoint the run goes on where it was last saved\n"
     )
     _end(OTHERS_DIED)
 

@@ -43,8 +43,8 @@ def free_address() -> str:
 def launch(many: Many, command: Sequence[str]) -> int:
     """Run a script with its arguments in these processes; the exit status of the first that failed, or 0."""
     began = time.monotonic()
-    processes = {k: _start(many, k, command) for k in range(many.first, many.first + many.local)}
-    readers = [_tell(p, k) for k, p in processes.items()]
+    processes: dict[int, subprocess.Popen[str]] = {}
+    readers: list[threading.Thread] = []
     asked: list[int] = []
 
     def forward(number: int, _frame: Any) -> None:
@@ -55,6 +55,11 @@ def launch(many: Many, command: Sequence[str]) -> int:
 
     before = {s: signal.signal(s, forward) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
+        for k in range(many.first, many.first + many.local):
+            processes[k] = _start(many, k, command)
+            readers.append(_tell(processes[k], k))
+        if asked:  # while some were not there yet to hear it
+            forward(asked[0], None)
         culprit = _wait(processes)
         if culprit is not None:
             _end(processes, asked)

@@ -16,6 +16,7 @@ from jax import lax
 from ...ir import Equation, Type, type_of
 from ...regions import Box, Branches, Callee, Layout, Loop, no_branch
 from .callees import at_once
+from .endings import Ending, ending_of
 from .machine import Machine
 from .sides import are_small, one_of
 
@@ -66,8 +67,10 @@ def loop(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
     types = [v.type for v in region.body.inputs[1:]]
     carried = _given(m, carried, types[: region.carried])
     fixed = _given(m, fixed, types[region.carried : region.carried + region.fixed])
-    run = _scan if region.goes_on is None and not region.counted else _while
-    return run(m, region, limit, carried, fixed, sequences)
+    if region.goes_on is None and not region.counted:
+        return _scan(m, region, limit, carried, fixed, sequences)
+    ending = ending_of(e) if m.on_gpu else None
+    return _while(m, region, limit, carried, fixed, sequences, ending)
 
 
 def _round(
@@ -121,7 +124,13 @@ def _resized(a: Any, n: int) -> Any:
 
 
 def _while(
-    m: Machine, region: Loop, limit: Any, carried: Any, fixed: Any, sequences: Any
+    m: Machine,
+    region: Loop,
+    limit: Any,
+    carried: Any,
+    fixed: Any,
+    sequences: Any,
+    ending: Ending | None,
 ) -> list[Any]:
     """As long as `goes_on` says so, or as often as a number says that is computed."""
     types = [type_of(a) for a in region.body.outputs[region.carried :]]
@@ -138,6 +147,8 @@ def _while(
             fine = fine & (done < last)
         if region.goes_on is None:
             return fine
+        if ending is not None:
+            return fine & ~ending.holds(m, carried, fixed)
         args = _given(m, [at(done), *carried, *fixed], [v.type for v in region.goes_on.inputs])
         (more,), _, _ = m.apart(lambda: m.run(region.goes_on, args))
         return fine & more
@@ -146,13 +157,23 @@ def _while(
         done, carried, made, _, needed = state
         k = at(done)
         entries = [_entry(s, k) for s in sequences]
+        if ending is not None:
+            carried = ending.with_flag(carried, False)
         carried, new, failed, need = _round(m, region, k, carried, fixed, entries)
+        if ending is not None:
+            carried = ending.without_flag(carried)
         made = [_put(s, k, y) for s, y in zip(made, new, strict=True)]
         return done + 1, carried, made, failed, jnp.maximum(needed, need)
 
     zero = jnp.int64(0)
-    start = (zero, carried, made, zero, zero)
+    start: Any = (zero, carried, made, zero, zero)
+    if ending is not None:
+        known = len(m.elsewhere)
+        start = step((zero, ending.without_flag(carried), made, zero, zero))
+        del m.elsewhere[known:]  # the loop has the same
     done, carried, made, failure, needed = lax.while_loop(goes_on, step, start)
+    if ending is not None:
+        carried = ending.with_flag(carried, ending.holds(m, carried, fixed))
     stacked = any(isinstance(s, Stack) for s in made)
     rounds = done if last is None or not region.reverse else last
     made = [Stack(s.entries, rounds) if isinstance(s, Stack) else s for s in made]

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -14,6 +15,12 @@ import backsolve as bs
 from backsolve.backends.native import build, disk
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no mode bits")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_in_memory(monkeypatch):
+    """Code that other tests still hold is not found."""
+    monkeypatch.setattr(build, "_engines", weakref.WeakValueDictionary())
 
 
 @pytest.fixture

@@ -104,8 +104,7 @@ def caller(module, name, function, run=threads.parallel):
     b.ret(b.call(run(module), [function, *call.args]))
 
 
-@pytest.fixture(scope="module")
-def compiled():
+def compile_bodies():
     """`compiled.mark(n, most)`: the rows and the code."""
     module = ir.Module("bodies")
     for name, emit in (("mark", mark), ("fail", fail), ("meet", meet), ("nest", nest)):
@@ -141,6 +140,9 @@ def compiled():
             return call
 
     return Compiled()
+
+
+compiled = pytest.fixture(compile_bodies, scope="module")
 
 
 @pytest.fixture(autouse=True)
@@ -248,9 +250,9 @@ def test_as_many_ranges_as_asked_for(compiled):
             np.testing.assert_array_equal(compiled.ranges(100, asked)[0], expected(100, made))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_starts_afresh(compiled):
+def fork_within_a_job():
+    """For a process of its own: libraries that other tests have loaded do not survive a fork."""
+    compiled = compile_bodies()
     bs.set_threads(4)
     compiled.mark(100)
     pool = threads.pool()
@@ -267,6 +269,13 @@ def test_a_forked_child_starts_afresh(compiled):
     pool.words[Word.BUSY] = 0
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     np.testing.assert_array_equal(compiled.mark(100)[0], expected(100, 4))
+    print("done")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_starts_afresh():
+    code = f"import runpy; runpy.run_path({__file__!r})['fork_within_a_job']()"
+    assert run(code) == "done"
 
 
 def test_a_busy_pool_runs_the_same_ranges_serially(compiled):

@@ -75,14 +75,19 @@ def test_the_library_shows_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", shown)
     monkeypatch.setattr("backsolve.working._PATIENCE", 0.0)
 
+    awaited = "drawing"
+
     def f(x: float) -> float:
-        time.sleep(0.2)
+        until = time.monotonic() + 60
+        while awaited not in shown.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
         return x * x
 
     backsolve.show(f, 2.0)
-    assert "drawing" in shown.getvalue()
+    assert awaited in shown.getvalue()
+    awaited = "planning"
     backsolve.sparsity(f, np.ones(3))
-    assert "planning" in shown.getvalue()
+    assert awaited in shown.getvalue()
 
 
 def _read(terminal: int) -> bytes:

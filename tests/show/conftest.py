@@ -28,8 +28,9 @@ def browser() -> Iterator[Any]:
         if os.environ.get("CI"):
             pytest.fail("no Chromium: `make test` installs it where it may (see the Makefile)")
         pytest.skip("no Chromium on this machine: pages are not looked at")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)  # as long as playwright waits for anything else
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=path, args=_FLAGS)
         yield opened

@@ -1,8 +1,12 @@
-"""A training with all kinds of state that test_resume.py kills: `python killed_run.py <folder>`."""
+"""A training with all kinds of state that test_resume.py kills: `python killed_run.py <folder> <last step>`.
+
+At that step it waits for its end: however late that comes, the run is not over by then.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,7 +21,16 @@ def noisy(batch: Any, rng: np.random.Generator) -> Any:
     return x + 0.1 * rng.normal(size=x.shape).astype(np.float32), y
 
 
-def train(folder: str | None, epochs: int = 6, every_steps: int = 1) -> Any:
+class Wait:
+    def __init__(self, last: int):
+        self.last = last
+
+    def on_step(self, run: Any) -> None:
+        if run.step >= self.last:
+            threading.Event().wait()
+
+
+def train(folder: str, last: int) -> Any:
     nn.init.manual_seed(3)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(90, 6)).astype(np.float32)
@@ -31,12 +44,12 @@ def train(folder: str | None, epochs: int = 6, every_steps: int = 1) -> Any:
         nn.functional.cross_entropy,
         bs.data.Batches((x, y), 8, shuffle=True, seed=5, transform=noisy, prefetch=2),
         optimizer=optim.AdamW(rate),
-        epochs=epochs,
+        epochs=6,
         validation=(x[:30], y[:30]),
         metrics=["accuracy"],
-        callbacks=[ReduceOnPlateau(patience=0), EarlyStopping(patience=50)],
-        checkpoint=None if folder is None else Checkpoints(folder, every_steps=every_steps),
-        log=None if folder is None else Log(folder, every_steps=1),
+        callbacks=[ReduceOnPlateau(patience=0), EarlyStopping(patience=50), Wait(last)],
+        checkpoint=Checkpoints(folder, every_steps=1),
+        log=Log(folder, every_steps=1),
         best="val_loss",
         accumulate=2,
         clip=1.0,
@@ -46,4 +59,4 @@ def train(folder: str | None, epochs: int = 6, every_steps: int = 1) -> Any:
 
 
 if __name__ == "__main__":
-    train(sys.argv[1])
+    train(sys.argv[1], int(sys.argv[2]))

@@ -223,6 +223,36 @@ def test_compiled_code_never_takes_more_than_a_plain_way(k: int) -> None:
     assert chosen <= min(plain) / 0.97
 
 
+@pytest.mark.parametrize(
+    ("nanoseconds", "way"),
+    [  # of reverse, forward and elimination
+        ((40.0, 38.0, 39.0), "forward"),
+        ((40.0, 39.5, 39.0), "reverse"),  # as cheap
+        ((40.0, 41.0, 28.0), "eliminate"),
+        ((40.0, 41.0, 31.0), "reverse"),  # what is spared cannot be told at this size
+        ((4000.0, 4100.0, 3700.0), "reverse"),  # nor so small a part of it
+        ((4000.0, 4100.0, 3500.0), "eliminate"),
+    ],
+)
+def test_what_is_told_from_prices_by_steps(
+    nanoseconds: tuple[float, ...], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = iter(nanoseconds)
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: next(told) * 1e-9)
+    taken: list[str] = []
+    chosen = auto._by_steps
+
+    def watched(*given: Any) -> Any:
+        price = chosen(*given)
+        taken.append(price.way)
+        return price
+
+    monkeypatch.setattr(auto, "_by_steps", watched)
+    staged(lambda x: np.tanh(W[:3, :12] @ x), np.linspace(0, 1, 12))
+    assert taken == [way]
+    assert next(told, None) is None
+
+
 def test_a_layer_is_scaled_once() -> None:
     """W scaled row by row is the Jacobian: back it would be multiplied with a diagonal."""
     f, x = lambda x: np.tanh(W[:40, :40] @ x), np.linspace(0, 1, 40)

@@ -12,6 +12,15 @@ import pytest
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
+@pytest.fixture(autouse=True)
+def _jax_as_it_was() -> Iterator[None]:
+    """`backsolve bench` has a process of its own, and gives JAX 64 bits there."""
+    before = "jax" in sys.modules and sys.modules["jax"].config.jax_enable_x64
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_enable_x64", before)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The working folder, with model.py of docs/cli.md; what is imported from it is forgotten again."""

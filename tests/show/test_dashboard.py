@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
             bs.fit(
                 model, nn.functional.cross_entropy, data, optimizer=optim.Adam(0.01), epochs=4,
                 metrics=["accuracy"], validation=(X, Y), progress=False,
-                log=Log(folder, every_steps=1, histograms=True, share=1.0),
+                log=Log(folder, every_steps=1, histograms=True, share=np.inf),
             )  # fmt: skip
         except bs.errors.NaNError:
             assert transform is not None

@@ -34,7 +34,7 @@ def net() -> Any:
 
 def train(folder: Path, epochs: int = 3, **more: Any) -> Any:
     settings = {"optimizer": optim.SGD(optim.schedules.linear(0.1, 12)), "batch_size": 16, **more}
-    log = Log(folder, every_steps=2, histograms=True, share=1.0)
+    log = Log(folder, every_steps=2, histograms=True, share=np.inf)
     return bs.fit(
         net(), nn.functional.cross_entropy, (X, Y), epochs=epochs, progress=False, log=log,
         validation=(X, Y), metrics=["accuracy"], **settings,
@@ -147,7 +147,7 @@ class OnlyTrained(nn.Module):
 @pytest.mark.parametrize("kind", [OnlyStaged, OnlyTrained])
 def test_models_that_cannot_be_run_as_written(tmp_path: Path, kind: Any) -> None:
     """What runs inside of `jit` is looked at there; what does not is noted, and the training goes on."""
-    log = Log(tmp_path, histograms=True, share=1.0)
+    log = Log(tmp_path, histograms=True, share=np.inf)
     w = np.ones((3, 1), np.float32)
     done = bs.fit(
         kind(w), nn.functional.mse_loss, [(X, X[:, :1])], epochs=2, log=log, progress=False

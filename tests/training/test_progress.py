@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import types
 from typing import Any
@@ -67,7 +68,8 @@ def test_a_notebook_has_one_output_that_is_replaced(
     assert outputs.drawn > 6
     text, page = outputs.shown[0]["text/plain"], outputs.shown[0]["text/html"]
     assert text.startswith("epoch 3/3  loss ")
-    assert all(name in text for name in ("mae", "val_loss", "val_mae", "examples/s", "0:00:0"))
+    assert all(name in text for name in ("mae", "val_loss", "val_mae", "examples/s"))
+    assert re.search(r"\d:\d\d:\d\d", text)
     assert '<progress max="1" value="1.000"' in page
     assert "\x1b" not in text + page
     assert capsys.readouterr().out == ""

@@ -55,6 +55,50 @@ def test_checkpoint() -> None:
     np.testing.assert_allclose(kept(START), whole(START))
 
 
+def shifted(x: Any, *rest: Any) -> Any:
+    y = np.zeros(3)
+    y[:2] = x[1:] ** 2
+    return y + sum(np.sum(np.sin(r)) for r in rest)
+
+
+INPUTS = np.linspace(0.2, 1.0, 6).reshape(2, 3)
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda x: bs.scan(lambda c, a: (shifted(c, a), c), x, INPUTS)[0],
+    "fori_loop": lambda x: bs.fori_loop(0, 2, lambda i, c: shifted(c, x), x),
+    "while_loop": lambda x: bs.while_loop(is_large, lambda c: shifted(c) * 0.9, x),
+    "map": lambda x: bs.map(shifted, INPUTS * x),
+    "cond": lambda x: bs.cond(x[0] > 0, shifted, np.sin, x),
+    "recurrence": lambda x: bs.recurrence(shifted, x, INPUTS, method="sequential"),
+    "given to scan": lambda x: bs.scan(paired, x, INPUTS)[0],
+    "given to fori_loop": lambda x: bs.fori_loop(0, 2, counted, x),
+    "given to while_loop": lambda x: bs.while_loop(is_large, shifted, x),
+}
+
+
+def paired(c: Any, a: Any) -> Any:
+    return shifted(c, a), c
+
+
+def counted(i: Any, c: Any) -> Any:
+    return shifted(c, i * c)
+
+
+def is_large(c: Any) -> Any:
+    return np.sum(c) > 0.5
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_branches(name: str) -> None:
+    loss = lambda x: np.sum(LOOPS[name](x) ** 2)
+    x = np.array([0.5, 1.5, 0.7])
+    bs.testing.check_grads(loss, (x,), order=1)
+
+
+def test_rounding() -> None:
+    found = bs.rounding(half_square, START)
+    np.testing.assert_allclose(found.gradient, bs.grad(half_square)(START))
+
+
 class Bent(nn.Module):
     def __init__(self) -> None:
         self.inner = nn.Linear(3, 1)

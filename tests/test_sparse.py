@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import special
 
 import backsolve as bs
-from backsolve.errors import NotScalarError, StructureError
+from backsolve.errors import NotScalarError, StructureError, TracedValueError
 from backsolve.ir import Type
 from backsolve.solve.sparse import Pick, Put
 from backsolve.trace import stage
@@ -377,3 +378,9 @@ def test_functions_that_are_not_holomorphic_are_refused(method: Any) -> None:
     for f in (np.conj, lambda z: z[1:] * np.conj(z[:-1]), lambda z: np.abs(z) ** 2, np.real):
         with pytest.raises(NotScalarError, match="holomorphic"):
             bs.sparsity(f, Z, method=method)
+
+
+def test_inside_jit_a_function_that_needs_numbers_is_an_error_that_says_so() -> None:
+    needs = lambda y: special.logsumexp(y) * y  # a function of SciPy that is no ufunc
+    with pytest.raises(TracedValueError, match="only its type is known"):
+        bs.jit(lambda x: bs.jacobian(needs, sparse=True)(x).data)(np.ones(3))

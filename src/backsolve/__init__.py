@@ -166,6 +166,7 @@ def _users(f: Any) -> Any:
 _hooks.kernel = _kernel
 _hooks.rewritten = _rewritten
 _hooks.users = _users
+_hooks.body = _users
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from . import tree
 from .api import linearize, vjp
 from .api.curved import points_of
 from .errors import NotScalarError, UnsupportedError
+from .hooks import hooks
 from .solve.rounding import rounding_errors
 from .solve.semiring import gains_of, path_entropy
 from .solve.semiring import paths as count_paths
@@ -228,7 +229,7 @@ def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Roundin
             whole = list(inner)
             for n, part in zip(numbers, varied, strict=True):
                 whole[n] = part
-            return f(*whole)
+            return hooks.users(f)(*whole)
 
         return vjp(of_chosen, *parts)[1](seed)
 

@@ -16,6 +16,7 @@ import numpy as np
 from . import tree
 from .api.systems import system_of
 from .errors import (
+    BacksolveError,
     NotScalarError,
     ShapeError,
     StructureError,
@@ -195,12 +196,14 @@ def first_run(
 ) -> tuple[Compiled, Any]:
     """The best of the ways that this function allows, and what it gives."""
     ways = (Compiled(what, f, argnums), Coloured(what, f, argnums, "star" if hessian else "auto"))
+    failed: BacksolveError
     for is_local in (False, True):
         for made in ways:
             made.may_be_local, made.is_local = False, is_local
             try:
                 return made, made(*args, **kwargs)
-            except TracedValueError:
+            except TracedValueError as e:
+                failed = e
                 break  # so it is for the other way
             except (UnsupportedError, NotScalarError) as e:
                 failed = e

@@ -73,7 +73,7 @@ def recurrence(
     count = lengths[0]
     if count == 0:
         return tree.map(lambda h: np.zeros((0, *np.shape(h)), type_of(_value(h)).dtype), h0)
-    in_order = lambda: scan(lambda h, x: (step(h, x),) * 2, h0, inputs)[1]
+    in_order = lambda: scan(lambda h, x: (hooks.users(step)(h, x),) * 2, h0, inputs)[1]
     if method == "sequential" or (method == "auto" and not _may_pay(h0, columns)):
         return in_order()
     try:

@@ -33,6 +33,7 @@ class _Active(threading.local):
 
     def __init__(self) -> None:
         self.regions: list[Recorder] = []
+        self.stages = 0  # how many calls of `stage` are under way
         self.where = ""  # the line that the equation being evaluated stands for
 
 
@@ -216,7 +217,11 @@ def stage(
     padded = [*names, *[None] * (len(types) - len(names))]
     inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
     recorder.examples = dict(zip(inputs, examples, strict=False))
-    result = f(*[wrap(v, None) for v in inputs])
+    _active.stages += 1
+    try:
+        result = f(*[wrap(v, None) for v in inputs])
+    finally:
+        _active.stages -= 1
     flat = result if isinstance(result, list | tuple) else [result]
     return recorder.program(inputs, flat), result
 
@@ -254,6 +259,11 @@ def stage_region(
     if outer is not None:
         outer.has_own_derivative |= recorder.has_own_derivative
     return recorder.program(inputs, results)
+
+
+def is_recording() -> bool:
+    """Whether a function is being staged: what it closes over may be, though its arguments are known."""
+    return bool(_active.stages or _active.regions)
 
 
 def is_in_region() -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import ShapeError, StructureError
+from ..errors import BacksolveError, BudgetError, ShapeError, StructureError
 from ..hooks import hooks
 from ..ir import Type, type_of
 from ..primitives.checks import Messages
@@ -21,7 +21,7 @@ from ..primitives.control import BRANCH
 from ..regions import Branches
 from ..solve import eager_budget
 from ..tensor import Staged
-from ..trace import stage
+from ..trace import is_recording, stage
 from . import batch as batch
 from . import bind as bind
 from . import checkpoints as checkpoints
@@ -35,6 +35,7 @@ from .record import as_after, names_in, tried
 from .record import record_loop as record_loop
 from .regions import Form, Region, common, join, outer_recorder, type_of_leaf
 
+UNROLLED = 8  # rounds of a scan over known values that are written out one by one
 MOST_TRIES = 2  # a branch without assertions is staged again if the other has some
 
 
@@ -219,22 +220,29 @@ def scan(
     if len(lengths) != 1:
         raise ShapeError(f"scan needs sequences of one length, got {sorted(lengths)}")
     count = lengths.pop()
-    leaves = [*Form.of(init).taken(), *columns]
-    if any(isinstance(x, Staged) for x in leaves):
 
-        def step(k: Any, state: Any, entries: Any) -> tuple[Any, Any]:
-            result = body(state, entries)
-            if not (isinstance(result, tuple | list) and len(result) == 2):
-                raise StructureError("the body of a scan must return (carry, y)")
-            return result[0], result[1]
+    def step(k: Any, state: Any, entries: Any) -> tuple[Any, Any]:
+        result = body(state, entries)
+        if not (isinstance(result, tuple | list) and len(result) == 2):
+            raise StructureError("the body of a scan must return (carry, y)")
+        return result[0], result[1]
 
+    entry = lambda k: structure.unflatten([x[k] for x in columns])
+    if any(isinstance(x, Staged) for x in [*Form.of(init).taken(), *columns]):
         return record_loop(step, None, init, xs, count, reverse)
+    if count > UNROLLED and is_recording() and _is_staged(tried(lambda: body(init, entry(0)))):
+        try:  # what it closes over is staged
+            return record_loop(step, None, init, xs, count, reverse)
+        except BudgetError:
+            raise
+        except (BacksolveError, TypeError, ValueError):
+            pass  # what cannot be staged runs, or fails, in Python
     budget = eager_budget()
     if budget is not None and count:
         return within.scan(budget, body, init, columns, structure, count, reverse)
     state, rows = init, []
     for k in reversed(range(count)) if reverse else range(count):
-        state, y = body(state, structure.unflatten([x[k] for x in columns]))
+        state, y = step(k, state, entry(k))
         rows.append(y)
     rows = rows[::-1] if reverse else rows
     if not rows:

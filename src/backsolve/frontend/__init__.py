@@ -38,7 +38,9 @@ def users(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def _body(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function given to `bs.scan` and its like: it becomes a region, and must not change what is outside."""
-    if not is_staging() or not isinstance(f, FunctionType) or not is_users(f):
+    if not is_staging():
+        return users(f)
+    if not isinstance(f, FunctionType) or not is_users(f):
         return f
     new = convert_function(f)
 

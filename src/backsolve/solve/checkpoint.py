@@ -16,7 +16,7 @@ from ..operators import Custom
 from ..primitive import FUNCTIONS, P, wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
-from ..trace import stage_call
+from ..trace import is_recording, stage_call, stage_region
 from .budget import Budget, Report
 from .fingerprint import fingerprint, is_same
 from .forward import forward_substitute
@@ -48,7 +48,7 @@ def checkpoint(
     0.36003948908962097
     """
     limit = None if memory is None else bytes_in(memory)
-    if slots is not None and (memory is not None or int(slots) < 1):
+    if slots is not None and (memory is not None or int(slots) != slots or slots < 1):
         raise BudgetError(f"give either `memory` or a number of `slots` above 0, got {slots!r}")
     if not callable(f):
         if not isinstance(f, list | tuple) or not f or not all(callable(g) for g in f):
@@ -76,19 +76,17 @@ class _InBudget:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, _ = tree.flatten((args, kwargs))
-        if any(isinstance(x, Staged) for x in leaves):
-            return self._staged(*args, **kwargs)
+        users = [hooks.users(f) for f in self._functions or (self._f,)]
+        whole = users[0] if len(users) == 1 else functools.partial(_one_after_another, users)
+        if _is_staged(whole, args, kwargs):
+            return self._staged(users, whole, args, kwargs)
         self.report = Report()
         budget = Budget(self._memory, self._slots, self.report)
         if self._functions is not None:
-            functions = [hooks.users(f) for f in self._functions]
-            return run_functions(functions, budget, self._plans, args, kwargs)
-        return run_within(hooks.users(self._f), budget, self._plans, args, kwargs)
+            return run_functions(users, budget, self._plans, args, kwargs)
+        return run_within(whole, budget, self._plans, args, kwargs)
 
-    def _staged(self, *args: Any, **kwargs: Any) -> Any:
-        users = [hooks.users(f) for f in self._functions or (self._f,)]
-        whole = users[0] if len(users) == 1 else functools.partial(_one_after_another, users)
+    def _staged(self, users: Sequence[Any], whole: Any, args: Any, kwargs: Any) -> Any:
         if "checkpoint_staged" not in FUNCTIONS or hooks.stage is not stage_call:
             return whole(*args, **kwargs)  # bs.source writes it out
         self.report = Report()
@@ -109,15 +107,31 @@ def _one_after_another(functions: Sequence[Callable[..., Any]], *args: Any, **kw
     return result
 
 
+def _is_staged(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether f is given what is staged, or closes over it."""
+    if any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
+        return True
+    if not is_recording():
+        return False
+    found: list[Any] = []
+
+    def run() -> list[Any]:
+        found.extend(tree.flatten(f(*args, **kwargs))[0])
+        return []
+
+    stage_region(run, [], None)  # what it records is dropped
+    return any(isinstance(y, Staged) for y in found)
+
+
 def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
     """What keeps only the inputs of `f`, and runs it again."""
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
-        if any(isinstance(x, Staged) for x in leaves):
+        users = hooks.users(f)
+        if _is_staged(users, args, kwargs):
             staged = FUNCTIONS.get("checkpoint_staged")
-            users = hooks.users(f)
             if staged is None or hooks.stage is not stage_call:  # bs.source writes it out
                 return users(*args, **kwargs)
             return staged(users, None, None, args, kwargs)

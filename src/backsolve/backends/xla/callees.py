@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from ...ir import Equation, Program, Var
-from ...regions import Callee
+from ...regions import Callee, Loop
+from .rounds import are_free
 from .search import Joined
 
 Step = Equation | Joined
@@ -30,6 +31,7 @@ class Callees:
     def __init__(self, program: Program) -> None:
         self._sites: Counter[Callee] = Counter()
         self._bytes: dict[Callee, int | None] = {}
+        self._rounds: dict[Loop, int | None] = {}
         self._functions: dict[Callee, Any] = {}
         self._count(program)
 
@@ -87,7 +89,7 @@ class Callees:
         return held is not None and times * held <= _MOST_HELD
 
     def _held(self, callee: Callee) -> int | None:
-        """The bytes of all values of a call; None if loops or branches in it go as the arguments say."""
+        """The bytes of all values of a call; None if there are branches, or rounds that wait for each other."""
         if callee not in self._bytes:
             self._bytes[callee] = None  # for calls of itself
             if callee.program is not None:
@@ -99,14 +101,29 @@ class Callees:
             return None
         total = 0
         for e in program.equations:
-            inside: int | None = 0
-            if e.primitive.holds_regions:
-                callee = e.params["region"]
-                inside = self._held(callee) if isinstance(callee, Callee) else None
+            inside = self._inside(e.params["region"]) if e.primitive.holds_regions else 0
             if inside is None or any(v.type.is_stack for v in e.outputs):
                 return None
             total += inside + sum(v.type.size * v.dtype.itemsize for v in e.outputs)
         return total
+
+    def _inside(self, region: Any) -> int | None:
+        if isinstance(region, Callee):
+            return self._held(region)
+        return self._of_all_rounds(region) if isinstance(region, Loop) else None
+
+    # ---- which rounds are done at once
+
+    def are_at_once(self, loop: Loop) -> bool:
+        return self._of_all_rounds(loop) is not None
+
+    def _of_all_rounds(self, loop: Loop) -> int | None:
+        """The bytes of all values of all rounds of a loop; None if they go one after the other."""
+        if loop not in self._rounds:
+            held = self._bytes_of(loop.body) if are_free(loop) else None
+            total = None if held is None else held * (loop.count or 0)
+            self._rounds[loop] = None if total is None or total > _MOST_HELD else total
+        return self._rounds[loop]
 
 
 def at_once(run: Callable[..., Any], arguments: Sequence[Sequence[Any]]) -> list[Any]:

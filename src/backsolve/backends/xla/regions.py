@@ -18,6 +18,7 @@ from ...regions import Box, Branches, Callee, Layout, Loop, no_branch
 from .callees import at_once
 from .endings import Ending, ending_of
 from .machine import Machine
+from .rounds import at_once as rounds_at_once
 from .sides import are_small, one_of
 
 
@@ -74,11 +75,17 @@ def loop(m: Machine, e: Equation, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _round(
-    m: Machine, region: Loop, k: Any, carried: Any, fixed: Any, entries: Any
+    m: Machine,
+    region: Loop,
+    k: Any,
+    carried: Any,
+    fixed: Any,
+    entries: Any,
+    in_loop: bool = True,
 ) -> tuple[list[Any], list[Any], Any, Any]:
     """One round: carried values, entries made, failure, need."""
     args = _given(m, [k, *carried, *fixed, *entries], [v.type for v in region.body.inputs])
-    results, failure, needed = m.apart(lambda: m.run(region.body, args, in_loop=True))
+    results, failure, needed = m.apart(lambda: m.run(region.body, args, in_loop=in_loop))
     types = [type_of(a) for a in region.body.outputs]
     results = _given(m, results, types)
     return results[: region.carried], results[region.carried :], failure, needed
@@ -89,6 +96,13 @@ def _scan(
 ) -> list[Any]:
     """As many rounds as is known beforehand."""
     assert isinstance(count, int)
+    xs = [s.entries if isinstance(s, Stack) else s for s in sequences]
+    xs = [jax.tree.map(lambda a: _resized(a, count), s) for s in xs]
+    if m.callees is not None and m.callees.are_at_once(region):
+        run = lambda k, carried, entries: _round(m, region, k, carried, fixed, entries, False)
+        carried, made, failure, needed = rounds_at_once(region, run, carried, xs)
+        _hand_on(m, failure, needed)
+        return [*carried, *made, jnp.int64(count)]
 
     def step(state: Any, given: Any) -> Any:
         carried, failure, needed = state
@@ -99,8 +113,6 @@ def _scan(
 
     rounds = jnp.arange(count, dtype=jnp.int64)
     start = (carried, jnp.int64(0), jnp.int64(0))
-    xs = [s.entries if isinstance(s, Stack) else s for s in sequences]
-    xs = [jax.tree.map(lambda a: _resized(a, count), s) for s in xs]
     (carried, failure, needed), made = lax.scan(
         step, start, (rounds, xs), length=count, reverse=region.reverse
     )

@@ -27,6 +27,7 @@ next_index = itertools.count().__next__
 
 NOTHING: tuple[Any, ...] = ()  # saved by a row whose blocks capture nothing
 FINISHED: tuple[Any, ...] = (None, None)  # saved by a leaf whose differentiation is over
+OVER = FINISHED  # of a row that rests on nothing else
 FREED: tuple[Any, ...] = (None,)  # saved by a row whose captures were given back
 
 
@@ -35,6 +36,7 @@ class Row:
         "__weakref__",
         "dtype",
         "index",
+        "known_live",
         "owner",
         "params",
         "parents",
@@ -42,6 +44,8 @@ class Row:
         "saved",
         "shape",
     )
+
+    known_live: Any  # once `is_over` has looked: a leaf under it that was not finished, or OVER
 
     def __init__(
         self,
@@ -95,11 +99,12 @@ class Replayed:
 def ancestors(outputs: Iterable[Row], oldest: int = -1) -> tuple[list[Row], bool]:
     """The rows that `outputs` rest on, no older than index `oldest`, in order of execution.
 
-    Also tells whether older rows were met: then somebody outside differentiates too.
+    Also tells whether older rows were met that are not over: then somebody outside differentiates too.
     """
-    seen = {row for row in outputs if row.index >= oldest}
+    given = set(outputs)
+    seen = {row for row in given if row.index >= oldest}
     stack = list(seen)
-    older = len(stack) < len(set(outputs))
+    older = any(not is_over(row) for row in given - seen)
     while stack:
         row = stack.pop()
         if row.saved is FREED:
@@ -112,30 +117,42 @@ def ancestors(outputs: Iterable[Row], oldest: int = -1) -> tuple[list[Row], bool
                     seen.add(parent)
                     stack.append(parent)
                 else:
-                    older = True
+                    older = older or not is_over(parent)
     return sorted(seen, key=_index), older
 
 
-def rests_on_others(row: Row, start: int) -> bool:
-    """Whether it rests on leaves older than index `start` whose differentiation is not over."""
-    if not ancestors([row], start)[1]:
-        return False
-    return any(
-        r.index < start and not r.parents and r.saved is not FINISHED for r in ancestors([row])[0]
-    )
-
-
 def is_over(row: Row) -> bool:
-    """Whether it rests only on leaves whose differentiation is over: nobody can ask for its derivative."""
-    seen, stack = {row}, [row]
-    while stack:
-        now = stack.pop()
-        if not now.parents and now.saved is not FINISHED:
+    """Whether it rests only on leaves whose differentiation is over: nobody can ask for its derivative.
+
+    Every row that is looked at keeps what was found, so that a value carried from one differentiation to the
+    next is not followed through all of them each time.
+    """
+    path = [(row, iter(row.parents))]
+    while path:
+        now, parents = path[-1]
+        known = _live(now)
+        if known is None:
+            parent = next((p for p in parents if p.__class__ is Row and _live(p) is not OVER), None)
+            if parent is None:
+                now.known_live = OVER
+            else:
+                path.append((parent, iter(parent.parents)))
+                continue
+        elif known is not OVER:
+            for above, _ in path:
+                if above is not known:
+                    above.known_live = known
             return False
-        new = [p for p in now.parents if p.__class__ is Row and p not in seen]
-        seen.update(new)
-        stack.extend(new)
+        path.pop()
     return True
+
+
+def _live(row: Row) -> Any:
+    """A leaf that a row rests on and that is not finished; OVER if there is none; None if that is not known."""
+    if not row.parents:
+        return OVER if row.saved is FINISHED else row
+    known = getattr(row, "known_live", None)
+    return None if known is None or (known is not OVER and known.saved is FINISHED) else known
 
 
 def descendants(rows: Iterable[Row], sources: Iterable[Row]) -> list[Row]:

@@ -14,7 +14,7 @@ from ..errors import ShapeError, StructureError
 from ..hooks import hooks
 from ..ir import Type
 from ..primitive import coerce, wrap
-from ..row import next_index, rests_on_others
+from ..row import ancestors, next_index
 from ..tensor import Staged, Tensor
 from ..trace import stage
 
@@ -83,7 +83,7 @@ def _are_numbers(examples: Sequence[Any]) -> bool:
 def _finished(y: Any, start: int, examples: Sequence[Any]) -> Any:
     """A mapped result: an array of its own, or a Tensor if one went in or somebody outside needs it."""
     if isinstance(y, Tensor):
-        if isinstance(y, Staged) or (y.row is not None and rests_on_others(y.row, start)):
+        if isinstance(y, Staged) or (y.row is not None and ancestors([y.row], start)[1]):
             return y
         y = y._v
         if any(isinstance(x, Tensor) for x in examples):

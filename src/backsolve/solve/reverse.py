@@ -23,7 +23,7 @@ from ..operators import Identity, Mask, OperatorSum, Product, Scale, ScatterAdd,
 from ..operators.broadcast import sum_to
 from ..ownership import LARGE
 from ..primitive import row_values
-from ..row import FREED, Row
+from ..row import FREED, Row, is_over
 from . import masked, spare
 from .fit import fit_back
 from .masked import Masked, is_kept_entry_by_entry
@@ -230,7 +230,7 @@ def _enters(
                 "a Tensor that belongs to an earlier, finished differentiation was used again; "
                 "keep its value instead: bs.stop_gradient(x)"
             )
-        if not record:
+        if not record and not is_over(parent):
             raise OuterRow
         return False
     return reached is None or parent in reached

@@ -246,3 +246,16 @@ def test_curve_fit_without_a_start():
         np.testing.assert_allclose(found, [2.0, 3.0], rtol=1e-6)
     with pytest.raises(ValueError, match="number of fit parameters"):
         bs.scipy.curve_fit(lambda t, *p: p[0] * t, t, t)
+
+
+@pytest.mark.parametrize("method", ["Nelder-Mead", "Powell", "BFGS", "L-BFGS-B", "SLSQP", "COBYLA"])
+def test_a_derivative_that_minimize_would_lose_is_our_error(method):
+    def least(a):
+        return scipy.optimize.minimize(lambda x: ((x - a) ** 2).sum(), np.zeros(2), method=method)
+
+    with pytest.raises(bs.errors.DroppedDerivativeError, match=r"minimize.*bs\.argmin"):
+        bs.grad(lambda a: least(a).fun)(np.ones(2))
+    with pytest.raises(bs.errors.TracedValueError, match="NumPy array"):
+        bs.jit(lambda a: least(a).fun)(np.ones(2))
+    assert least(np.ones(2)).fun < 1e-6
+    assert least(bs.tensor(np.ones(2))).fun < 1e-6

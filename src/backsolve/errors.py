@@ -98,6 +98,15 @@ def for_sparse_product() -> bool:
     ).startswith("scipy.sparse")
 
 
+def for_objective() -> bool:
+    """Whether SciPy asks for the number of an objective function, and takes our error for a missing one."""
+    asking = sys._getframe(2)
+    if not str(asking.f_globals.get("__name__")).startswith("scipy."):
+        return False
+    refusal = "objective function must return a scalar"
+    return any(refusal in str(text) for text in asking.f_code.co_consts)
+
+
 def operands(frame: FrameType | None) -> str:
     """What an operator that a frame is about works on, as the user wrote it: `a` and `b` of a @ b."""
     text = "" if frame is None else _under_way(frame)

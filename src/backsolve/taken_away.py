@@ -10,10 +10,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import DroppedDerivativeError, TracedValueError, for_sparse_product, through_scipy
+from .errors import (
+    DroppedDerivativeError,
+    TracedValueError,
+    for_objective,
+    for_sparse_product,
+    through_scipy,
+)
 from .hooks import hooks
 from .ir import Var
 from .row import Row, is_over
+
+
+class _Withheld:
+    """For a number that must not be taken away, where its error would be mistaken: the first use raises it."""
+
+    def __init__(self, error: Exception):
+        self._error = error
+
+    def _refuse(self, *others: Any) -> Any:
+        raise self._error
+
+    __float__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __abs__ = _refuse
 
 
 class TakenAway:
@@ -57,7 +76,12 @@ class TakenAway:
         held = self._known if counts else self._plain
         if (self.row is not None or type(self._v) is Var) and for_sparse_product():
             return np.array(None, object)  # so SciPy leaves A @ x to x
-        v = np.asarray(held("turning it into a NumPy array"))
+        try:
+            v = np.asarray(held("turning it into a NumPy array"))
+        except (DroppedDerivativeError, TracedValueError) as error:
+            if for_objective():
+                return np.array(_Withheld(error), object)
+            raise
         if copy or (dtype is not None and v.dtype != dtype):
             return np.array(v, dtype=dtype, copy=True if copy is None else copy)
         return self.value  # read-only: writing into it would change this tensor unseen

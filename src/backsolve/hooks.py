@@ -37,6 +37,8 @@ class _Hooks:
     # The same for a function that becomes a region; and for one that is staged whether in `jit` or not.
     body: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
     rewritten: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
+    # Told before a module's attribute is set.
+    note_attribute: Callable[[Any, str], None] = staticmethod(lambda owner, name: None)
     # Told before t[key] gets new numbers in place; of what t[key] gave; and of results that may be views.
     note_write: Callable[[Any, Any], None] = staticmethod(lambda t, key: None)
     note_view: Callable[[Any, Any, Any], None] = staticmethod(lambda view, whole, key: None)

@@ -23,6 +23,7 @@ from .defaults import default_target, of_default
 from .derivative import run_differentiable
 from .entrance import entrance
 from .specialise import Specialised, seconds_of, specialise
+from .state import Cells, Stateful, refuse, with_state
 
 _MOST_ENTRANCES = 8  # forms of arguments that are looked for before the general way
 
@@ -65,6 +66,7 @@ class Jitted:
         self._fast: Callable[..., Any] | None = None  # the native entry of the latest flat call
         self._entrances: dict[Any, Callable[..., Any] | None] = {}
         self._hits = 0
+        self._stateful: Stateful | None = None  # once it has changed state that it closes over
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if hooks.runs_as_written:
@@ -109,7 +111,7 @@ class Jitted:
     def forget(self) -> None:
         """Compile anew: what it is made for has changed."""
         with self._lock:
-            self._known, self._fast, self._entrances = {}, None, {}
+            self._known, self._fast, self._entrances, self._stateful = {}, None, {}, None
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         on_device = self.target.backend == "xla"
@@ -122,6 +124,8 @@ class Jitted:
         return given.donated(self._donate, self._donate_names) if self._donate else ()
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._stateful is not None:
+            return self._stateful(*args, **kwargs)
         given = self._arguments(args, kwargs)
         leaves = given.numbers
         tensors = any(isinstance(x, Tensor) for x in leaves)
@@ -130,6 +134,8 @@ class Jitted:
         special = self._specialise(given)
         if special is None:
             return self._f(*args, **kwargs)
+        if special.changed:
+            return self._taking_out(special.changed)(*args, **kwargs)
         if tensors and any(isinstance(x, Tensor) and x.row is not None for x in leaves):
             if (
                 special.has_own_derivative
@@ -191,6 +197,15 @@ class Jitted:
                 made = self._known.setdefault(given.key, made)
         return made
 
+    def _taking_out(self, cells: Cells) -> Stateful:
+        """The same function with its state as one more argument, from now on."""
+        if self.target.placement is not None:
+            refuse(cells, "on a mesh")
+        static, donate = ([k + (k >= 0) for k in places] for places in (self._static, self._donate))
+        f = with_state(self._f, cells)
+        self._stateful = Stateful(cells, Jitted(f, static, self._target, donate, *self._freedoms))
+        return self._stateful
+
     def _rewritten(self) -> Callable[..., Any]:
         unsafe = self._freedoms[1]
         return rewritten(self._f, asserts=not unsafe, compiles=True)
@@ -211,6 +226,9 @@ class Jitted:
             raise TypeError(
                 "this function closes over a value that an enclosing transformation varies"
             )
+        if special.changed:
+            stateful = self._stateful or self._taking_out(special.changed)
+            return stateful.compiled.lower(stateful.held(), *args, **kwargs)
         stages = {
             "program": lambda: str(special.recorded),
             "rewritten": lambda: str(special.program),
@@ -220,6 +238,8 @@ class Jitted:
 
     def stats(self) -> dict[str, Any]:
         """What was compiled so far: one entry per set of types, and how often one was found again."""
+        if self._stateful is not None:
+            return self._stateful.compiled.stats()
         made = [s for s in self._known.values() if s is not None]
         return {
             "specialisations": [

@@ -150,7 +150,7 @@ def _argument(f: Callable[..., Any], place: int) -> str:
 def _is_number(x: Any) -> bool:
     if type(x) is int:
         return -(2**31) <= x < 2**31  # larger ones are constants: NumPy decides what they fit into
-    if type(x) in _PYTHON or isinstance(x, Tensor | np.generic) or _is_on_device(x):
+    if type(x) in _PYTHON or isinstance(x, Tensor | np.generic) or is_on_device(x):
         return True
     return isinstance(x, np.ndarray) and coerce(x) is not None  # refuses matrices and masked arrays
 
@@ -159,7 +159,7 @@ def _taken(x: Any, on_device: bool) -> Any:
     """A leaf as a backend takes it: arrays of other libraries as NumPy's, but for those on a device."""
     if type(x).__module__.startswith("jax"):
         _refuse_tracers(x)
-    if on_device and _is_on_device(x):
+    if on_device and is_on_device(x):
         return x
     if _is_column(x):
         return np.array(x)
@@ -182,7 +182,7 @@ def _is_column(x: Any) -> bool:
     return not known and hasattr(x, "__array__") and not tree.is_immutable(x)
 
 
-def _is_on_device(x: Any) -> bool:
+def is_on_device(x: Any) -> bool:
     """Whether x is an array of JAX's, of numbers that we know."""
     return (
         type(x).__module__.startswith("jax")

@@ -12,16 +12,18 @@ import numpy as np
 
 from .. import tree
 from ..backends.target import NATIVE, Placed, Target
+from ..changes import Changes
 from ..declared import plain_structure
 from ..ir import Program, Type, type_of
 from ..primitive import wrap
 from ..rewrite import rewrite, rewrite_for_machines, rewrite_for_xla
 from ..rewrite.stable import recognise
-from ..row import ancestors, is_over, next_index
+from ..row import ancestors, next_index
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage
 from .arguments import plain
 from .defaults import settle
+from .state import Cells, taken_back
 
 if TYPE_CHECKING:
     from ..backends.native.compile import Native
@@ -58,6 +60,7 @@ class Specialised:
     target: Target = NATIVE
     runs: int = 0  # of the native code, by us
     has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
+    changed: Cells = ()  # state that it closes over, which its Program leaves as it was
     derivatives: dict[str, Specialised] = field(default_factory=dict)
     # by the numbers of the inputs that vary, which outputs vary with them
     varying: dict[tuple[int, ...], list[bool]] = field(default_factory=dict)
@@ -156,7 +159,9 @@ def specialise(
         structures.append(structure)
         return outputs
 
-    recorded = record(flat, types)
+    with Changes() as changes:
+        recorded = record(flat, types)
+    changed = taken_back(changes, recorders)
     if recorded is None:
         return None
     program = Rewritten(recorded)
@@ -164,7 +169,9 @@ def specialise(
     shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
     code: Native | Xla | None = None
     reason = ""
-    if target.backend == "xla":
+    if changed:
+        reason = "it changes state that it closes over"
+    elif target.backend == "xla":
         from ..backends.xla import compile_program as compile_xla
 
         placed = _placed(target, names, recorded, structures[0])
@@ -184,6 +191,7 @@ def specialise(
         freedoms,
         target,
         has_own_derivative=own,
+        changed=changed,
     )
 
 
@@ -251,6 +259,4 @@ def _varies(c: Tensor, start: int) -> bool:
     """Whether somebody outside of the staging that began at index `start` varies this value."""
     if isinstance(c, Staged):
         return True
-    if c.row is None or is_over(c.row):
-        return False
-    return c.row.index < start or ancestors([c.row], start)[1]
+    return c.row is not None and ancestors([c.row], start)[1]

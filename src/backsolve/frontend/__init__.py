@@ -14,7 +14,7 @@ from . import comprehensions as comprehensions
 from .calls import call
 from .checks import asserting
 from .convert import convert_function, reason
-from .scope import Called, Staging, is_staging
+from .scope import Called, Staging, check_write, is_staging
 
 __all__ = ["rewritten", "users"]
 
@@ -61,4 +61,5 @@ def _why() -> str:
 
 hooks.users = users
 hooks.body = _body
+hooks.note_attribute = check_write
 hooks.why = _why

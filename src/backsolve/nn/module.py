@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .. import containers, tree
+from .. import changes, containers, tree
 from ..declared import Point
 from ..errors import StructureError
 from ..hooks import hooks
@@ -113,6 +113,7 @@ class Module:
                 self.__dict__["_manifolds"] = with_declarations(self._manifolds, name, found)
             elif isinstance(value, np.ndarray) and (how := dict(self._manifolds).get(name)):
                 check_point(name, how, value)
+        changes.note(self, name)
         object.__setattr__(self, name, value)
 
     # ---- looking inside

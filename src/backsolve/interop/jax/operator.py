@@ -14,6 +14,7 @@ import numpy as np
 
 from ...backends.target import Target
 from ...compiled.specialise import Specialised, specialise
+from ...compiled.state import refuse
 from ...control import map as one_by_one
 from ...errors import TracedValueError
 from ...ir import Program, Type
@@ -214,6 +215,7 @@ def _stage(f: Flat, types: list[Type]) -> Specialised:
         raise TracedValueError(
             "this function closes over a value that an enclosing transformation varies; pass it as an argument"
         )
+    refuse(found.changed, "from inside of JAX")
     return found
 
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ... import random
+from ...changes import put
 from ...numpy._register import ndim_of, shape_of
 from ..functional.distances import normalize
 from ..init import next_key
@@ -73,11 +74,10 @@ class _Parametrized:
         plain.__dict__.update({k: v for k, v in vars(self).items() if k != "parametrizations"})
         plain.__dict__.update({name: p() for name, p in self.parametrizations.items()})
         y = plain(*args, **options)
-        for name in vars(
-            self
-        ):  # what the call changed: running figures, where random numbers stand
-            if name in vars(plain):
-                self.__dict__[name] = vars(plain)[name]
+        for name, value in tuple(vars(self).items()):
+            # what the call changed: running figures, where random numbers stand
+            if vars(plain).get(name, value) is not value:
+                put(self, name, vars(plain)[name])
         return y
 
 

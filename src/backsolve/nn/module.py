@@ -18,7 +18,8 @@ array(25.)
 Scale(factor=(), power=2)
 
 State that a call changes (a running mean, where random numbers stand) is an attribute like any other:
-inside of a transformation the module is a copy, and what shall outlive it is returned.
+an argument of a transformation is a copy there, and what shall outlive it is returned. A module that a compiled
+function closes over is no copy: its state moves at each call.
 
 An array, or a module, that stands in several places is one: it is listed once, its gradient is the sum over
 its places, and it is one again in what transformations give back.

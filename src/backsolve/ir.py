@@ -139,6 +139,8 @@ class Equation:
     inputs: tuple[Any, ...]  # Var or Python scalar
     params: dict[str, Any]
     where: str = ""  # the user's line
+    # What rules of simplification looked at and left it as it is (rewrite/engine.py).
+    seen: Any = field(default=None, init=False, compare=False, repr=False)
 
     def reading(self, inputs: tuple[Any, ...]) -> Equation:
         """The same of other inputs; itself if those are the same."""

@@ -43,6 +43,9 @@ class _Sums:
             return before
         return Program(before.inputs, before.constants, tuple(kept), before.outputs)
 
+    def maker(self, a: Var) -> Equation | None:
+        return self.made.get(a)
+
     def number(self, a: Any) -> Any:
         return a if type(a) is not Var else None
 

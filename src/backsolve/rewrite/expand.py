@@ -1,7 +1,6 @@
 """Composite primitives in terms of simple ones, for a backend that has only those.
 
-Each expansion is plain NumPy code on the primitive's inputs: running the Program through `stage` once
-more, with the expansions in the place of the primitives, gives the expanded Program.
+Each expansion is plain NumPy code on the primitive's inputs, recorded in the place of the primitive.
 """
 
 from __future__ import annotations
@@ -12,56 +11,51 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Program, Var, type_of
+from ..ir import Equation, Program, type_of
 from ..operators.broadcast import reduced_shape
-from ..primitive import wrap
 from ..primitives.integrals import faddeeva_derivative
 from ..primitives.special import FORMULAS
-from ..trace import stage
+from ..trace import standing_for
 from .expand_linear import LINEAR, needs_splitting
 from .expand_order import PLACES, is_place
 from .half import in_singles, is_computed_in_halves
 from .reuse import finite_top, repeated_exponentials, share_of_total
+from .splice import Splice
 
 
 def expand(program: Program, in_halves: frozenset[str] = frozenset()) -> Program:
     """`in_halves` names rows that the backend itself computes with float16."""
     if not any(_is_expanded(e, in_halves) for e in program.equations):
         return program
-    names = [v.name for v in program.inputs]
     repeated = repeated_exponentials(program)
-
-    def run(*args: Any) -> list[Any]:
-        values: dict[Var, Any] = dict(zip(program.inputs, args, strict=True))
-        values.update((v, _in_program(c, args)) for v, c in program.constants)
-        for e in program.equations:
-            inputs = [values[a] if type(a) is Var else a for a in e.inputs]
+    work = Splice(program)
+    for e in program.equations:
+        total = repeated.get(e.outputs[0]) if e.outputs else None
+        if total is None and not _is_expanded(e, in_halves) and work.keeps(e):
+            continue
+        with standing_for(e.where):
             if e.primitive.holds_regions:
-                values.update(zip(e.outputs, e.primitive(*inputs, **e.params), strict=True))
-                continue
-            out = e.outputs[0].dtype
-            call: Callable[..., Any] = e.primitive
-            total = repeated.get(e.outputs[0])
-            if total is not None:
-                (x,) = in_singles(total, [values[total.inputs[0]]])
-                values[e.outputs[0]] = _as(out, share_of_total(x, total.params["axis"]))
-                continue
-            if e.primitive.name not in in_halves:
-                inputs = in_singles(e, inputs)
-            if _is_composite(e):
-                call = EXPANSIONS[e.primitive.name]
-                if out.kind == "f":  # NumPy computes with integers as with floats
-                    wide = max(out, np.dtype(np.float32), key=lambda t: t.itemsize)
-                    inputs = [_float(wide, a) for a in inputs]
-            values[e.outputs[0]] = _as(out, call(*inputs, **e.params))
-        return [values[a] if type(a) is Var else a for a in program.outputs]
-
-    return stage(run, [v.type for v in program.inputs], names)[0]
+                made = e.primitive(*map(work.value, e.inputs), **e.params)
+            elif total is not None:
+                (x,) = in_singles(total, [work.value(total.inputs[0])])
+                made = [_as(e.outputs[0].dtype, share_of_total(x, total.params["axis"]))]
+            else:
+                made = [_expanded(e, list(map(work.value, e.inputs)), in_halves)]
+        work.define(e.outputs, made)
+    return work.program()
 
 
-def _in_program(constant: Any, args: tuple[Any, ...]) -> Any:
-    """As a variable: what rests on constants alone is recorded too, and left to `fold`."""
-    return wrap(args[0]._v.recorder.atom(constant), None) if args else constant
+def _expanded(e: Equation, inputs: list[Any], in_halves: frozenset[str]) -> Any:
+    out = e.outputs[0].dtype
+    call: Callable[..., Any] = e.primitive
+    if e.primitive.name not in in_halves:
+        inputs = in_singles(e, inputs)
+    if _is_composite(e):
+        call = EXPANSIONS[e.primitive.name]
+        if out.kind == "f":  # NumPy computes with integers as with floats
+            wide = max(out, np.dtype(np.float32), key=lambda t: t.itemsize)
+            inputs = [_float(wide, a) for a in inputs]
+    return _as(out, call(*inputs, **e.params))
 
 
 def _is_expanded(e: Equation, in_halves: frozenset[str]) -> bool:

@@ -29,7 +29,7 @@ def _masked(w: Walk, e: Equation) -> Any:
 class Known(Protocol):
     """What is known of the equations so far: Walk has it."""
 
-    made: dict[Var, Equation]
+    def maker(self, a: Var) -> Equation | None: ...
 
     def number(self, a: Any) -> Any: ...
 
@@ -54,7 +54,7 @@ class Outside:
         return self.known[key]
 
     def _look(self, y: Var, mask: Var, value: bool) -> bool:
-        made, cover = self.w.made.get(y), self.w.made.get(mask)
+        made, cover = self.w.maker(y), self.w.maker(mask)
         if made is None:
             return self.w.is_number(y, 0)
         name, covering = made.primitive.name, cover.primitive.name if cover is not None else ""

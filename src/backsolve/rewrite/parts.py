@@ -24,7 +24,7 @@ def _masked(w: Walk, e: Equation) -> Any:
     mask, a, other = e.inputs
     if not w.is_number(other, 0) or type(mask) is not Var or e.outputs[0].type != type_of(a):
         return None
-    found = next((raw(c) for v, c in w.program.constants if v is mask), None)
+    found = raw(w.constants.get(mask))
     if found is None:
         return None
     part = w.producer(a, "unslice")

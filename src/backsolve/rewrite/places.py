@@ -40,7 +40,7 @@ def _known(w: Walk, a: Any, rank: int) -> Any:
     else:
         spread = w.producer(a, "broadcast_to")
         source = a if spread is None else spread.inputs[0]
-        values = raw(w.arrays.get(source)) if type(source) is Var else np.asarray(source)
+        values = raw(w.array(source)) if type(source) is Var else np.asarray(source)
         if values is None and source in w.numbers:
             values = np.asarray(w.numbers[source])
     if values is None or values.size > LARGE or values.dtype.kind not in "iu":

@@ -6,13 +6,14 @@ in compiled code. Arithmetic is here, shapes and reductions in shapes.py, produc
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..ir import Equation, Program, Type, Var, type_of
-from ..primitive import P
+from ..primitive import P, Primitive
 from . import contractions, masks, parts, places, shapes
 from .clean import atom_key
 from .engine import Rule, Walk, instead, is_real, scalar
@@ -21,15 +22,19 @@ SUMS = ("sum", "contract", "scatter_add")
 
 
 def simplify(program: Program) -> Program:
-    return Walk(program).run(RULES, _elementwise)
+    return Walk(program).run(_rules_of)
+
+
+@functools.cache
+def _rules_of(primitive: Primitive) -> list[Rule]:
+    own = RULES.get(primitive.name, [])
+    return [_elementwise, *own] if primitive.elementwise else own
 
 
 # ---- all element-wise equations: numbers for uniform constants, small operands for broadcast ones
 
 
 def _elementwise(w: Walk, e: Equation) -> Any:
-    if not e.primitive.elementwise:
-        return None
     return _with_numbers(w, e) or _before_broadcast(w, e)
 
 

@@ -43,6 +43,11 @@ def test_scipy_comes_when_needed(code: str) -> None:
     assert run(f"print(loaded()); {code}; print(loaded())") == "False\nTrue\n"
 
 
+def test_masked_arrays_are_left_for_later_by_compiled_functions_too() -> None:
+    code = "bs.jit(bs.grad(lambda x: np.sum(np.tanh(x) ** 2)))(np.ones(3))"
+    assert run(f"{code}; print('numpy.ma' in sys.modules)") == "False\n"
+
+
 @pytest.mark.parametrize("name", ["erf", "sigmoid", "softplus", "log_sigmoid"])
 def test_compiled_functions_do_without(name: str) -> None:
     code = f"bs.jit(bs.hvp(lambda x: np.sum(bs.numpy.{name}(x))))(np.ones(2), np.ones(2))"

@@ -12,6 +12,7 @@ Loops, branches and calls are equations whose metadata holds Programs: see regio
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .primitive import Primitive
 
 Shape = tuple[int, ...]
+broadcast_shapes = functools.lru_cache(4096)(np.broadcast_shapes)  # asked for at every equation
 STACK = -1  # the length of a stack; lengths below it are the marks of boxes (regions.py)
 
 

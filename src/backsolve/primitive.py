@@ -18,6 +18,7 @@ both modes and every order. Broadcasting, accumulation, conjugation and promotio
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ from .blocks import ASKS_MORE, compile_block
 from .dtypes import elementwise_dtype, frozen
 from .errors import BacksolveError, DTypeError, ShapeError
 from .hooks import hooks
-from .ir import Type, Var, type_of
+from .ir import Type, Var, broadcast_shapes, type_of
 from .ownership import own
 from .row import NOTHING, Replayed, Row, next_index
 
@@ -285,7 +286,7 @@ class Primitive:
             self, tuple([(t.dtype, t.weak) for t in types]), frozen(params) if params else ()
         )
         shapes = dict.fromkeys([t.shape for t in types])
-        shape = types[0].shape if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+        shape = types[0].shape if len(shapes) == 1 else broadcast_shapes(*shapes)
         return [Type(shape, dtype, weak)]
 
 
@@ -364,7 +365,8 @@ def coerce(a: Any) -> Any:
     """An argument that is not a Tensor as something NumPy computes with."""
     if isinstance(a, np.generic) or a is None:
         return a
-    if isinstance(a, np.matrix | np.ma.MaskedArray):
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())  # NumPy, too, loads it on use
+    if isinstance(a, (np.matrix, masked)):
         raise DTypeError(
             f"{type(a).__name__} changes the meaning of operators or hides entries; "
             "pass a plain array: np.asarray(a), or np.where(mask, …) for masked entries"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..ir import Shape, Type
+from ..ir import Shape, Type, broadcast_shapes
 from ..operators import Broadcast, Reshape, Slice, Transpose
 from ..primitive import P, primitive
 from .batching import spread
@@ -37,13 +38,13 @@ def _batch_concatenate(prim: Any, size: int, args: Any, batched: Any, params: An
 
 
 def _type_reshape(a: Type, *, shape: Shape) -> Type:
-    if a.size != int(np.prod(shape)):
+    if a.size != prod(shape):
         raise ValueError(f"cannot reshape {a.shape} into {shape}")
     return Type(shape, a.dtype)
 
 
 def _type_broadcast(a: Type, *, shape: Shape) -> Type:
-    if np.broadcast_shapes(a.shape, shape) != shape:
+    if broadcast_shapes(a.shape, shape) != shape:
         raise ValueError(f"cannot broadcast {a.shape} to {shape}")
     return Type(shape, a.dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..collecting import without_collections
 from ..ir import Program
 from .cholesky import join_cholesky_adjoints
 from .clean import drop_unused, merge_repeated
@@ -39,6 +40,7 @@ MOST_ROUNDS = 8
 VERIFY = bool(os.environ.get("BACKSOLVE_VERIFY"))  # check the Program after every pass
 
 
+@without_collections()
 def rewrite(program: Program) -> Program:
     if program.is_settled:
         return program
@@ -77,6 +79,7 @@ def _is_same(a: Program, b: Program) -> bool:
     return variables and a.equations == b.equations and a.outputs == b.outputs
 
 
+@without_collections()
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
     program = rewrite(_for_machines(rewrite(take_rounds_apart(program))))
@@ -102,6 +105,7 @@ def _for_machines(program: Program) -> Program:
     return inside(program, _for_machines)
 
 
+@without_collections()
 def rewrite_for_xla(program: Program) -> Program:
     """In primitives that XLA has words for; fusion and the order of its loops are left to it."""
     program = rewrite(program)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Program, Type, Var, type_of
+from ..ir import Equation, Program, Type, Var, broadcast_shapes, type_of
 from ..primitive import P, Primitive
 from . import contractions, masks, parts, places, shapes
 from .clean import atom_key
@@ -76,7 +76,7 @@ def _before_broadcast(w: Walk, e: Equation) -> Any:
 
 
 def _spread(types: list[Type]) -> tuple[int, ...]:
-    return np.broadcast_shapes(*[t.shape for t in types])
+    return broadcast_shapes(*[t.shape for t in types])
 
 
 # ---- arithmetic

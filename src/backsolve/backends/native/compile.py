@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
+from ...collecting import without_collections as without_collections
 from ...ir import Program, type_of
 from . import build, common_entry, library, recipes
 from .arena import lay_out
@@ -50,18 +49,6 @@ class Native:
         """How often it ran; 0 if its entry does not count."""
         words = getattr(self.call, "__self__", None)
         return 0 if words is None else int(words[CALLS])
-
-
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """All that is emitted lives until it is text: to go through it, and all else there is, would be in vain."""
-    runs = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if runs:
-            gc.enable()
 
 
 @without_collections()

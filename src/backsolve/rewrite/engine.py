@@ -47,13 +47,12 @@ class Walk:
                 if e.outputs:  # a call of which nothing is asked is no call
                     self.keep(e)
                 continue
-            rules = rules_of(e.primitive)
-            if not rules or self.is_as_seen(e):
+            if self.is_as_seen(e):
                 self.keep(e)
                 continue
             visited = e
             self.looked, self.counted = [a for a in e.inputs if type(a) is Var], []
-            for rule in rules:
+            for rule in rules_of(e.primitive):
                 result = rule(self, e)
                 if result is None:
                     continue

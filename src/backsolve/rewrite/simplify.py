@@ -6,7 +6,6 @@ in compiled code. Arithmetic is here, shapes and reductions in shapes.py, produc
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -25,7 +24,6 @@ def simplify(program: Program) -> Program:
     return Walk(program).run(_rules_of)
 
 
-@functools.cache
 def _rules_of(primitive: Primitive) -> list[Rule]:
     own = RULES.get(primitive.name, [])
     return [_elementwise, *own] if primitive.elementwise else own

@@ -42,6 +42,7 @@ _SURE = 0.9  # the same, where steps are priced
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
 _AS_CHEAP = 0.97  # of reverse's price: what forward must be below
+_AS_CHEAP_BY_STEPS = 0.99  # the same, where steps are priced
 _TELLING = 1e-8  # seconds of compiled code, below which prices tell nothing
 _MANY = 256  # structures that are kept
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
@@ -171,7 +172,7 @@ def _by_steps(plain: tuple[Price, Price], others: Sequence[Price], system: Syste
         return _or_better(best, others)
     none = replace(best, seconds=inf)
     back, ahead = (found.get(p, none) for p in plain)
-    best = cheaper((back, ahead))
+    best = cheaper((back, ahead), _AS_CHEAP_BY_STEPS)
     others = [found[p] for p in others if p in found]
     return _or_better(best, [p for p in others if p.seconds < best.seconds - _TELLING], _SURE)
 
@@ -184,10 +185,10 @@ def _or_better(best: Price, others: Sequence[Price], share: float = _BETTER) -> 
     return min([best, *[p for p in others if p.seconds < share * best.seconds]], key=_seconds)
 
 
-def cheaper(plain: tuple[Price, Price]) -> Price:
+def cheaper(plain: tuple[Price, Price], share: float = _AS_CHEAP) -> Price:
     """Of back and forward substitution. Of as cheap ones reverse, which has no axes to move."""
     reverse, forward = plain
-    return forward if forward.seconds < _AS_CHEAP * reverse.seconds else reverse
+    return forward if forward.seconds < share * reverse.seconds else reverse
 
 
 def _seconds(price: Price) -> float:

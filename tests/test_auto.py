@@ -253,6 +253,25 @@ def test_what_is_told_from_prices_by_steps(
     assert next(told, None) is None
 
 
+def test_inside_of_vmap_the_whole_batch_is_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is best for one example need not be for many; what they share is no batch."""
+    priced: list[Program] = []
+
+    def told(program: Program) -> float:
+        priced.append(program)
+        return 1.0
+
+    monkeypatch.setattr(hooks, "seconds_of", told)
+    layer = lambda w, x: np.tanh(w @ x)
+    J = bs.vmap(bs.jacobian(layer, argnums=1), in_axes=(None, 0))
+    types = [Type((3, 12), np.dtype(float)), Type((50, 12), np.dtype(float))]
+    stage(lambda w, x: [J(w, x)], types)
+    assert len(priced) >= 2
+    for program in priced:
+        assert {v.type.shape for v in program.inputs} == {(3, 12), (50, 12)}
+        assert [a.type.shape for a in program.outputs] == [(50, 3, 12)]
+
+
 def test_a_layer_is_scaled_once() -> None:
     """W scaled row by row is the Jacobian: back it would be multiplied with a diagonal."""
     f, x = lambda x: np.tanh(W[:40, :40] @ x), np.linspace(0, 1, 40)

@@ -75,6 +75,7 @@ class Recorder:
         # Of a loop's body: inputs that are the same in both passes of a derivative, or None.
         self.at_hand: set[Var] | None = None
         self.examples: dict[Var, Any] = {}  # of its inputs, where numbers are at hand
+        self.batch = 0  # for how many examples at once it will run, if for more than one
         self.checks: list[Any] = []  # of a region: numbers that should be 0, and what they mean
 
     def atom(self, a: Any) -> Any:
@@ -206,14 +207,16 @@ def stage(
     recognise: Callable[..., Any] | None = None,
     lasting: bool = False,
     examples: Sequence[Any] = (),
+    batch: int = 0,
 ) -> tuple[Program, Any]:
     """Record `f` on values of the given types; also give back what it returned, staged.
 
     `lasting`: the Program takes the place of `f` where it is differentiated, so `stop_gradient` and `Function`
-    must stand in it. `examples` are numbers that the inputs may be (see `example_of`).
+    must stand in it. `examples` are numbers that the inputs may be (see `example_of`). `batch`: it will run for
+    so many examples at once.
     """
     recorder = Recorder(recognise)
-    recorder.is_lasting = lasting
+    recorder.is_lasting, recorder.batch = lasting, batch
     padded = [*names, *[None] * (len(types) - len(names))]
     inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
     recorder.examples = dict(zip(inputs, examples, strict=False))

@@ -125,13 +125,6 @@ def test_a_call_is_no_part_of_a_price() -> None:
     assert price(lambda x: x + 1, (1,)) < 5e-9
 
 
-def test_arrays_beyond_the_cache_are_read_and_written_across_their_lines_for_more() -> None:
-    turned = lambda x: np.transpose(np.exp(x))
-    near, far = counts(turned, (60, 60)), counts(turned, (600, 600))
-    assert near["load far apart"] == near["store far apart"] == 0
-    assert far["load far apart"] + far["store far apart"] == 600**2
-
-
 def test_a_branch_is_priced_as_the_longest_of_its_ways() -> None:
     either = lambda x: bs.cond(x[0] > 0, settled, lambda x: x + 1, x)
     assert price(either, (1000,)) == pytest.approx(price(settled, (1000,)), rel=0.1)

@@ -62,8 +62,9 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
 
         types = [Type(x.shape[1:], x.dtype) for x in examples]
         first = [getattr(x, "_v", x)[0] for x in examples] if _are_numbers(examples) else []
-        program, _ = stage(flat, types, lasting=True, examples=first)
-        outputs = evaluate_batched(program, examples, [True] * len(examples), sizes.pop())
+        size = sizes.pop()
+        program, _ = stage(flat, types, lasting=True, examples=first, batch=size)
+        outputs = evaluate_batched(program, examples, [True] * len(examples), size)
         form = results[0]
         targets = (
             [out_axes] * len(outputs) if isinstance(out_axes, int) else tree.flatten(out_axes)[0]

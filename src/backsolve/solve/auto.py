@@ -39,6 +39,9 @@ _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
 _SURE = 0.9  # the same, where steps are priced
+_SURE_OF_MANY = (
+    0.5  # the same inside of `vmap`, where rows are short and prices two to three times too high
+)
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
 _AS_CHEAP = 0.97  # of reverse's price: what forward must be below
@@ -174,7 +177,8 @@ def _by_steps(plain: tuple[Price, Price], others: Sequence[Price], system: Syste
     back, ahead = (found.get(p, none) for p in plain)
     best = cheaper((back, ahead), _AS_CHEAP_BY_STEPS)
     others = [found[p] for p in others if p in found]
-    return _or_better(best, [p for p in others if p.seconds < best.seconds - _TELLING], _SURE)
+    told = [p for p in others if p.seconds < best.seconds - _TELLING]
+    return _or_better(best, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
 
 
 def _blocks(system: System, price: Price) -> list[Any]:

@@ -56,7 +56,6 @@ RATES = {
     "load apart": 1e-10,
     "load far apart": 1e-9,  # more, from lines of an array that leaves the cache before they are read on
     "store apart": 4e-10,
-    "store far apart": 1e-9,  # more, to an array that is larger than the first cache
     "gather": 1.6e-10,
     "scatter": 5.7e-10,
     "in turn": 1e-10,  # a number that is loaded or computed in a loop with a scatter
@@ -207,11 +206,10 @@ class _Loops:
         self.to.add(what, n * self.rows * self.vectors)
         self.to.add(f"single {what}", n * self.rows * self.singles)
 
-    def apart(self, what: str, view: View, cache: int) -> None:
-        """Every number by itself, and far from the one before if the cache does not hold the array."""
+    def loads_apart(self, view: View) -> None:
         whole = self.rows * self.length
-        self.to.add(f"{what} apart", whole)
-        self.to.add(f"{what} far apart", whole if view.buffer.nbytes > cache else 0)
+        self.to.add("load apart", whole)
+        self.to.add("load far apart", whole if view.buffer.nbytes > SECOND else 0)
 
     def along(self, view: View) -> int:
         """How far apart are two numbers that follow each other in the innermost loop."""
@@ -251,22 +249,22 @@ class _Loops:
             if apart == 1:
                 self.each("load")
             else:
-                self.apart("load", view, SECOND)
+                self.loads_apart(view)
         for _, view in kernel.stores:
             if view.buffer.kind != "local":
                 moved += whole
             if self.along(view) <= 1:
                 self.each("store")
             else:
-                self.apart("store", view, FIRST)
+                self.to.add("store apart", self.rows * self.length)
         self.to.passed(moved / lanes(np.dtype(np.float64)))
 
     def _sums(self) -> None:
         for _, _, view in self.kernel.reductions:
             apart = self.along(view)
             if apart > 1:
-                self.apart("load", view, SECOND)
-                self.apart("store", view, FIRST)
+                self.loads_apart(view)
+                self.to.add("store apart", self.rows * self.length)
                 continue
             self.each("operation")
             if not apart:

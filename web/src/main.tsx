@@ -97,7 +97,7 @@ const ANYWHERE: Record<string, () => void> = {
 
 document.addEventListener("keydown", (e) => {
   const target = e.target as HTMLElement;
-  if (target.closest("input, textarea, select, dialog") || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (target.closest("input, textarea, select, dialog[open]") || e.ctrlKey || e.metaKey || e.altKey) return;
   const act = e.key === " " && !target.closest("button, [role=button], [role=tab]") ? play : ANYWHERE[e.key];
   if (!act) return;
   act();

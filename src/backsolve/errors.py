@@ -70,7 +70,10 @@ def _instead(found: str) -> str:
     if package == "scipy.optimize":
         return f". {found} takes plain arrays: bs.root, bs.argmin and bs.implicit have derivatives"
     if package == "scipy.sparse":
-        return f". {found} takes plain arrays: of sparse matrices, A @ x and x @ A have derivatives"
+        return (
+            f". {found} takes plain arrays: of sparse matrices, A @ x, x @ A and, where their "
+            "numbers vary, A.toarray() have derivatives"
+        )
     if package == "scipy._lib":  # which all packages use
         found = "This function of SciPy's"
     unnamed = not name and package in (*_OF_SCIPY, "scipy._lib")

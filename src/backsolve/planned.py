@@ -309,7 +309,10 @@ def csr(layout: Layout, data: Any) -> Any:
 
 def _like(prototype: Any, data: Any) -> Any:
     """A matrix with the places of another, without checking them again."""
-    made = object.__new__(type(prototype))
+    kind = type(prototype)
+    if isinstance(data, Staged) or (isinstance(data, Tensor) and data.row is not None):
+        kind = importlib.import_module("backsolve.varying_csr").VaryingCsr
+    made = object.__new__(kind)
     made.__dict__.update(prototype.__dict__)
     made.data = data
     return made

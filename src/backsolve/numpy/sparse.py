@@ -1,4 +1,4 @@
-"""A constant sparse matrix of SciPy's times a Tensor: what it reads, multiplied and added up by rows.
+"""A sparse matrix of SciPy's times a Tensor: what it reads, multiplied and added up by rows.
 
 SciPy asks what it does not know for an array, and leaves the product to us if there is none
 (`Tensor.__array__`), so `A @ x` arrives here as `x.__rmatmul__(A)`.
@@ -14,6 +14,7 @@ from ..errors import ShapeError
 from ..primitive import P
 from ._register import named, shape_of
 from .indexing import getitem
+from .shapes import transpose
 
 
 @named("sparse.matmul")
@@ -34,4 +35,4 @@ def matrix_first(A: Any, x: Any) -> Any:
 @named("sparse.rmatmul")
 def matrix_last(x: Any, A: Any) -> Any:
     """x @ A."""
-    return matrix_first(A.T, x.T).T
+    return matrix_first(A.T, transpose(x)).T

@@ -259,3 +259,18 @@ def test_a_derivative_that_minimize_would_lose_is_our_error(method):
         bs.jit(lambda a: least(a).fun)(np.ones(2))
     assert least(np.ones(2)).fun < 1e-6
     assert least(bs.tensor(np.ones(2))).fun < 1e-6
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_a_derivative_that_differential_evolution_would_lose_is_our_error(vectorized):
+    def least(a):
+        return scipy.optimize.differential_evolution(
+            lambda x: a * (x**2).sum(axis=0), [(-1.0, 1.0)], maxiter=2,
+            vectorized=vectorized, updating="deferred",
+        ).fun  # fmt: skip
+
+    with pytest.raises(bs.errors.DroppedDerivativeError, match=r"evolution.*bs\.argmin"):
+        bs.grad(least)(2.0)
+    with pytest.raises(bs.errors.TracedValueError, match=r"NumPy array.*bs\.argmin"):
+        bs.jit(least)(2.0)
+    assert least(bs.tensor(2.0)) < 1e-3

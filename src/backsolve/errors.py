@@ -19,9 +19,6 @@ import numpy as np
 
 _LONG = 100  # letters of an expression that is too long to repeat
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OF_SCIPY = {
-    f"scipy.{part}" for part in ("integrate", "linalg", "signal", "special")
-}  # in bs.scipy too
 _LIBRARIES = re.compile(
     r"[\\/](numpy|scipy|jax|torch)[\\/]|<__array_function__|[\\/](contextlib|copy|functools|pickle)\.py$"
 )
@@ -43,47 +40,6 @@ def users_frame(depth: int) -> FrameType | None:
     return frame
 
 
-def through_scipy() -> str:
-    """A sentence about the function of SciPy's that the user has called, if one is at work."""
-    found = ""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not is_users(frame.f_code.co_filename):
-        package = ".".join(str(frame.f_globals.get("__name__")).split(".")[:2])
-        if package.startswith("scipy."):
-            name = frame.f_code.co_name
-            public = not name.startswith("_") and hasattr(sys.modules.get(package), name)
-            found = f"{package}.{name}" if public else found or package
-        frame = frame.f_back
-    return _instead(found) if found else ""
-
-
-def _instead(found: str) -> str:
-    """What to write for a function of SciPy's, or for one of a package of its that is not known by name."""
-    package, name = found.rsplit(".", 1) if found.count(".") > 1 else (found, "")
-    own: Any = sys.modules[
-        __package__
-    ]  # by name: it stands above, and is all there when something fails
-    for part in found.split("."):
-        own = getattr(own, part, None)
-    if package in _OF_SCIPY and name and own is not getattr(sys.modules[package], name):
-        return f". {found} takes plain arrays: write bs.{found}"
-    if package == "scipy.optimize":
-        return f". {found} takes plain arrays: bs.root, bs.argmin and bs.implicit have derivatives"
-    if package == "scipy.sparse":
-        return (
-            f". {found} takes plain arrays: of sparse matrices, A @ x, x @ A and, where their "
-            "numbers vary, A.toarray() have derivatives"
-        )
-    if package == "scipy._lib":  # which all packages use
-        found = "This function of SciPy's"
-    unnamed = not name and package in (*_OF_SCIPY, "scipy._lib")
-    more = "see whether bs.scipy has it, or " if unnamed else ""
-    return (
-        f". {found} takes plain arrays: {more}write it in functions of NumPy's and scipy.special's, or "
-        "give it a derivative of its own by bs.Function"
-    )
-
-
 def check_function(name: str, f: Any) -> None:
     """An error if `f` is no function: often it was called where it should have been passed."""
     if not callable(f):
@@ -91,23 +47,6 @@ def check_function(name: str, f: Any) -> None:
             f"`{name}` takes a function, got {f!r:.60}: pass f itself, and its arguments apart"
             f"\n    at {location(2)}"
         )
-
-
-def for_sparse_product() -> bool:
-    """Whether a sparse matrix of SciPy's, to be multiplied, asks for an array."""
-    asking = sys._getframe(2)
-    return asking.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(
-        asking.f_globals.get("__name__")
-    ).startswith("scipy.sparse")
-
-
-def for_objective() -> bool:
-    """Whether SciPy asks for the number of an objective function, and takes our error for a missing one."""
-    asking = sys._getframe(2)
-    if not str(asking.f_globals.get("__name__")).startswith("scipy."):
-        return False
-    refusal = "objective function must return a scalar"
-    return any(refusal in str(text) for text in asking.f_code.co_consts)
 
 
 def operands(frame: FrameType | None) -> str:

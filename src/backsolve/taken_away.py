@@ -10,13 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import (
-    DroppedDerivativeError,
-    TracedValueError,
-    for_objective,
-    for_sparse_product,
-    through_scipy,
-)
+from .asked_by_scipy import for_objective, for_sparse_product, module_of, through_scipy
+from .errors import DroppedDerivativeError, TracedValueError
 from .hooks import hooks
 from .ir import Var
 from .row import Row, is_over
@@ -80,7 +75,7 @@ class TakenAway:
             v = np.asarray(held("turning it into a NumPy array"))
         except (DroppedDerivativeError, TracedValueError) as error:
             if for_objective():
-                return np.array(_Withheld(error), object)
+                return np.array([_Withheld(error)], object)  # rank 0, in a list, is passed over
             raise
         if copy or (dtype is not None and v.dtype != dtype):
             return np.array(v, dtype=dtype, copy=True if copy is None else copy)
@@ -131,18 +126,14 @@ def check_sought(x: Any) -> None:
 def check_solved(x: Any) -> None:
     """An error where SciPy has MINPACK solve for x (fsolve, root, leastsq, curve_fit), which is C code, too."""
     asking: FrameType | None = sys._getframe(2)
-    while asking is not None and _module(asking).startswith(("backsolve.", "numpy")):
+    while asking is not None and module_of(asking).startswith(("backsolve.", "numpy")):
         asking = asking.f_back
-    if asking is not None and _module(asking) == "scipy.optimize._minpack_py":
+    if asking is not None and module_of(asking) == "scipy.optimize._minpack_py":
         x._plain("solving for it")
 
 
 def _seeks_roots(frame: FrameType) -> bool:
-    return _module(frame) == "scipy.optimize._zeros_py"
-
-
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__"))
+    return module_of(frame) == "scipy.optimize._zeros_py"
 
 
 def _why_not_rewritten() -> str:

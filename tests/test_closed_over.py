@@ -64,6 +64,25 @@ def plain(a: Any, x: Any) -> Any:
     return np.sum(np.sin(a * x) * np.cos(a * x))
 
 
+@pytest.mark.parametrize("budget", [{}, {"memory": 20_000}], ids=str)
+def test_a_checkpointed_function_runs_once_while_it_is_staged(budget: dict[str, int]) -> None:
+    runs = []
+
+    def f(a: Any, x: Any) -> Any:
+        runs.append(a)
+        return loops(a, x)
+
+    of_known = lambda a: a + bs.checkpoint(lambda x: f(0.5, x), **budget)(START)
+    closing = lambda a: bs.checkpoint(lambda x: f(a, x), **budget)(START)
+    given = lambda a: bs.checkpoint(lambda a: f(a, START), **budget)(a)
+    for g in (of_known, closing, given):
+        for h in (g, bs.grad(g)):
+            runs.clear()
+            found = bs.jit(h)(0.9)
+            assert len(runs) == 1
+            np.testing.assert_allclose(found, h(0.9), rtol=1e-12)
+
+
 @pytest.mark.parametrize("budget", [{}, {"memory": 20_000}, {"slots": 3}], ids=str)
 @pytest.mark.parametrize("f", [loops, scans, ends, plain])
 def test_checkpoints_of_known_arguments(f: Callable[..., Any], budget: dict[str, int]) -> None:

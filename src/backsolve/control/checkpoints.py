@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
+from .. import tree
 from ..ir import Program
 from ..joint import record_joint
 from ..operators import Custom
@@ -15,13 +17,13 @@ from ..solve.budget import ChainReport, Report
 from ..solve.reversal import raw, row_of
 from ..solve.reversed_row import reversed_row
 from ..solve.revolve import Binomial
-from ..tensor import Tensor
-from ..trace import innermost_region
+from ..tensor import Staged, Tensor
+from ..trace import evaluate, innermost_region
 from .derive import pairs_of
 from .pieces import Limit, bytes_of, within_limit
 from .reach import reach
 from .regions import Form, Region, outer_recorder, type_of_leaf
-from .segments import SegmentedCall, Values, planned, recomputed, without_limits
+from .segments import SegmentedCall, Values, planned, without_limits
 
 LITTLE = 16  # times less than the budget
 FEW = 256  # bytes
@@ -53,33 +55,65 @@ def checkpoint_staged(
     f: Callable[..., Any], memory: int | None, report: Report | None, args: Any, kwargs: Any
 ) -> Any:
     """A call that is computed again; with a budget, loops that keep to it, or a call that does."""
-    form = Form.of((args, kwargs))
-    forms: list[Form] = []
+    return _Recorded(f, memory, report, Form.of((args, kwargs))).called()
 
-    def flat(values: Values) -> list[Any]:
-        inner_args, inner_kwargs = form.filled(values)
-        forms[:] = [Form.of(f(*inner_args, **inner_kwargs))]
-        return forms[0].taken()
 
-    values, name = form.taken(), getattr(f, "__name__", "f")
-    if memory is None:
-        found = recomputed(flat, values, name)
-        return forms[0].filled(found)
-    with within_limit(Limit(memory, report)):
+def checkpoint_known(
+    f: Callable[..., Any], memory: int | None, report: Report | None, args: Any, kwargs: Any
+) -> Any:
+    """The same of known arguments, where what f closes over may be staged; f runs once.
+
+    NotImplemented if it is not, and there is more to differentiate or to record than a result that is known.
+    """
+    leaves, structure = tree.flatten((args, kwargs))
+    found = _Recorded(f, memory, report, Form(structure, leaves))
+    results = found.form.taken()
+    if any(isinstance(y, Staged) for y in results):
+        return found.called()
+    is_plain = not found.region.program.equations and not any(map(row_of, results))
+    return found.form.filled(results) if is_plain else NotImplemented
+
+
+class _Recorded:
+    """f as a region of those of its arguments that are values of a form; the others are as they are."""
+
+    def __init__(
+        self, f: Callable[..., Any], memory: int | None, report: Report | None, given: Form
+    ):
+        self.name = getattr(f, "__name__", "f")
+        self.memory, self.report = memory, report
+
+        def flat(*values: Any) -> list[Any]:
+            args, kwargs = given.filled(values)
+            self.form = Form.of(f(*args, **kwargs))
+            return self.form.taken()
+
+        values = given.taken()
         outer = innermost_region() or outer_recorder(values)
-        region = Region(lambda *xs: flat(xs), [type_of_leaf(x) for x in values], outer)
-        if _is_one_loop(region.program, memory):
-            return f(*args, **kwargs)
-    whole = without_limits(region.with_inputs(region.variables))
-    callee = Callee(name, region.outputs, whole, memory=memory, report=report)
-    given = [*values, *region.captured]
-    if any(
-        row_of(x) is not None for x in given
-    ):  # its derivative will be asked for: nothing is run ahead of the plan
-        found = _in_budget(callee, given)
-    else:
-        found = CALL(*given, region=callee)
-    return forms[0].filled(region.results(found))
+        limit = nullcontext() if memory is None else within_limit(Limit(memory, report))
+        with limit:
+            self.region = Region(flat, [type_of_leaf(x) for x in values], outer)
+        self.args = [*values, *self.region.captured]
+
+    def called(self) -> Any:
+        program = self.region.with_inputs(self.region.variables)
+        if self.memory is None:
+            callee = Callee(self.name, self.region.outputs, program, recompute=True)
+            return self._filled(CALL(*self.args, region=callee))
+        if _is_one_loop(program, self.memory):
+            return self._filled(evaluate(program, self.args))
+        whole = without_limits(program)
+        callee = Callee(
+            self.name, self.region.outputs, whole, memory=self.memory, report=self.report
+        )
+        if any(
+            map(row_of, self.args)
+        ):  # its derivative will be asked for: nothing runs ahead of the plan
+            return self._filled(_in_budget(callee, self.args))
+        return self._filled(CALL(*self.args, region=callee))
+
+    def _filled(self, found: list[Any]) -> Any:
+        return self.form.filled(self.region.results(found))
 
 
 def _is_one_loop(program: Program, memory: int) -> bool:
@@ -116,4 +150,5 @@ def _in_budget(callee: Callee, args: Values) -> list[Any]:
 
 
 FUNCTIONS["checkpoint_staged"] = checkpoint_staged
+FUNCTIONS["checkpoint_known"] = checkpoint_known
 FUNCTIONS["functions_staged"] = functions_staged

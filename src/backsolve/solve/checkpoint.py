@@ -78,17 +78,23 @@ class _InBudget:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         users = [hooks.users(f) for f in self._functions or (self._f,)]
         whole = users[0] if len(users) == 1 else functools.partial(_one_after_another, users)
-        if _is_staged(whole, args, kwargs):
+        if _are_staged(args, kwargs):
             return self._staged(users, whole, args, kwargs)
         self.report = Report()
+        if is_recording() and self._memory is not None:
+            found = _of_known(whole, self._memory, self.report, args, kwargs)
+            if found is not NotImplemented:
+                return found
+        elif is_recording() and _gives_staged(whole, args, kwargs):
+            return self._staged(users, whole, args, kwargs)
         budget = Budget(self._memory, self._slots, self.report)
         if self._functions is not None:
             return run_functions(users, budget, self._plans, args, kwargs)
         return run_within(whole, budget, self._plans, args, kwargs)
 
     def _staged(self, users: Sequence[Any], whole: Any, args: Any, kwargs: Any) -> Any:
-        if "checkpoint_staged" not in FUNCTIONS or hooks.stage is not stage_call:
-            return whole(*args, **kwargs)  # bs.source writes it out
+        if _is_written_out():
+            return whole(*args, **kwargs)
         self.report = Report()
         staged: Any
         if self._memory is not None:
@@ -107,12 +113,27 @@ def _one_after_another(functions: Sequence[Callable[..., Any]], *args: Any, **kw
     return result
 
 
-def _is_staged(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether f is given what is staged, or closes over it."""
-    if any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
-        return True
-    if not is_recording():
-        return False
+def _are_staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0])
+
+
+def _is_written_out() -> bool:
+    """Whether bs.source is at work, which has no place for a call."""
+    return "checkpoint_staged" not in FUNCTIONS or hooks.stage is not stage_call
+
+
+def _of_known(
+    f: Callable[..., Any], memory: int | None, report: Report | None, args: Any, kwargs: Any
+) -> Any:
+    """While a program is recorded, f of arguments that are known; NotImplemented if it is to run by itself."""
+    if _is_written_out():
+        return f(*args, **kwargs)
+    known: Any = FUNCTIONS["checkpoint_known"]
+    return known(f, memory, report, args, kwargs)
+
+
+def _gives_staged(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether f closes over what is staged."""
     found: list[Any] = []
 
     def run() -> list[Any]:
@@ -130,11 +151,15 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
         users = hooks.users(f)
-        if _is_staged(users, args, kwargs):
-            staged = FUNCTIONS.get("checkpoint_staged")
-            if staged is None or hooks.stage is not stage_call:  # bs.source writes it out
+        if _are_staged(args, kwargs):
+            if _is_written_out():
                 return users(*args, **kwargs)
+            staged: Any = FUNCTIONS["checkpoint_staged"]
             return staged(users, None, None, args, kwargs)
+        if is_recording():
+            found = _of_known(users, None, None, args, kwargs)
+            if found is not NotImplemented:
+                return found
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
 
         def call(values: Sequence[Any], record: bool) -> tuple[list[Row], int, Any]:

@@ -116,6 +116,27 @@ def test_format() -> None:
         format(leaf([1.0, 2.0]), ".2f")
 
 
+@pytest.mark.parametrize("stages", [bs.jit, bs.vmap])
+def test_what_is_staged_says_so_where_it_is_printed(stages: Any) -> None:
+    said = []
+
+    def f(x: Any) -> Any:
+        said.extend([repr(x), str(x), f"{x}", "%s" % x])  # noqa: UP031
+        return x
+
+    stages(f)(np.ones(3))
+    short, *long = said
+    assert short.startswith("Tensor(staged float64[")
+    assert all("it has no numbers while the program is recorded" in text for text in long)
+    with pytest.raises(bs.errors.TracedValueError, match=r"'\.2f' .*print it outside"):
+        stages(lambda x: f"{x:.2f}")(np.ones(3))
+
+
+def test_what_python_refuses_to_print_is_our_error_with_the_users_line() -> None:
+    with pytest.raises(bs.errors.TracedValueError, match=r"not Staged[\s\S]*test_tensor\.py"):
+        bs.jit(lambda x: "%d" % x)(2.0)  # noqa: UP031
+
+
 def test_power_with_a_modulus() -> None:
     with pytest.raises(TypeError):
         pow(bs.tensor([2]), 3, 5)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from . import tree
 from .array_methods import ArrayMethods, method
 from .blame import blame
-from .errors import InPlaceError, NotDifferentiableError, ShapeError
+from .errors import InPlaceError, NotDifferentiableError, ShapeError, TracedValueError
 from .hooks import hooks
 from .ir import Shape, Var, type_of
 from .ownership import is_shared, shared
@@ -319,7 +319,15 @@ class Tensor(ArrayMethods, TakenAway):
         return f"Tensor({body}{made}{kind})"
 
     def __format__(self, spec: str) -> str:
-        return format(np.asarray(self._known("its value"))[()], spec) if spec else repr(self)
+        if not spec:
+            return str(self)
+        if type(self._v) is Var:
+            raise TracedValueError(
+                f"writing it as {spec!r} needs a number; but this value of type {self._v.type} is being "
+                "staged: only its type is known. What is printed inside is printed once, without numbers. "
+                "Return the value and print it outside, or call the function without bs.jit to look at it"
+            )
+        return format(np.asarray(self._v)[()], spec)
 
 
 def _brief(grad: Any) -> str:
@@ -334,6 +342,9 @@ class Staged(Tensor):
     """A Tensor whose value is a variable of a Program being recorded."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{repr(self)[:-1]}: it has no numbers while the program is recorded)"
 
 
 class StagedStack(Staged):

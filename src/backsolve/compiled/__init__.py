@@ -185,7 +185,8 @@ class Jitted:
                 f, given.rebuild, given.types, self.target, donated, self._freedoms, names
             )
         except TypeError as error:
-            if isinstance(error, BacksolveError) or "Tensor(staged" not in str(error):
+            theirs = not isinstance(error, BacksolveError)
+            if not (theirs and any(name in str(error) for name in ("Tensor(staged", "not Staged"))):
                 raise
             raise TracedValueError(
                 f"a function that is not staged got a value of which only the type is known: {error}. Declare "

@@ -94,6 +94,10 @@ class Point(np.lib.mixins.NDArrayOperatorsMixin):
         """A differential that was given; not one along a tangent is an error, unless it is to be projected."""
         if self.is_in_coordinates or isinstance(t, Tensor) or isinstance(self.x, Tensor):
             return t
+        if np.shape(t) != self.shape:
+            raise ShapeError(
+                f"a direction at a point of shape {self.shape} has that shape, got {np.shape(t)}"
+            )
         tangent = self.manifold.project(self.x, t)
         off = float(np.sqrt(np.sum(np.abs(t - tangent) ** 2)))
         if self.projects:

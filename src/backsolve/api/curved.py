@@ -78,12 +78,22 @@ def curved_hessian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: A
             "the dense Hessian on manifolds is of one argument that bs.on declared; for containers use hvp"
         )
     like = point.tangent_like
+    _check_real("the dense Hessian", [like])
+    if not like.size:
+        return np.zeros((*like.shape, *like.shape), like.dtype)
     columns = []
     for k in range(like.size):
         unit = np.eye(1, like.size, k, dtype=like.dtype).reshape(like.shape)
         v = unit if point.is_in_coordinates else point.manifold.project(point.x, unit)
         columns.append(curved_hvp(f, argnums, args, v, kwargs))
     return np.reshape(np.stack(columns, axis=-1), (*like.shape, *like.shape))
+
+
+def _check_real(what: str, tangents: list[Any]) -> None:
+    if any(t.dtype.kind == "c" for t in tangents):
+        raise UnsupportedError(
+            f"{what} goes by real directions: declare a complex point with coordinates=True"
+        )
 
 
 def curved_laplacian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: Any) -> Any:
@@ -96,6 +106,7 @@ def curved_laplacian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs:
     zeros = [
         np.zeros_like(points[k].tangent_like if k in points else x) for k, x in enumerate(leaves)
     ]
+    _check_real("laplacian", zeros)
     total = np.zeros(())
     for k, zero in enumerate(zeros):
         for place in np.ndindex(zero.shape):

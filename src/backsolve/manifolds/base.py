@@ -36,11 +36,19 @@ class Manifold:
 
     def check(self, x: Any) -> None:
         """An error, if x is not a point, up to rounding."""
-        off = float(np.max(np.abs(np.asarray(self.nearest(x)) - x), initial=0.0))
-        size = float(np.max(np.abs(x), initial=1.0))
-        if not off <= np.sqrt(np.finfo(x.dtype).eps) * size:
+        if x.dtype.kind == "c":
             raise ShapeError(
-                f"this array is no point of {self}: the nearest is {off:.1e} away; "
+                f"{self} is of real arrays, got one of {x.dtype}; Complex() is of complex ones"
+            )
+        check_finite(x, self)
+        check_axes(x.shape, self)
+        axes = tuple(range(-self.axes, 0)) if self.axes else None
+        with np.errstate(all="ignore"):
+            off = np.max(np.abs(np.asarray(self.nearest(x)) - x), axis=axes, initial=0)
+        size = np.max(np.abs(x), axis=axes, initial=0)
+        if not np.all(off <= np.sqrt(np.finfo(x.dtype).eps) * size):
+            raise ShapeError(
+                f"this array is no point of {self}: the nearest is {np.max(off):.1e} away; "
                 "declare manifold.nearest(x) instead"
             )
 
@@ -53,6 +61,10 @@ class Manifold:
     def project(self, x: Any, u: Any) -> Any:
         """The tangent at x nearest to u."""
         return u
+
+    def made_tangent(self, x: Any, u: Any) -> Any:
+        """A direction that an optimiser made, as a tangent to move along: nearest in the metric."""
+        return self.project(x, u)
 
     def projection(self, x: Any) -> Operator:
         """`project` as an operator."""
@@ -146,8 +158,7 @@ class Manifold:
         return np.sqrt(np.sum(self.inner(x, *(2 * (self.log(x, y),)))))
 
     def _stacked(self, shape: tuple[int, ...], of_one: Any) -> int:
-        if len(shape) < self.axes:
-            raise ShapeError(f"a point of {self} has {self.axes} axes, got {shape}")
+        check_axes(shape, self)
         cut = len(shape) - self.axes if self.axes else 0
         return prod(shape[:cut]) * of_one(shape[cut:])
 
@@ -162,6 +173,25 @@ def symmetric(x: Any) -> Any:
 
 def skew(x: Any) -> Any:
     return 0.5 * (x - transposed(x))
+
+
+def check_axes(shape: tuple[int, ...], manifold: Manifold) -> None:
+    """Leading axes are of points beside each other; the others must be there."""
+    if len(shape) < manifold.axes:
+        axes = "1 axis" if manifold.axes == 1 else f"{manifold.axes} axes"
+        raise ShapeError(f"a point of {manifold} has {axes}, got {shape}")
+
+
+def check_square(shape: tuple[int, ...], manifold: Manifold) -> None:
+    """Square matrices are points."""
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ShapeError(f"{manifold} has square matrices, got {shape}")
+
+
+def check_finite(x: Any, manifold: Manifold) -> None:
+    """NaN and infinity are on no manifold."""
+    if not np.all(np.isfinite(x)):
+        raise ShapeError(f"this array is no point of {manifold}: some entries are NaN or infinite")
 
 
 def only_one(x: Any, axes: int, manifold: Any) -> None:

@@ -19,7 +19,8 @@ import numpy as np
 from ..api import jvp
 from ..errors import ShapeError
 from ..operators import Operator
-from .base import Manifold, transposed
+from .base import Manifold, check_finite, transposed
+from .low_rank import check_rank
 from .operators import TangentMap
 from .orthogonal import Stiefel
 
@@ -126,10 +127,12 @@ class LowRank(Manifold):
         return self.packed(q, (transposed(q) @ u) @ s @ transposed(transposed(p) @ v), p)
 
     def check(self, x: Any) -> None:
-        super().check(x)
-        sizes = np.linalg.svd(self.factors(x)[1], compute_uv=False)
-        if not np.all(sizes[..., -1] > np.finfo(x.dtype).eps * sizes[..., 0]):
-            raise ShapeError(f"this matrix has a lower rank than {self}")
+        check_finite(x, self)
+        u, s, v = self.factors(x)
+        sizes = np.linalg.svd(s, compute_uv=False)
+        check_rank(sizes, self)
+        # u and v are measured by themselves, whatever the size of s
+        super().check(self.packed(u, s / sizes[..., :1, None], v))
 
     # ---- tangents
 
@@ -169,16 +172,20 @@ class LowRank(Manifold):
     # ---- moving
 
     def retract(self, x: Any, u: Any) -> Any:
-        """The nearest matrix of this rank to x + u, which is made of 2 r columns."""
+        """The nearest matrix of this rank to x + u = [U A] [S + M, 1; 1, 0] [V B]ᵀ.
+
+        Columns of U and of A go into one Q R, so that rounding errors of U do not pile up over steps.
+        """
         (U, S, V), (A, M, B) = self.factors(x), self.factors(u)
-        (q, ra), (p, rb) = np.linalg.qr(A), np.linalg.qr(B)
-        upper = np.concatenate([S + M, transposed(rb)], axis=-1)
-        lower = np.concatenate([ra, np.zeros_like(ra)], axis=-1)
-        a, s, bt = np.linalg.svd(np.concatenate([upper, lower], axis=-2))
+        q, ra = np.linalg.qr(np.concatenate([U, A], axis=-1))
+        p, rb = np.linalg.qr(np.concatenate([V, B], axis=-1))
         k = self.rank
-        left = np.concatenate([U, q], axis=-1) @ a[..., :k]
-        right = np.concatenate([V, p], axis=-1) @ transposed(bt)[..., :k]
-        return self.packed(left, s[..., :k, None] * np.eye(k, dtype=x.dtype), right)
+        one = np.broadcast_to(np.eye(k, dtype=x.dtype), S.shape)
+        upper = np.concatenate([S + M, one], axis=-1)
+        lower = np.concatenate([one, np.zeros_like(S)], axis=-1)
+        a, s, bt = np.linalg.svd(ra @ np.concatenate([upper, lower], axis=-2) @ transposed(rb))
+        inside = s[..., :k, None] * np.eye(k, dtype=x.dtype)
+        return self.packed(q @ a[..., :k], inside, p @ transposed(bt)[..., :k])
 
     def velocity(self, x: Any, t: Any, d: Any) -> tuple[Any, Any]:
         y = self.retract(x, t * d)

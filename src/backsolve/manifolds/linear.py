@@ -10,9 +10,18 @@ import numpy as np
 from ..errors import ShapeError
 from ..ir import Type
 from ..operators import Diagonal as DiagonalOperator
-from ..operators import Gather, Identity, Operator, ScatterAdd, Transpose
+from ..operators import Gather, Identity, Operator, ScatterAdd, Transpose, Zero
 from ..operators import Reshape as ReshapeOperator
-from .base import Manifold, only_one, skew, skew_places, symmetric, symmetric_places
+from .base import (
+    Manifold,
+    check_finite,
+    check_square,
+    only_one,
+    skew,
+    skew_places,
+    symmetric,
+    symmetric_places,
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class Complex(Linear):
     def check(self, x: Any) -> None:
         if x.dtype.kind != "c":
             raise ShapeError(f"expected a complex array, got one of {x.dtype}")
+        check_finite(x, self)
 
     def random_point(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         return rng.normal(size=shape) + 1j * rng.normal(size=shape)
@@ -86,7 +96,7 @@ class _Square(Linear):
     axes = 2
 
     def nearest(self, x: Any) -> Any:
-        _check_square(x.shape, self)
+        check_square(x.shape, self)
         return self.project(x, x)
 
 
@@ -144,11 +154,6 @@ class Diagonal(_Square):
         return ScatterAdd(_type(x), (np.arange(x.shape[0]), np.arange(x.shape[0])))
 
 
-def _check_square(shape: tuple[int, ...], manifold: Any) -> None:
-    if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ShapeError(f"{manifold} has square matrices, got {shape}")
-
-
 def _type(x: Any) -> Type:
     return Type(x.shape, x.dtype)
 
@@ -161,4 +166,6 @@ def _turn(x: Any) -> Operator:
 def _placed(manifold: Manifold, x: Any, places: Any, weights: Any) -> Operator:
     only_one(x, 2, manifold)
     source = Type((manifold.dimension(x.shape),), x.dtype)
+    if not source.shape[0]:
+        return Zero(source, _type(x))
     return DiagonalOperator(weights.astype(x.dtype), _type(x)) @ Gather(source, (places,))

@@ -11,6 +11,12 @@ from ..errors import ShapeError
 from .base import Manifold, transposed
 
 
+def check_rank(sizes: Any, manifold: Manifold) -> None:
+    """Singular values, the largest first, are above rounding errors."""
+    if not np.all(sizes[..., -1] > np.finfo(sizes.dtype).eps * sizes[..., 0]):
+        raise ShapeError(f"this matrix has a lower rank than {manifold}")
+
+
 @dataclass(frozen=True)
 class FixedRank(Manifold):
     """Matrices of rank `rank`, with the metric of the space around (Vandereycken, 2013)."""
@@ -28,6 +34,10 @@ class FixedRank(Manifold):
     def nearest(self, x: Any) -> Any:
         u, s, v = self._apart(x)
         return (u * s[..., None, :]) @ transposed(v)
+
+    def check(self, x: Any) -> None:
+        super().check(x)
+        check_rank(self._apart(x)[1], self)
 
     def retract(self, x: Any, u: Any) -> Any:
         return self.nearest(x + u)

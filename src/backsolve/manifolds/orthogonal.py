@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ..errors import ShapeError
+from ..errors import ShapeError, UnsupportedError
 from .base import Manifold, from_skew, only_one, skew, skew_of, symmetric, transposed
 
 
@@ -31,7 +31,7 @@ class Stiefel(Manifold):
 
     def retract(self, x: Any, u: Any) -> Any:
         if self.retraction == "qr":
-            return self.nearest(x + u)
+            return _orthonormal(x + u)
         # W = P u xᵀ − x uᵀ P with P = 1 − ½ x xᵀ is skew and W x = u
         part = u - 0.5 * x @ (transposed(x) @ u)
         half = 0.5 * (part @ transposed(x) - x @ transposed(part))
@@ -41,9 +41,7 @@ class Stiefel(Manifold):
     def nearest(self, x: Any) -> Any:
         if len(x.shape) < 2 or x.shape[-2] < x.shape[-1]:
             raise ShapeError(f"orthonormal columns need as many rows at least, got {x.shape}")
-        q, r = np.linalg.qr(x)
-        signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0).astype(x.dtype)
-        return q * signs[..., None, :]
+        return _orthonormal(x)
 
     def exp(self, x: Any, u: Any) -> Any:
         """[x u] exp([A −uᵀu; 1 A]) [1; 0] exp(−A) with A = xᵀu (Edelman, Arias and Smith, 1998)."""
@@ -68,6 +66,13 @@ class Stiefel(Manifold):
         return inside if n == p else np.concatenate([inside, (_rest(x).T @ u).reshape(-1)])
 
 
+def _orthonormal(x: Any) -> Any:
+    """Q of Q R = x with positive numbers on the diagonal of R."""
+    q, r = np.linalg.qr(x)
+    signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0).astype(x.dtype)
+    return q * signs[..., None, :]
+
+
 def _rest(x: Any) -> Any:
     """Orthonormal columns orthogonal to those of x."""
     return np.linalg.qr(x, mode="complete")[0][:, x.shape[1] :]
@@ -75,24 +80,26 @@ def _rest(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class SpecialOrthogonal(Stiefel):
-    """Rotations: orthogonal matrices of determinant 1. Steps keep the sign of the determinant."""
+    """Rotations: orthogonal matrices of determinant 1."""
 
     def project(self, x: Any, u: Any) -> Any:
         return x @ skew(transposed(x) @ u)
 
-    def random_point(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        x = self.nearest(rng.normal(size=shape))
-        first = np.where(np.linalg.det(x) < 0, -1.0, 1.0)[..., None]
-        return np.concatenate([x[..., :1] * first[..., None], x[..., 1:]], axis=-1)
-
     def nearest(self, x: Any) -> Any:
         if len(x.shape) < 2 or x.shape[-2] != x.shape[-1]:
             raise ShapeError(f"rotations are square, got {x.shape}")
-        return super().nearest(x)
+        q = super().nearest(x)
+        first = np.where(np.linalg.det(q) < 0, -1.0, 1.0).astype(x.dtype)[..., None, None]
+        return np.concatenate([q[..., :1] * first, q[..., 1:]], axis=-1)
 
     def exp(self, x: Any, u: Any) -> Any:
         return x @ scipy.linalg.expm(skew(transposed(x) @ u))
 
     def log(self, x: Any, y: Any) -> Any:
         only_one(x, 2, self)
-        return x @ skew(np.real(scipy.linalg.logm(x.T @ y)))
+        turn = scipy.linalg.logm(x.T @ y)
+        if np.max(np.abs(np.imag(turn)), initial=0) > np.sqrt(np.finfo(x.dtype).eps):
+            raise UnsupportedError(
+                "from x to y leads no shortest way, or more than one: y is x mirrored, or turned by half a turn"
+            )
+        return x @ skew(np.real(turn))

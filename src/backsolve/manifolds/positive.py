@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .base import Manifold, from_symmetric, only_one, symmetric, symmetric_of, transposed
+from ..errors import ShapeError
+from .base import (
+    Manifold,
+    check_square,
+    from_symmetric,
+    only_one,
+    symmetric,
+    symmetric_of,
+    transposed,
+)
 
 
 @dataclass(frozen=True)
@@ -44,10 +53,21 @@ class PositiveDefinite(Manifold):
         return np.sum(product, axis=(-2, -1), keepdims=True)
 
     def nearest(self, x: Any) -> Any:
-        """With every eigenvalue at least a rounding error above 0."""
+        """With every eigenvalue at least a few rounding errors above 0."""
+        check_square(x.shape, self)
         values, vectors = np.linalg.eigh(symmetric(x))
-        least = np.finfo(x.dtype).eps * np.maximum(np.max(np.abs(values)), 1)
-        return (vectors * np.maximum(values, least)[..., None, :]) @ transposed(vectors)
+        size = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
+        least = 8 * x.shape[-1] * np.finfo(x.dtype).eps * np.where(size > 0, size, 1)
+        return symmetric((vectors * np.maximum(values, least)[..., None, :]) @ transposed(vectors))
+
+    def check(self, x: Any) -> None:
+        super().check(x)
+        values = np.linalg.eigvalsh(x)
+        if x.size and not np.all(values[..., 0] > np.finfo(x.dtype).eps * values[..., -1]):
+            raise ShapeError(
+                f"this array is no point of {self}: its least eigenvalue is {np.min(values[..., 0]):.1e}; "
+                "declare manifold.nearest(x) instead"
+            )
 
     def exp(self, x: Any, u: Any) -> Any:
         return _through(x, u, np.exp)

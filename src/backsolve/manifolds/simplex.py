@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ShapeError
 from .base import Manifold, only_one
 from .spheres import along_circle, mirror
 
@@ -21,15 +22,27 @@ class Simplex(Manifold):
         return self._stacked(shape, lambda s: s[0] - 1)
 
     def nearest(self, x: Any) -> Any:
-        """Shifted and cut off at a rounding error above 0, then scaled."""
+        """Cut off at a rounding error above 0, then scaled."""
         positive = np.maximum(x, np.finfo(x.dtype).eps)
         return positive / np.sum(positive, axis=-1, keepdims=True)
+
+    def check(self, x: Any) -> None:
+        super().check(x)
+        if not np.all(x > 0):
+            raise ShapeError(
+                f"this array is no point of {self}: probabilities are above 0, where its metric is finite; "
+                "declare manifold.nearest(x) instead"
+            )
 
     def random_point(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         return self.nearest(rng.exponential(size=shape))
 
     def project(self, x: Any, u: Any) -> Any:
         return u - np.mean(u, axis=-1, keepdims=True)
+
+    def made_tangent(self, x: Any, u: Any) -> Any:
+        # by shares of x: the same share for all would let rounding errors of large ones move small ones far
+        return u - x * np.sum(u, axis=-1, keepdims=True)
 
     def gradient(self, x: Any, g: Any) -> Any:
         return x * (g - np.sum(x * g, axis=-1, keepdims=True))
@@ -43,10 +56,16 @@ class Simplex(Manifold):
         return mixed - x * np.sum(mixed, axis=-1, keepdims=True)
 
     def retract(self, x: Any, u: Any) -> Any:
-        """By x exp(u / x), scaled: positive for every u."""
+        """By x exp(u / x), scaled: positive for every u, with a least number whose square is no 0."""
         step = u / x
         raised = x * np.exp(step - np.max(step, axis=-1, keepdims=True))
+        raised = np.maximum(raised, np.sqrt(np.finfo(x.dtype).tiny).astype(x.dtype))
         return raised / np.sum(raised, axis=-1, keepdims=True)
+
+    def transport(self, x: Any, y: Any, u: Any) -> Any:
+        """With u / x kept up to what they share: the velocity at y of the curve that `retract` goes along."""
+        rate = u / x
+        return y * (rate - np.sum(y * rate, axis=-1, keepdims=True))
 
     def exp(self, x: Any, u: Any) -> Any:
         s = np.sqrt(x)

@@ -33,6 +33,9 @@ class Sphere(Manifold):
     def log(self, x: Any, y: Any) -> Any:
         return back_along_circle(self, x, y, None)
 
+    def distance(self, x: Any, y: Any) -> Any:
+        return np.sqrt(np.sum(_angle(self, x, y, None)[2] ** 2))
+
     def embed(self, x: Any, t: Any) -> Any:
         return mirror(x.reshape(-1), np.concatenate([np.zeros(1, t.dtype), t])).reshape(x.shape)
 
@@ -64,6 +67,9 @@ class Oblique(Manifold):
     def log(self, x: Any, y: Any) -> Any:
         return back_along_circle(self, x, y, -2)
 
+    def distance(self, x: Any, y: Any) -> Any:
+        return np.sqrt(np.sum(_angle(self, x, y, -2)[2] ** 2))
+
 
 def along_circle(x: Any, u: Any, axis: Any) -> Any:
     length = np.sqrt(np.sum(u * u, axis=axis, keepdims=True))
@@ -71,11 +77,18 @@ def along_circle(x: Any, u: Any, axis: Any) -> Any:
 
 
 def back_along_circle(manifold: Manifold, x: Any, y: Any, axis: Any) -> Any:
-    """The angle by its tangent: by the cosine alone, small ones would lose half of their digits."""
+    """The tangent of this length towards y; NaN to the opposite point, where all directions lead."""
+    part, sine, angle = _angle(manifold, x, y, axis)
+    same = np.where(angle > 1, np.nan, 1.0).astype(x.dtype)
+    return part * np.where(sine > 0, angle / np.where(sine > 0, sine, 1), same)
+
+
+def _angle(manifold: Manifold, x: Any, y: Any, axis: Any) -> tuple[Any, Any, Any]:
+    """y − x along tangents, and the sine and the angle between: small angles by the cosine alone would lose
+    half of their digits."""
     part = manifold.project(x, y - x)
     sine = np.sqrt(np.sum(part * part, axis=axis, keepdims=True))
-    angle = np.arctan2(sine, np.sum(x * y, axis=axis, keepdims=True))
-    return part * np.where(sine > 0, angle / np.where(sine > 0, sine, 1), 1)
+    return part, sine, np.arctan2(sine, np.sum(x * y, axis=axis, keepdims=True))
 
 
 def mirror(x: Any, u: Any) -> Any:

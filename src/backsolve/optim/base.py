@@ -88,9 +88,11 @@ class Optimizer:
     ) -> tuple[Any, Slots]:
         """For a parameter that bs.on declared: the step along a tangent, memories carried along."""
         moved, kept = self.rule(p, g, s, rate, count)
-        new = manifold.retract(p, manifold.project(p, moved - p))
+        new = manifold.retract(p, manifold.made_tangent(p, moved - p))
         return new, {
-            name: manifold.transport(p, new, manifold.project(p, m)) if name in _DIRECTIONS else m
+            name: manifold.transport(p, new, manifold.made_tangent(p, m))
+            if name in _DIRECTIONS
+            else m
             for name, m in kept.items()
         }
 

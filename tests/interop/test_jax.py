@@ -343,6 +343,29 @@ def test_bad_arguments_are_named():
         function(lambda x: x)(jnp.ones(2, jnp.bfloat16))
 
 
+after = lambda y, c: np.sin(y) * c
+before = lambda y, c: c * np.sin(y)
+decides = lambda y, c: y if c.sum() > 0 else -y
+
+
+@pytest.mark.parametrize(
+    ("around", "use"),
+    [
+        *[(around, use) for around in (jax.jit, jax.grad, jax.vmap) for use in (after, before)],
+        (jax.jit, decides),
+    ],
+)
+def test_a_traced_array_that_is_closed_over_is_our_error(around, use):
+    def closing(x):
+        c = 2 * x
+        return function(lambda y: use(y, c).sum())(x)
+
+    x = jnp.ones((4, 3)) if around is jax.vmap else jnp.ones(3)
+    with pytest.raises(bs.errors.TracedValueError, match=r"as an argument[\s\S]*test_jax\.py"):
+        around(closing)(x)
+    around(lambda x: function(lambda y: use(y, np.ones(3)).sum())(x))(x)
+
+
 def test_calls_at_the_same_time_do_not_meet():
     def walk(x):
         y = np.zeros(len(x))

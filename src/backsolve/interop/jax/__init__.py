@@ -19,7 +19,7 @@ from typing import Any
 from ...backends.xla.library import jax
 from ...compiled import Jitted
 from ...compiled.arguments import exactly
-from ...errors import StaticArgumentError
+from ...errors import StaticArgumentError, TracedValueError, location_of
 
 BACKENDS = (None, "native", "xla")
 _ROUNDS = 1024
@@ -108,7 +108,17 @@ class Function:
                 full = [static[k] if k in static else next(given) for k in range(count)]
                 return self._f(*full, **others, **named)
 
-            found = self._known[key] = Operator(run, types, backend, self._rounds, wide_now())
+            traced = jax().errors
+            try:
+                found = Operator(run, types, backend, self._rounds, wide_now())
+            except (traced.TracerArrayConversionError, traced.ConcretizationTypeError) as error:
+                raise TracedValueError(
+                    "this function closes over an array that JAX is tracing, or makes one by jax.numpy: "
+                    "such an array has no numbers to be compiled with. Pass it as an argument, "
+                    "function(lambda x, c: …)(x, c), and write np. instead of jnp. inside",
+                    at=location_of(error),
+                ) from error
+            self._known[key] = found
         return found.out_structure.unflatten(apply(found, leaves))
 
 

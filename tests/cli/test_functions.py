@@ -384,10 +384,27 @@ def test_peers_agree_or_are_left_out(
 def test_an_installed_peer_runs_the_same_function(name: str) -> None:
     pytest.importorskip(name)
     f = load_function("model.py:loss")
-    timed = peers.peer(name, f, f.example_args, (0,))
     ours = bs.value_and_grad(f, (0,))(*f.example_args)
-    assert peers.agrees(ours, timed["value and gradient"]())
-    np.testing.assert_allclose(timed["value"](), ours[0])
+    with peers.in_64_bits():
+        timed = peers.peer(name, f, f.example_args, (0,))
+        assert peers.agrees(ours, timed["value and gradient"]())
+        np.testing.assert_allclose(timed["value"](), ours[0])
+
+
+def test_jax_keeps_its_own_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jax = pytest.importorskip("jax")
+    monkeypatch.setattr(peers, "installed", lambda: ["jax"])
+    f = "more.py:Model.loss"
+    before = jax.config.jax_enable_x64
+    try:
+        jax.config.update("jax_enable_x64", False)
+        text = said(capsys, "bench", f, "--args", "3.0", "--seconds", "0.01")
+        assert re.search(r"^jax  ", text, re.MULTILINE), text
+        assert not jax.config.jax_enable_x64
+    finally:
+        jax.config.update("jax_enable_x64", before)
 
 
 def test_the_user_path_is_not_left_in_modules() -> None:

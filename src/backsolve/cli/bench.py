@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,15 @@ def run(options: argparse.Namespace) -> int:
     call = calling.call_of(options)
     with calling.blaming(call), Working("compiling") as bar:
         contestants, compiling, left_out = _ours(call)
-        if not options.no_peers:
-            _add_peers(contestants, left_out, call)
-        times = measured(
-            {f"{name}\t{what}": go for name, of in contestants.items() for what, go in of.items()},
-            options.seconds,
-            lambda done, total: bar.show(done, total, "timing"),
-        )
+        with nullcontext() if options.no_peers else peers.in_64_bits():
+            if not options.no_peers:
+                _add_peers(contestants, left_out, call)
+            runs = {f"{a}\t{what}": go for a, of in contestants.items() for what, go in of.items()}
+            times = measured(
+                runs,
+                options.seconds,
+                lambda done, total: bar.show(done, total, "timing"),
+            )
     print(f"{call}\n\n{_table(contestants, times)}")
     noisiest = max(t.share for t in times.values())
     if noisiest > _NOISY:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from .. import tree
+from ..backends.xla.library import wide
 from ..testing.grads import varies
 
 Run = Callable[[], Any]
@@ -24,6 +26,16 @@ NAMES = ("autograd", "jax", "torch")
 
 def installed() -> list[str]:
     return [name for name in NAMES if importlib.util.find_spec(name) is not None]
+
+
+def in_64_bits() -> AbstractContextManager[Any]:
+    """Where JAX is installed, a context in which it counts as NumPy does: for all that a peer does."""
+    try:
+        return wide() if "jax" in installed() else nullcontext()
+    except (
+        Exception
+    ):  # of one that is installed and cannot be imported: it is left out, and why is said
+        return nullcontext()
 
 
 def peer(name: str, f: Callable[..., Any], args: Sequence[Any], argnums: tuple[int, ...]) -> Timed:
@@ -42,7 +54,6 @@ def _autograd(f: Callable[..., Any], args: Sequence[Any], argnums: tuple[int, ..
 
 def _jax(f: Callable[..., Any], args: Sequence[Any], argnums: tuple[int, ...]) -> Timed:
     jax = importlib.import_module("jax")
-    jax.config.update("jax_enable_x64", True)
     jnp = importlib.import_module("jax.numpy")
     g = _total(translated(f, jnp), jnp.sum)
     fixed = fixed_numbers(args)

@@ -17,7 +17,7 @@ from backsolve.cli import main
 from backsolve.distributed import bond as bonds
 from backsolve.distributed import place, start
 from backsolve.distributed.bond import Bond
-from backsolve.distributed.launch import Many, described
+from backsolve.distributed.launch import Many, described, free_address
 
 SCRIPT = str(Path(__file__).parent / "member.py")
 LONGEST = 240  # seconds, on the slowest machine
@@ -140,6 +140,19 @@ def test_the_first_process_ends_after_those_whom_it_tells(
     for end in (bond._server, bond._mine, *bond._peers):
         end.close()
     assert ended == ["1", "0"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ports are held where JAX's server shares them")
+def test_the_address_of_a_run_is_nobody_elses() -> None:
+    with free_address() as address:
+        host, port = address.split(":")
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((host, int(port)))
+        with socket.socket() as first:  # as JAX's server does it
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            first.bind((host, int(port)))
+            first.listen()
+            socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def test_alone_there_is_nothing_to_start(monkeypatch: pytest.MonkeyPatch) -> None:

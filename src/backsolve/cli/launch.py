@@ -43,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
     if any(x is not None for x in manual) and None in manual:
         raise ValueError("several machines need all of --coordinator, --processes and --index")
     local = 1 if options.n is None else options.n
-    if options.coordinator is None:
-        many = Many(local, local, 0, free_address())
-    else:
+    command = [str(options.script), *options.arguments]
+    if options.coordinator is not None:
         many = Many(local, options.processes, options.index, options.coordinator)
-    return launch(many, [str(options.script), *options.arguments])
+        return launch(many, command)
+    with free_address() as address:
+        return launch(Many(local, local, 0, address), command)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -35,9 +36,21 @@ class Many:
             )
 
 
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+@contextmanager
+def free_address() -> Iterator[str]:
+    """An address on this machine that nobody else is given meanwhile.
+
+    The port stays bound, and is shared with process 0 alone, which listens at it: JAX's server shares ports on
+    Linux. Elsewhere it is let go again, and might be taken before process 0 listens.
+    """
+    with socket.socket() as held:
+        if sys.platform == "linux":
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        if sys.platform != "linux":
+            held.close()
+        yield address
 
 
 def launch(many: Many, command: Sequence[str]) -> int:

@@ -41,6 +41,15 @@ def test_sums_along_lines_are_those_of_numpy():
         np.testing.assert_array_equal(*signs)
 
 
+def test_a_line_chooses_among_lines_of_more_axes():
+    def total(t, i, j):
+        mask = P.scatter_add(True, i, shape=(4,))
+        return np.sum(np.where(mask, P.scatter_add(t, np.arange(6), j, shape=(6, 4)), 0), axis=1)
+
+    got = bs.jit(total, backend="xla")(ENTRIES, 3, LABELS)
+    np.testing.assert_array_equal(got, np.where(LABELS == 3, ENTRIES, 0))
+
+
 def test_the_gradient_of_cross_entropy_adds_up_exponentials_alone():
     f = bs.jit(bs.grad(bs.nn.functional.cross_entropy), backend="xla")
     text = f.lower(np.ones((6, 4)), np.arange(6) % 4).stages["hlo"]

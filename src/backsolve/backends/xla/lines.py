@@ -75,7 +75,7 @@ class Lines:
 
 
 def _are_same(a: _Line, b: _Line) -> bool:
-    same = [
-        x is y or (type(x) is not Var and x == y) for x, y in zip(a.places, b.places, strict=True)
-    ]
-    return a.axis == b.axis and all(same)
+    if a.axis != b.axis or len(a.places) != len(b.places):
+        return False
+    both = zip(a.places, b.places, strict=True)
+    return all(x is y or (type(x) is not Var and x == y) for x, y in both)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...backends.target import Target
+from ...batch import evaluate_batched
 from ...compiled.specialise import Specialised, specialise
 from ...compiled.state import refuse
 from ...control import map as one_by_one
@@ -195,7 +196,12 @@ class Operator:
             made = [_many(t, size) for t in self.made]
             one_by_one_is_less = self.backend == "native" and size and _has_regions(self.program)
             axes = tuple([0 if flag else None for flag in flags])
-            f = in_turn if one_by_one_is_less else mapped(self._again, axes)
+            numbers = any(flag and t.weak for t, flag in zip(self.types, flags, strict=True))
+            if numbers and not self._staged.has_own_derivative:
+                # as arrays they are not weak, and would widen what they meet
+                f = lambda *values: evaluate_batched(self.program, values, flags, size)
+            else:
+                f = in_turn if one_by_one_is_less else mapped(self._again, axes)
             whole = None
             if self.whole is not self:
                 whole = self.whole.batched(tuple([flags[k] for k in self.arguments]), size)

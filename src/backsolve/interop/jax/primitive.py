@@ -13,7 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from ...backends.xla.library import wide
-from ...errors import DeviceError
+from ...errors import DeviceError, UnsupportedError
 from ...ir import Type
 from .operator import Operator
 from .running import Running
@@ -43,7 +43,18 @@ def apply(op: Operator, values: Sequence[Any]) -> list[Any]:
 
 
 def _types(*avals: Any, op: Operator) -> list[Any]:
+    if any(_varies_over_devices(a) for a in avals):
+        raise UnsupportedError(
+            "inside of jax.shard_map a function cannot tell JAX which of its results differ between devices: "
+            "call jax.shard_map(…, check_vma=False)"
+        )
     return [aval_of(t) for t in op.made]
+
+
+def _varies_over_devices(aval: Any) -> bool:
+    """Whether `jax.shard_map` follows where a value differs; versions of JAX name that in two ways."""
+    kind = getattr(aval, "manual_axis_type", None)
+    return bool(kind.varying if kind is not None else getattr(aval, "vma", ()))
 
 
 def _run_now(*values: Any, op: Operator) -> Any:

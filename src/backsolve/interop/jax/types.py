@@ -22,7 +22,7 @@ def wide_now() -> bool:
 
 def as_array(x: Any) -> Any:
     """An argument as a value of JAX's."""
-    if isinstance(x, jax.Array) and x.dtype.kind in "biufc":
+    if isinstance(x, jax.Array) and _is_plain(x.dtype):
         return x
     if isinstance(x, str | bytes) or not (
         np.isscalar(x) or hasattr(x, "dtype") or hasattr(x, "__jax_array__")
@@ -32,9 +32,16 @@ def as_array(x: Any) -> Any:
             "pytrees of them, or declare it static: function(f, static_argnums=…)"
         )
     y = jnp.asarray(x)
-    if y.dtype.kind not in "biufc":
-        raise TypeError(f"arrays of {y.dtype} are not known here; convert them, x.astype(float32)")
+    if not _is_plain(y.dtype):
+        keys = jax.dtypes.issubdtype(y.dtype, jax.dtypes.prng_key)
+        how = "jax.random.key_data(x)" if keys else "x.astype(float32)"
+        raise TypeError(f"arrays of {y.dtype} are not known here; convert them, {how}")
     return y
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether NumPy has it: keys of random numbers, for one, are JAX's own."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufc"
 
 
 def type_in(x: Any) -> Type:

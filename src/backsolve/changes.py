@@ -47,8 +47,12 @@ class Changes:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         _open.all.remove(self)
         if kind is not None:
-            for owner, name, before, _ in self.made():
-                put(owner, name, before)
+            self.undo()
+
+    def undo(self) -> None:
+        """Let all that has changed hold what it held."""
+        for owner, name, before, _ in self.made():
+            put(owner, name, before)
 
 
 _open = _Open()

@@ -149,3 +149,61 @@ def test_where_state_cannot_be_put_back() -> None:
     with pytest.raises(errors.TracedValueError, match=r"BatchNorm1d.running_mean.*return y, model"):
         in_jax(BATCHES[0])
     assert_same_state(net, batch_norm())
+
+
+stages = pytest.mark.parametrize("stage", [lambda f: f, bs.jit], ids=["eager", "jit"])
+
+
+@stages
+@pytest.mark.parametrize("make", [batch_norm, dropout])
+def test_state_that_vmap_would_move_once_for_all_is_refused(make: Any, stage: Any) -> None:
+    net, plain = make(), make()
+    for g in (lambda x: net(x), bs.grad(lambda x: np.sum(net(x) ** 3))):
+        with pytest.raises(errors.TracedValueError, match=r"`vmap`.* bs\.map "):
+            stage(bs.vmap(g))(BATCHES)
+        assert_same_state(net, plain)
+    found = stage(lambda xs: bs.map(net, xs))(BATCHES)
+    np.testing.assert_allclose(found, [plain(x) for x in BATCHES], rtol=1e-12, atol=1e-14)
+    assert_same_state(net, plain)
+    whole = stage(bs.vmap(net.eval()))(BATCHES)
+    np.testing.assert_allclose(whole, [plain.eval()(x) for x in BATCHES], rtol=1e-12, atol=1e-14)
+
+
+@stages
+def test_a_module_that_vmap_is_given_has_a_state_for_each_example(stage: Any) -> None:
+    kept = []
+
+    def apply(net: Any, x: Any) -> Any:
+        kept.append(net)
+        return net(x), net
+
+    net = batch_norm()
+    found, states = stage(bs.vmap(apply, in_axes=(None, 0)))(net, BATCHES)
+    assert_same_state(net, batch_norm())
+    for k, x in enumerate(BATCHES):
+        plain = batch_norm()
+        np.testing.assert_allclose(found[k], plain(x), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(states.running_mean[k], plain.running_mean, rtol=1e-12)
+
+
+@stages
+@pytest.mark.parametrize("make", [batch_norm, dropout, several])
+def test_a_checkpoint_moves_state_once(make: Any, stage: Any) -> None:
+    net, plain = make(), make()
+    kept = lambda x: np.sum(bs.checkpoint(lambda x: net(x) ** 3)(x))
+    found = stage(bs.grad(kept))
+    expected = bs.grad(lambda x: np.sum(plain(x) ** 3))
+    for x in BATCHES:
+        np.testing.assert_allclose(found(x), expected(x), rtol=1e-9, atol=1e-9)
+        for name, figure in plain.named_buffers().items():
+            np.testing.assert_allclose(np.asarray(net.named_buffers()[name]), np.asarray(figure))
+
+
+@stages
+@pytest.mark.parametrize("budget", [{"memory": "1MB"}, {"slots": 2}], ids=str)
+def test_state_that_a_budget_would_move_again_is_refused(budget: Any, stage: Any) -> None:
+    net, plain = batch_norm(), batch_norm()
+    f = bs.checkpoint([lambda x: net(x), np.sin], **budget)
+    with pytest.raises(errors.TracedValueError, match="without a budget"):
+        stage(bs.grad(lambda x: np.sum(f(x))))(BATCHES[0])
+    assert_same_state(net, plain)

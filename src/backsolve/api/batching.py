@@ -10,13 +10,19 @@ import numpy as np
 
 from .. import tree
 from ..batch import evaluate_batched
+from ..changes import Changes
 from ..errors import ShapeError, StructureError
 from ..hooks import hooks
 from ..ir import Type
+from ..module_state import refuse, state_in
 from ..primitive import coerce, wrap
 from ..row import ancestors, next_index
 from ..tensor import Staged, Tensor
 from ..trace import stage
+
+_INSTEAD = (
+    "Call the module on the whole batch, or put it into model.eval(); bs.map runs it one by one. "
+)
 
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -47,10 +53,12 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         if len(sizes) > 1:
             raise ShapeError(f"vmap: the mapped axes must have one length, got {sorted(sizes)}")
         results: list[Any] = []
+        recorders: list[Any] = []
         start = next_index()
         shared = [wrap(x, None) if isinstance(x, np.ndarray) else x for x in leaves]
 
         def flat(*staged: Any) -> list[Any]:
+            recorders.append(staged[0]._v.recorder)
             inner = list(shared)
             for k, x in zip(batched, staged, strict=True):
                 inner[k] = x
@@ -63,7 +71,10 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         types = [Type(x.shape[1:], x.dtype) for x in examples]
         first = [getattr(x, "_v", x)[0] for x in examples] if _are_numbers(examples) else []
         size = sizes.pop()
-        program, _ = stage(flat, types, lasting=True, examples=first, batch=size)
+        with Changes() as changes:
+            program, _ = stage(flat, types, lasting=True, examples=first, batch=size)
+            changed = state_in(changes, recorders, shared)
+            refuse(changed, "by `vmap`, which runs it once for all", _INSTEAD)
         outputs = evaluate_batched(program, examples, [True] * len(examples), size)
         form = results[0]
         targets = (

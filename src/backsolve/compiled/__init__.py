@@ -16,6 +16,7 @@ from ..backends.target import NATIVE, Target
 from ..errors import BacksolveError, TracedValueError, location_of
 from ..frontend import rewritten
 from ..hooks import hooks
+from ..module_state import Cells, refuse
 from ..primitive import wrap
 from ..tensor import Staged, Tensor
 from .arguments import Arguments, names_of, raw
@@ -23,7 +24,7 @@ from .defaults import default_target, of_default
 from .derivative import run_differentiable
 from .entrance import entrance
 from .specialise import Specialised, seconds_of, specialise
-from .state import Cells, Stateful, refuse, with_state
+from .state import Stateful, with_state
 
 _MOST_ENTRANCES = 8  # forms of arguments that are looked for before the general way
 

@@ -15,6 +15,7 @@ from ..backends.target import NATIVE, Placed, Target
 from ..changes import Changes
 from ..declared import plain_structure
 from ..ir import Program, Type, type_of
+from ..module_state import Cells
 from ..primitive import wrap
 from ..rewrite import rewrite, rewrite_for_machines, rewrite_for_xla
 from ..rewrite.stable import recognise
@@ -23,7 +24,7 @@ from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage
 from .arguments import plain
 from .defaults import settle
-from .state import Cells, taken_back
+from .state import taken_back
 
 if TYPE_CHECKING:
     from ..backends.native.compile import Native

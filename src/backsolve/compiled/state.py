@@ -15,8 +15,8 @@ import numpy as np
 
 from .. import tree
 from ..changes import Changes, held, put
-from ..errors import TracedValueError
 from ..hooks import hooks
+from ..module_state import Cells, state_in
 from ..row import is_over
 from ..tensor import Staged, Tensor
 from ..trace import Recorder
@@ -26,23 +26,13 @@ from .defaults import settle
 if TYPE_CHECKING:
     from . import Jitted
 
-Cells = Sequence[tuple[Any, str]]  # modules, each with the name of an attribute
-
 
 def taken_back(changes: Changes, recorders: Sequence[Recorder]) -> Cells:
-    """The state among what has changed, which holds again what it held; all else stays as it is.
-
-    State is an array before, or something traced afterwards; not what was traced before, in an argument's copy.
-    """
-    found = []
-    for owner, name, before, now in changes.made():
-        old, new = tree.flatten(before)[0], tree.flatten(now)[0]
-        if any(isinstance(x, Staged) and x._v.recorder in recorders for x in old):
-            continue
-        arrays = any(isinstance(x, np.ndarray | np.generic | Tensor) for x in old)
-        if arrays or any(isinstance(x, Staged) for x in new):
-            put(owner, name, before)
-            found.append((owner, name))
+    """The state among what has changed, which holds again what it held; all else stays as it is."""
+    before = {(id(owner), name): value for owner, name, value, _ in changes.made()}
+    found = state_in(changes, recorders)
+    for owner, name in found:
+        put(owner, name, before[id(owner), name])
     return found
 
 
@@ -85,18 +75,6 @@ def with_state(f: Callable[..., Any], cells: Cells) -> Callable[..., Any]:
     except (TypeError, ValueError):  # a built-in function that does not tell
         pass
     return run
-
-
-def refuse(cells: Cells, where: str) -> None:
-    """Where state cannot be taken out, if there is any."""
-    if not cells:
-        return
-    names = ", ".join(f"{type(owner).__name__}.{name}" for owner, name in cells)
-    raise TracedValueError(
-        f"this function changes {names} of a module that it closes over, which cannot be put back {where}. "
-        "Take the module as an argument and return it: `def f(model, x): …; return y, model`, and call "
-        "`y, model = f(model, x)`"
-    )
 
 
 def _held(cells: Cells) -> list[Any]:

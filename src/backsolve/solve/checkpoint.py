@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..changes import Changes, put
 from ..errors import BudgetError, RecomputeError
 from ..hooks import hooks
 from ..joint import record_joint
+from ..module_state import refuse, state_in
 from ..operators import Custom
 from ..primitive import FUNCTIONS, P, wrap
 from ..row import Row, ancestors, next_index
@@ -24,6 +26,8 @@ from .reversal import closed_over
 from .reverse import back_substitute
 from .revolve import bytes_in
 from .within import run_functions, run_within
+
+_INSTEAD = "Take bs.checkpoint without a budget, which moves state once. "
 
 
 def checkpoint(
@@ -88,9 +92,16 @@ class _InBudget:
         elif is_recording() and _gives_staged(whole, args, kwargs):
             return self._staged(users, whole, args, kwargs)
         budget = Budget(self._memory, self._slots, self.report)
-        if self._functions is not None:
-            return run_functions(users, budget, self._plans, args, kwargs)
-        return run_within(whole, budget, self._plans, args, kwargs)
+        with Changes() as changes:
+            if self._functions is not None:
+                result = run_functions(users, budget, self._plans, args, kwargs)
+            else:
+                result = run_within(whole, budget, self._plans, args, kwargs)
+            outputs = tree.flatten(result)[0]
+            varies = any(isinstance(y, Tensor) and y.row is not None for y in outputs)
+            if varies or self._functions is not None:  # these run ahead, too, to be measured
+                refuse(state_in(changes), "by a checkpoint that runs parts of it again", _INSTEAD)
+        return result
 
     def _staged(self, users: Sequence[Any], whole: Any, args: Any, kwargs: Any) -> Any:
         if _is_written_out():
@@ -174,7 +185,9 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
             return fresh, start, hooks.users(f)(*a, **k)
 
         raw = [leaves[k]._v for k in places]
-        _, start, result = call(raw, record=False)
+        with Changes() as changes:
+            _, start, result = call(raw, record=False)
+        before = [change[:3] for change in changes.made()]
         outputs, out_structure = tree.flatten(result)
         varying = [k for k, y in enumerate(outputs) if isinstance(y, Tensor) and y.row is not None]
         free = closed_over([outputs[k].row for k in varying], start)
@@ -184,7 +197,11 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
         prints = [fingerprint([outputs[k]]) for k in varying]
 
         def operator_of(values: Sequence[Any], record: bool) -> Custom:
-            fresh, begin, again = call(values[: len(places)], record)
+            with Changes() as changes:  # what it changes, it has changed: its state moves once
+                for owner, name, value in before:
+                    put(owner, name, value)
+                fresh, begin, again = call(values[: len(places)], record)
+                changes.undo()
             results = [tree.flatten(again)[0][k] for k in varying]
             outs = [y.row for y in results]
             rows, _ = ancestors([r for r in outs if r is not None], begin)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..changes import Changes
 from ..errors import BudgetError, TracedValueError
 from ..ir import Program, type_of
 from ..row import Row, ancestors, next_index
@@ -230,13 +231,16 @@ def run_within(
                 type_of(x._v if isinstance(x, Tensor) else x)
                 for x in map(leaves.__getitem__, numbers)
             ]
-            program, _ = stage(flat, types, lasting=True)
+            with Changes() as changes:
+                program, _ = stage(flat, types, lasting=True)
         except TracedValueError:  # it looks at numbers: its loops alone can be seen
             program = None
         except (TypeError, ValueError):  # so that the error is that of the function itself
             program = None
         if program is not None and not any(e.primitive.holds_regions for e in program.equations):
             segments = [_function(part) for part in cut_up(program, MOST_STEPS)]
+        elif program is not None:
+            changes.undo()  # it will run again
     if segments is None:
         with within(budget):
             return f(*args, **kwargs)

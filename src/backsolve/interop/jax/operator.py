@@ -15,10 +15,10 @@ import numpy as np
 from ...backends.target import Target
 from ...batch import evaluate_batched
 from ...compiled.specialise import Specialised, specialise
-from ...compiled.state import refuse
 from ...control import map as one_by_one
 from ...errors import TracedValueError
 from ...ir import Program, Type
+from ...module_state import refuse
 from ...trace import evaluate
 from ..transformed import mapped, pulled, pushed, with_gradient
 from .types import carried, is_inexact, narrowed

@@ -2,7 +2,8 @@
 
     python benchmarks/chooser.py                        as they are called
     python benchmarks/chooser.py compiled               inside jit
-    python benchmarks/chooser.py [compiled] random 0 50 so many random functions, of this seed
+    python benchmarks/chooser.py batched                small ones inside jit(vmap), for 1,000 points
+    python benchmarks/chooser.py [compiled | batched] random 0 50 so many random functions, of this seed
 
 The ratio is the time of method="auto" over the better one of plain forward and plain reverse: near or
 below 1 if the chooser does not lose. Both plain ways are made twice: how far the two differ is the noise.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import batched_functions
 import numpy as np
 from harness import best_times, count_own_time, keep_to_cores
 from random_functions import random_cases
@@ -25,6 +27,8 @@ RNG = np.random.default_rng(0)
 WAYS = ("forward", "reverse", "auto")
 AGAIN = ("forward again", "reverse again")
 ROUNDS = 15
+POINTS = 1000  # of a batch
+SHORT = 40  # entries of an array of one point
 Case = tuple[str, Callable[[Any], Any], Any]
 
 
@@ -89,6 +93,11 @@ def cases() -> Iterator[Case]:
     yield "gather 900", lambda x: np.sin(x[::3]) * x[1::3] * x[2::3], np.linspace(0, 1, 900)
 
 
+def batched_cases() -> Iterator[Case]:
+    for name, f, n in batched_functions.cases():
+        yield name, f, np.linspace(0.5, 1, n)
+
+
 def times(f: Callable[[Any], Any], x: Any, wrap: Callable[[Any], Any]) -> dict[str, float]:
     """Milliseconds. A turn is several calls: the first one finds the caches as the way before left them."""
     runs = {
@@ -97,19 +106,30 @@ def times(f: Callable[[Any], Any], x: Any, wrap: Callable[[Any], Any]) -> dict[s
     return {way: 1e3 * t for way, t in best_times(runs, turns=ROUNDS, target=0.02).items()}
 
 
+def _batched(J: Any) -> Any:
+    return bs.jit(bs.vmap(J))
+
+
+def _as_it_is(J: Any) -> Any:
+    return J
+
+
 def main() -> None:
     keep_to_cores(1)
     count_own_time()
     bs.set_threads(1)
-    is_compiled = "compiled" in sys.argv
-    some = cases()
+    is_batched = "batched" in sys.argv
+    is_compiled = is_batched or "compiled" in sys.argv
+    some = batched_cases() if is_batched else cases()
     if "random" in sys.argv:
         seed, count = map(int, sys.argv[sys.argv.index("random") + 1 :])
-        some = random_cases(count, seed)
+        some = random_cases(count, seed, SHORT) if is_batched else random_cases(count, seed)
     print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  ratio  noise")
     ratios, noises = [], []
     for name, f, x in some:
-        found = times(f, x, bs.jit if is_compiled else lambda J: J)
+        if is_batched:
+            x = x + 0.1 * RNG.normal(size=(POINTS, *np.shape(x)))
+        found = times(f, x, _batched if is_batched else bs.jit if is_compiled else _as_it_is)
         better = min(WAYS[:2], key=lambda way: found[way])
         ratio = found["auto"] / found[better]
         noise = found[f"{better} again"] / found[better]

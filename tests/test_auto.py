@@ -189,7 +189,7 @@ def test_compiled_products_of_matrices_begin_at_the_narrow_end() -> None:
         (lambda x: np.tanh(W @ np.tanh(W[:, :2] @ x)), np.linspace(0, 1, 2), "forward"),
         (lambda x: np.exp(x) / np.exp(x).sum(), np.linspace(0, 1, 300), "reverse"),
         (lambda x: np.cumsum(np.sin(x)), np.linspace(0, 1, 300), "reverse"),
-        (lambda x: np.where(x > 0, np.sqrt(x), np.roll(x, 1)), np.linspace(0, 1, 900), "reverse"),
+        (lambda x: np.where(x > 0, np.sqrt(x), np.roll(x, 1)), np.linspace(0, 1, 900), "forward"),
     ],
 )
 def test_compiled_code_goes_a_plain_way_where_that_is_cheapest(f: Any, x: Any, way: str) -> None:

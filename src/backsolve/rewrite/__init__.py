@@ -24,6 +24,7 @@ from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
 from .simplify import simplify
 from .totals import chain_sums
+from .turned import compute_turned
 from .windows import split_windows
 
 # A pass may open the way for an earlier one: the list runs again until nothing changes.
@@ -83,7 +84,7 @@ def _is_same(a: Program, b: Program) -> bool:
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
     program = rewrite(_for_machines(rewrite(take_rounds_apart(program))))
-    pooled = read_from_wholes(compute_flat(program))
+    pooled = read_from_wholes(compute_flat(compute_turned(program)))
     program = program if pooled is program else rewrite(pooled)
     moved = do_once(program)
     if moved is not program:

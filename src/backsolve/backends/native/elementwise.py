@@ -22,6 +22,7 @@ from .rounding import ROUNDED
 from .support import compute_dtype
 
 FUNCTIONS = EMITTERS
+LONG = FUNCTIONS.keys() - {"sqrt"}  # those that are more than one instruction
 _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "f": real.RULES,
     "i": integer.SIGNED,
@@ -163,4 +164,4 @@ def start_of(how: str, dtype: np.dtype[Any]) -> Register:
     return number({"add": 0, "mul": 1, "or": False, "and": True}[how], dtype)
 
 
-__all__ = ["FUNCTIONS", "combine", "emit", "start_of", "supports"]
+__all__ = ["FUNCTIONS", "LONG", "combine", "emit", "start_of", "supports"]

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Equation, Shape, Var
-from .elementwise import FUNCTIONS, combine, emit, start_of
+from .elementwise import FUNCTIONS, LONG, combine, emit, start_of
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
 from .nests import LONG_LOOP, fill, loop, offset, walk
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 INTERLEAVE = 4
-PLAIN = {"sqrt"}  # functions that are one instruction
 # Vectors under way, for so many loads and stores.
 BY_LOADS = ((INTERLEAVE, 4), (2, 8), (1, 1 << 30))
 APART = 4  # entries of a vector
@@ -223,7 +222,7 @@ class Emitter:
 
         # A transcendental function is one long chain of operations, and so is a running total: keep
         # several vectors under way. Several functions are under way together by themselves.
-        functions = sum(e.primitive.name in FUNCTIONS.keys() - PLAIN for e in kernel.statements)
+        functions = sum(e.primitive.name in LONG for e in kernel.statements)
         several = INTERLEAVE if functions < 2 else 2
         if not functions:  # then loads and stores are what takes time, once there are many of them
             several = next(n for n, most in BY_LOADS if self._loads_and_stores() <= most)

@@ -13,13 +13,17 @@ import numpy as np
 
 from ...ir import Program, Shape, Type, Var, is_uniform, type_of
 from .constants import same_bits, without_copies
+from .elementwise import LONG
 from .kernel import Kernel
+from .nests import LONG_LOOP, merge_axes
 from .steps import Step
 from .support import Unsupported
 from .views import Buffer, View, size_of
 
 if TYPE_CHECKING:
     from .array_regions.inside import Inside
+
+EVEN = 8  # numbers: rows of as many have no ends behind their vectors
 
 
 class Placement:
@@ -177,7 +181,7 @@ class Placement:
     def put(self, a: Any, target: View) -> None:
         """Write `a` into (a part of) new memory: by a kernel that has it in a register, if there is one."""
         at = self._in_register(a, target.shape)
-        if at is None:
+        if at is None or _cuts_functions(self.kernel(at), target):
             self.copy(a, target)
             return
         self.kernel(at).stores.append((a, target))
@@ -262,6 +266,17 @@ class Placement:
         fresh = self.new_buffer(view.shape, view.dtype)
         self.copy(view, fresh)
         return fresh
+
+
+def _cuts_functions(kernel: Kernel, target: View) -> bool:
+    """Whether loops that compute functions in one go would run along short rows for this store."""
+    if len(kernel.domain) < 2 or not any(e.primitive.name in LONG for e in kernel.statements):
+        return False
+    strides = [v.strides for v in kernel.views()]
+    if len(merge_axes(kernel.domain, strides)[0]) != 1:
+        return False
+    rows = merge_axes(kernel.domain, [*strides, target.strides])[0]
+    return len(rows) > 1 and rows[-1] < LONG_LOOP and rows[-1] % EVEN != 0
 
 
 def _copied(value: Any) -> Any:

@@ -21,10 +21,9 @@ from .array_regions.branch import BranchStep
 from .array_regions.loop import LoopStep
 from .blas import Product
 from .compile import scheduled, without_collections
-from .elementwise import FUNCTIONS
+from .elementwise import LONG
 from .indexing import Write
 from .kernel import Kernel
-from .loops import PLAIN
 from .nests import walk
 from .registers.step import Region
 from .scans import Scan
@@ -225,8 +224,7 @@ class _Loops:
                 self.to.add("gather", self.rows * self.length)
                 varies.add(y)
                 continue
-            is_function = name in FUNCTIONS and name not in PLAIN
-            what = "function" if is_function else "division" if name in SLOW else "operation"
+            what = "function" if name in LONG else "division" if name in SLOW else "operation"
             if any(type(a) is Var and a in varies for a in e.inputs):
                 varies.add(y)
                 self.each(what)

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from .elementwise import FUNCTIONS
+from .elementwise import LONG
 from .guard import condition_of_sums
 from .kernel import Kernel
-from .loops import PLAIN
 from .nests import LONG_LOOP, walk
 from .steps import Step
 from .views import Buffer, View
@@ -49,7 +48,7 @@ def _joined(before: Kernel, then: Kernel, whole: Callable[[Buffer], Buffer]) -> 
         return None
     if then.reductions or not _is_plain(then) or len(then.statements) > FEW:
         return None
-    if {e.primitive.name for e in then.statements} & (FUNCTIONS.keys() - PLAIN):
+    if {e.primitive.name for e in then.statements} & LONG:
         return None
     end = _spread(before, then)
     if end is None:

@@ -23,6 +23,42 @@ def test_a_pipeline_gives_what_its_layers_give(count: int, stages: int, parts: i
     np.testing.assert_allclose(slope(pipeline), slope(plain), rtol=1e-12)
 
 
+class Normalised(bs.nn.Module):
+    """It has no slope where all entries are 0."""
+
+    def __init__(self, size: int):
+        self.weight = np.random.default_rng(1).normal(size=(size, size))
+
+    def __call__(self, x):
+        y = x @ self.weight
+        return y / np.sqrt(np.sum(y * y, axis=-1, keepdims=True))
+
+
+def test_stages_without_work_have_no_part_in_gradients() -> None:
+    blocks = [Normalised(3) for _ in range(4)]
+    x = np.random.default_rng(0).normal(size=(6, 3))
+    slope = bs.grad(lambda model: np.sum(model(x) * x))
+    got, expected = slope(bs.sharding.Pipeline(blocks, 2, 3)), slope(bs.nn.Sequential(*blocks))
+    parts = np.stack([g.weight for g in expected]).reshape(2, 2, 3, 3)
+    np.testing.assert_allclose(got.stages["weight"], parts, rtol=1e-10)
+
+
+def test_narrow_and_whole_numbers_take_the_type_of_the_layers() -> None:
+    blocks = layers(2)
+    run = bs.jit(lambda model, x: model(x))
+    for dtype in (np.float32, np.int64):
+        x = np.arange(12, dtype=dtype).reshape(4, 3)
+        y = run(bs.sharding.Pipeline(blocks, 2, 2), x)
+        assert y.dtype == np.float64
+        np.testing.assert_allclose(y, bs.nn.Sequential(*blocks)(x), rtol=1e-12)
+
+
+def test_layers_without_parameters() -> None:
+    x = np.linspace(0, 1, 6).reshape(2, 3)
+    y = bs.sharding.Pipeline([bs.nn.Tanh(), bs.nn.Tanh()], 2, 2)(x)
+    np.testing.assert_allclose(y, np.tanh(np.tanh(x)), rtol=1e-12)
+
+
 def test_stages_are_parameters_by_name() -> None:
     pipeline = bs.sharding.Pipeline(layers(6), stages=3, parts=2)
     shapes = {name: a.shape for name, a in pipeline.named_parameters().items()}
@@ -38,7 +74,15 @@ def test_what_is_no_pipeline() -> None:
         bs.sharding.Pipeline([*layers(1), *layers(1, 4)], 2, 1)
     with pytest.raises(StructureError, match="cannot hold state, such as key"):
         bs.sharding.Pipeline([bs.nn.Dropout(0.5), bs.nn.Dropout(0.5)], 2, 1)
+    with pytest.raises(ValueError, match=r"stages=2\.0 must be a whole"):
+        bs.sharding.Pipeline(layers(2), 2.0, 1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="parts=0 must be"):
+        bs.sharding.Pipeline(layers(2), 2, 0)
+    with pytest.raises(TypeError, match="list of modules"):
+        bs.sharding.Pipeline([np.sin, np.sin], 2, 1)
     pipeline = bs.sharding.Pipeline(layers(2), 2, 4)
+    with pytest.raises(ShapeError, match="axis of examples"):
+        pipeline(1.0)
     with pytest.raises(ShapeError, match="6 examples cannot pass a pipeline in 4"):
         pipeline(np.ones((6, 3)))
     with pytest.raises(ShapeError, match="must keep the shape"):

@@ -8,13 +8,13 @@ derivative, which runs the rounds backwards, is split likewise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import tree
-from ..api import vmap
+from ..api import stop_gradient, vmap
 from ..control import scan
 from ..errors import ShapeError, StructureError
 from ..nn.module import Module
@@ -37,10 +37,7 @@ class Pipeline(Module):
     """
 
     def __init__(self, layers: Sequence[Module], stages: int, parts: int):
-        if stages < 1 or parts < 1 or not layers or len(layers) % stages:
-            raise ValueError(
-                f"{len(layers)} layers cannot make {stages} equal stages for {parts} parts of a batch"
-            )
+        layers = _checked(layers, stages, parts)
         taken = [tree.flatten(layer) for layer in layers]
         forms = {form for _, form in taken}
         shapes = {tuple((np.shape(a), np.dtype(a.dtype)) for a in arrays) for arrays, _ in taken}
@@ -55,6 +52,7 @@ class Pipeline(Module):
                 "out"
             )
         self.layer, self.parts = taken[0][1], parts
+        self.count, self.depth = stages, len(layers) // stages
         names = tree.dotted_names(self.layer)
         self.stages = {
             name: np.stack(of).reshape(stages, -1, *np.shape(of[0]))
@@ -65,20 +63,26 @@ class Pipeline(Module):
 
     def __call__(self, x: Any) -> Any:
         x = array(x)
+        if not shape_of(x):
+            raise ShapeError(
+                "a pipeline takes a batch, an array with an axis of examples; got a number"
+            )
         rows, *shape = shape_of(x)
         if rows % self.parts:
             raise ShapeError(
-                f"a batch of {rows} examples cannot pass a pipeline in {self.parts} equal parts"
+                f"a batch of {rows} examples cannot pass a pipeline in {self.parts} equal parts: make it a "
+                f"multiple of {self.parts}, or change the pipeline's parts"
             )
-        count, depth = shape_of(next(iter(self.stages.values())))[:2]
-        size = rows // self.parts
+        dtype = np.result_type(dtype_of(x), *[dtype_of(w) for w in self.stages.values()])
+        count, size = self.count, rows // self.parts
         # Neighbouring examples go into different parts, so that a batch split over devices stays where it is.
-        waiting = np.swapaxes(np.reshape(x, (size, self.parts, *shape)), 0, 1)
-        nothing = np.zeros((count - 1, size, *shape), dtype_of(x))
-        waiting = np.concatenate([waiting, nothing])
+        waiting = np.swapaxes(np.reshape(x.astype(dtype), (size, self.parts, *shape)), 0, 1)
+        # Stages that have nothing to do work on examples, for zeros may have infinite slopes.
+        idle = stop_gradient(waiting[:1])
+        waiting = np.concatenate([waiting, *[idle] * (count - 1)])
 
         def stage(weights: Any, h: Any) -> Any:
-            for k in range(depth):
+            for k in range(self.depth):
                 h = self.layer.unflatten([w[k] for w in weights.values()])(h)
             if shape_of(h) != (size, *shape):
                 raise ShapeError(
@@ -90,9 +94,24 @@ class Pipeline(Module):
             made = vmap(stage)(self.stages, np.concatenate([entering[None], held[:-1]]))
             return made, made[-1]
 
-        held = np.zeros((count, size, *shape), dtype_of(x))
+        held = np.broadcast_to(idle, (count, size, *shape))
         _, left = scan(one_round, held, waiting)
         return np.reshape(np.swapaxes(left[count - 1 :], 0, 1), (rows, *shape))
+
+
+def _checked(layers: Any, stages: Any, parts: Any) -> list[Module]:
+    for name, n in (("stages", stages), ("parts", parts)):
+        if type(n) is not int or n < 1:
+            raise ValueError(f"{name}={n!r} must be a whole number from 1 on")
+    if not isinstance(layers, Iterable) or not all(isinstance(x, Module) for x in layers):
+        raise TypeError(f"the layers of a pipeline are a list of modules, got {layers!r}")
+    found = list(layers)
+    if not found or len(found) % stages:
+        raise ValueError(
+            f"{len(found)} layers cannot make {stages} equal stages: take a multiple of {stages} layers, or "
+            "another number of stages"
+        )
+    return found
 
 
 def stages(axis: str = "stage", also: Mapping[str, Axes] | None = None) -> ByPattern:

@@ -123,6 +123,8 @@ def test_lengths_must_agree() -> None:
         data.Arrays((X, np.zeros(3)))
     with pytest.raises(ValueError, match="batch_size"):
         bs.data.Batches(X, 0)
+    with pytest.raises(ValueError, match="batch_size=None must be a whole number"):
+        bs.data.Batches(X, None)
 
 
 def test_what_a_transform_draws_depends_on_seed_epoch_and_batch_alone() -> None:

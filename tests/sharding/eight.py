@@ -81,6 +81,10 @@ def meshes_are_made_and_shown() -> None:
 def meshes_that_do_not_fit() -> None:
     raises(bs.errors.DeviceError, "needs 16 devices; there are 8", lambda: bs.mesh(data=16))
     raises(bs.errors.DeviceError, "which 3 does not divide", lambda: bs.mesh(data=3, model=-1))
+    first = jax.devices()[0]
+    raises(TypeError, r"such as jax.devices\(\)", lambda: bs.mesh(data=1, devices=[]))
+    raises(TypeError, "got 'cpu'", lambda: bs.mesh(data=1, devices="cpu"))
+    raises(ValueError, "twice: cpu:0, cpu:0", lambda: bs.mesh(data=2, devices=[first, first]))
 
 
 # ---- one program
@@ -273,6 +277,7 @@ def trainings_that_do_not_fit() -> None:
         "'first.*' fits no",
         lambda: fit(mesh=mesh, shard={"first.*": "data"}),
     )
+    raises(ValueError, "data.. splits along 'data'", lambda: fit(mesh=bs.mesh(model=8)))
     raises(ValueError, "mesh=bs.mesh", lambda: fit(shard=bs.sharding.fully()))
     raises(TypeError, "bs.mesh.data=-1., got 8", lambda: fit(mesh=8))
     raises(ValueError, "compile=False", lambda: fit(mesh=mesh, compile=False))
@@ -296,6 +301,9 @@ def rules_that_do_not_fit() -> None:
     raises(bs.errors.StructureError, "'y' fits no array: .* x", run({"y": "data"}))
     raises(bs.errors.StructureError, "arguments are parameters, x", run(bs.sharding.data()))
     raises(TypeError, "dict from patterns", run(3))
+    raises(TypeError, "axes of 'x' are a tuple", run({"x": (0, None)}))
+    raises(TypeError, "texts such as .*, got 3", run({3: "data"}))
+    raises(ValueError, "data.. splits along 'rows'", run(bs.sharding.data("x", axis="rows")))
     raises(ValueError, "tensor.. splits along 'rows'", run(bs.sharding.tensor("x", axis="rows")))
 
 

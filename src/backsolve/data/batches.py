@@ -47,9 +47,9 @@ class Batches:
         self.source = as_source(data)
         if prefetch is None:
             prefetch = 2 if getattr(self.source, "reads_files", False) else 0
-        if batch_size < 1 or prefetch < 0:
+        if not isinstance(batch_size, int | np.integer) or batch_size < 1 or prefetch < 0:
             raise ValueError(
-                f"batch_size={batch_size} must be at least 1, prefetch={prefetch} at least 0"
+                f"batch_size={batch_size} must be a whole number from 1 on, prefetch={prefetch} from 0 on"
             )
         if not 0 <= part[0] < part[1]:
             raise ValueError(f"part={part} must be (index, count), with an index below the count")

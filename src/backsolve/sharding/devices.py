@@ -89,11 +89,13 @@ def mesh(*, device: str | None = None, devices: Sequence[Any] | None = None, **s
     if not sizes:
         raise ValueError("a mesh needs at least one axis: bs.mesh(data=-1) takes all devices")
     for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or (size < 1 and size != -1):
+        whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+        if not whole or (size < 1 and size != -1):
             raise ValueError(
                 f"{name}={size!r} must be a whole number of devices, or -1 for all that are left"
             )
-    found = _devices(device) if devices is None else list(devices)
+    sizes = {name: int(size) for name, size in sizes.items()}
+    found = _devices(device) if devices is None else _listed(devices)
     return Mesh(_fitted(sizes, found), found[: math.prod(_fitted(sizes, found).values())])
 
 
@@ -105,6 +107,17 @@ def _devices(kind: str | None) -> list[Any]:
             f'device={kind!r} is one device; a mesh is made of all of a kind, such as "gpu"'
         )
     return list(jax().devices(device_of(kind).platform))
+
+
+def _listed(devices: Sequence[Any]) -> list[Any]:
+    found = list(devices)
+    if not found or not all(isinstance(d, jax().Device) for d in found):
+        raise TypeError(
+            f"devices= lists devices of JAX's, such as jax.devices()[:4]; got {devices!r}"
+        )
+    if len(set(found)) < len(found):
+        raise ValueError(f"devices= names a device twice: {', '.join(map(name_of, found))}")
+    return found
 
 
 def _fitted(sizes: Mapping[str, int], devices: Sequence[Any]) -> dict[str, int]:

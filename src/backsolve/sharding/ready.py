@@ -50,6 +50,7 @@ class Ready(Rule):
 
 class _Data(Ready):
     def parameters(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> Sequence[Axes | None]:
+        _check_axis("data", self.batch_axis, sizes)
         return [None] * len(leaves)
 
     def check(self, arguments: Sequence[Leaf], results: Sequence[Leaf]) -> None:
@@ -67,8 +68,7 @@ class _Tensor(Ready):
         self.axis = axis
 
     def parameters(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> Sequence[Axes | None]:
-        if self.axis not in sizes:
-            raise ValueError(f"tensor() splits along {self.axis!r}, and the mesh has {list(sizes)}")
+        _check_axis("tensor", self.axis, sizes)
         found: dict[str, Axes] = {}
         dense: dict[str, int] = {}  # layers so far, by what holds them
         for leaf in leaves:
@@ -110,8 +110,7 @@ class _Fully(Ready):
         self.axis, self.within, self.least = axis, within, least
 
     def parameters(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> Sequence[Axes | None]:
-        if self.axis not in sizes:
-            raise ValueError(f"fully() splits along {self.axis!r}, and the mesh has {list(sizes)}")
+        _check_axis("fully", self.axis, sizes)
         before = self.within.axes(leaves, sizes) if self.within else [()] * len(leaves)
         return [
             self._of(leaf, axes or (), sizes[self.axis])
@@ -130,6 +129,14 @@ class _Fully(Ready):
             return axes
         longest = max(free, key=lambda k: leaf.shape[k])
         return (*axes[:longest], self.axis, *axes[longest + 1 :])
+
+
+def _check_axis(rule: str, axis: str, sizes: Mapping[str, int]) -> None:
+    if axis not in sizes:
+        raise ValueError(
+            f"{rule}() splits along {axis!r}, and the mesh has {list(sizes)}: name an axis of the mesh so, or "
+            f"give the rule another, {rule}(axis={next(iter(sizes))!r})"
+        )
 
 
 def _is(leaf: Leaf, patterns: Sequence[str]) -> bool:

@@ -67,6 +67,9 @@ class ByPattern(Rule):
     """Patterns of names; the first that fits counts."""
 
     def __init__(self, patterns: Mapping[str, Any]):
+        strange = [p for p in patterns if not isinstance(p, str)]
+        if strange:
+            raise TypeError(f"patterns of names are texts such as '*.weight', got {strange[0]!r}")
         self.patterns = {p: _axes(axes, p) or () for p, axes in patterns.items()}
 
     def axes(self, leaves: Sequence[Leaf], sizes: Mapping[str, int]) -> list[Axes | None]:
@@ -114,11 +117,17 @@ def _axes(given: Any, name: str) -> Axes | None:
         return None
     if isinstance(given, str):
         return (given,)
-    if not isinstance(given, tuple | list):
+    if not isinstance(given, tuple | list) or not all(map(_is_axis, given)):
         raise TypeError(
-            f"the axes of {name!r} are a tuple with None or a name of the mesh's for each axis, got {given!r}"
+            f"the axes of {name!r} are a tuple with None or a name of the mesh's for each axis, or several "
+            f"names for one, got {given!r}"
         )
     return tuple(tuple(a) if isinstance(a, list) else a for a in given)
+
+
+def _is_axis(a: Any) -> bool:
+    several = isinstance(a, tuple | list) and all(isinstance(name, str) for name in a)
+    return a is None or isinstance(a, str) or several
 
 
 def checked(axes: Axes, leaf: Leaf, sizes: Mapping[str, int]) -> Axes:

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.special
 
 import backsolve as bs
 from backsolve.errors import UnsupportedError
@@ -173,3 +174,54 @@ def test_complex_rows_are_bounded_by_moduli(name: str) -> None:
         assert (error <= found.bound).all()
         assert (found.bound <= 300 * np.finfo(np.float32).eps * np.abs(found.gradient).max()).all()
         assert (found.bound > 0).all()
+
+
+NEAR_ROOTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] = {
+    "logaddexp": (
+        lambda x: np.logaddexp(x, -1.0),
+        lambda x: mpmath.log(mpmath.exp(x) + mpmath.exp(-1)),
+        -0.45867514538708193,
+    ),
+    "gammaln": (scipy.special.gammaln, mpmath.loggamma, 1.0000000000000002),
+    "digamma": (scipy.special.digamma, mpmath.digamma, 1.4616321449683623),
+    "j0": (scipy.special.j0, mpmath.j0, 14.930917708487787),
+    "y1": (scipy.special.y1, lambda x: mpmath.bessely(1, x), 2.197141326031017),
+    "expi": (scipy.special.expi, mpmath.ei, 0.3725074107813666),
+    "rel_entr": (
+        lambda x: scipy.special.rel_entr(x, 0.75),
+        lambda x: x * mpmath.log(x / 0.75),
+        0.7500000000000002,
+    ),
+    "erfc": (scipy.special.erfc, mpmath.erfc, 8.7052031948319),
+    "log_ndtr": (
+        scipy.special.log_ndtr,
+        lambda x: mpmath.log(mpmath.ncdf(x)),
+        8.01048943049205,
+    ),
+    "airy": (lambda x: scipy.special.airy(x)[0], mpmath.airyai, 2.0891952312845437),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_ROOTS)
+def test_functions_that_lose_digits_near_roots_and_far_out(name: str) -> None:
+    """The derivative by p of p f(x) is f(x), as it was computed."""
+    f, exact, x = NEAR_ROOTS[name]
+    found = bs.rounding(lambda p, x: p * f(x), 1.0, x, argnums=(0, 1))
+    with mpmath.workdps(50):
+        error = abs(mpmath.mpf(float(found.gradient[0])) - exact(mpmath.mpf(x)))
+    assert error <= found.bound[0] <= 1e-12 * max(1, abs(found.gradient[0]))
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: scipy.special.kl_div(x, 0.7), lambda x: scipy.special.pseudo_huber(1.5, x)]
+)
+def test_formulas_that_cancel_inside_are_refused(f: Any) -> None:
+    with pytest.raises(UnsupportedError, match="is not known"):
+        bs.rounding(lambda p, x: p * f(x), 1.0, 0.6, argnums=(0, 1))
+
+
+def test_errors_do_not_vanish_in_a_stop_gradient() -> None:
+    with pytest.raises(UnsupportedError, match="stop_gradient has none"):
+        bs.rounding(lambda x: x * bs.stop_gradient((1 - np.cos(x)) / x**2), 1e-4)
+    found = bs.rounding(lambda x: x * bs.stop_gradient(x), 0.1)
+    assert (found.gradient, found.bound < 1e-16) == (0.1, True)

@@ -13,6 +13,7 @@ from .api import linearize, vjp
 from .api.curved import points_of
 from .errors import NotScalarError, UnsupportedError
 from .hooks import hooks
+from .row import Row
 from .solve.rounding import rounding_errors
 from .solve.semiring import gains_of, path_entropy
 from .solve.semiring import paths as count_paths
@@ -202,6 +203,18 @@ class Rounding:
     bound: Any
 
 
+def _refuse_stopped(t: Any) -> None:
+    """Errors pass where no derivative does; arguments have none."""
+    row = t.row
+    while row is not None and row.primitive.name == "alias":
+        row = next((p for p in row.parents if p.__class__ is Row), None)
+    if row is not None and not row.is_leaf:
+        raise UnsupportedError(
+            "rounding follows errors by derivatives, and stop_gradient has none: give what it stops as an "
+            "argument, which is taken as exact"
+        )
+
+
 def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Rounding:
     """The gradient of a scalar function and a first-order bound of its rounding error.
 
@@ -234,9 +247,16 @@ def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Roundin
         return vjp(of_chosen, *parts)[1](seed)
 
     # The seed varies, too: so every step of back substitution is a row, even where only constants meet.
-    system = linearize(gradient, (0, 1))(chosen, np.float64(1.0))
+    stopped: list[Any] = []
+    before, hooks.stopped = hooks.stopped, stopped.append
+    try:
+        system = linearize(gradient, (0, 1))(chosen, np.float64(1.0))
+    finally:
+        hooks.stopped = before
     at = [*tree.flatten(chosen)[0], 1.0]
     bounds = [b[()] for b in rounding_errors(system, at)]
+    for t in stopped:
+        _refuse_stopped(t)
     found = [np.asarray(v)[()] for v in system._raw_outputs]
     form = tree.flatten(chosen)[1]
     values, limits = form.unflatten(found), form.unflatten(bounds)

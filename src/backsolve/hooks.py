@@ -29,6 +29,8 @@ class _Hooks:
     # Told of every call (debug_nans, linearize), and of every block applied by a solve.
     observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
     observe_block: Callable[[Row, Any, Any], None] | None = None
+    # Told of every Tensor that no derivative goes through from there on (rounding).
+    stopped: Callable[[Any], None] | None = None
     # Compiled functions run as they are written, for an observer that wants to see every call.
     runs_as_written: bool = False
     # What to call for a user's function (inside `jit` its control flow is rewritten), and why it was not.

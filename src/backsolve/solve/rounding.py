@@ -1,10 +1,11 @@
 """A first-order bound for the rounding errors of a program.
 
 Computing row i adds r_i by itself: nothing if it only moves entries, u |v_i| for one operation of arithmetic
-(u is half the distance from 1 to the next float), a few u |v_i| for an elementary function, and for a sum of
-n terms (n − 1) u times the sum of their absolute values, since the sum may cancel, they may not. Rows of
-several steps are in own_rounding.py, those that take matrices apart in nearby.py. What a number y of the
-results is off by is at most
+(u is half the distance from 1 to the next float), a few u |v_i| for an elementary function, more for a special
+one and for what its arguments move it by, and for a sum of n terms (n − 1) u times the sum of their absolute
+values, since the sum may cancel, they may not. Rows of several steps are in own_rounding.py, those that take
+matrices apart in nearby.py. Numbers that underflow are not looked after. What a number y of the results is
+off by is at most
 
     Σ_i |ȳ_i| r_i        ȳ_i = ∂y/∂x_i, by back substitution,
 
@@ -74,6 +75,18 @@ _ROUNDED_ONCE = frozenset(
 # u of |v|, of complex numbers: |δ| ≤ √5 u of a product, √2 · 7 u of a quotient (Higham 2002, lemma 3.5).
 _COMPLEX = {"multiply": 3, "square": 3, "divide": 10, "reciprocal": 10, "sqrt": FUNCTION}
 _SUMS = frozenset(["sum", "contract", "convolve", "cumsum", "scatter_add", "fold"])
+
+
+# Right to a few units in the last place wherever they are not 0.
+_NAMES = (
+    "exp exp2 expm1 log log2 log10 log1p power float_power cbrt hypot sin cos tan arcsin arccos arctan arctan2 "
+    "angle deg2rad rad2deg sinh cosh tanh arcsinh arccosh arctanh remainder fmod absolute sign i0"
+)
+_ELEMENTARY = frozenset(_NAMES.split())
+_SPECIAL = 64  # u of the others: SciPy promises nothing, and beside mpmath we saw 40
+_CANCELLING = frozenset(
+    ["kl_div", "pseudo_huber"]
+)  # SciPy's formulas: no digit is sure where they are small
 
 
 Edges = dict[Row, list[tuple[Row, Operator]]]
@@ -179,8 +192,12 @@ def _own(system: System, row: Row, values: Values, u: float) -> Any:
         return u * row.parents[0].size * size * (3 if is_complex else 1)
     if name in OWN:
         return OWN[name](system, row, values, u)
-    if row.primitive.elementwise:
-        return FUNCTION * u * size
+    if row.primitive.elementwise and name not in _CANCELLING:
+        if name in _ELEMENTARY:
+            return FUNCTION * u * size
+        # near its roots and far out it loses digits, as if its arguments had been rounded, too
+        shifts = [absolute(b).apply(np.abs(values[p])) for p, b in system.edges(row)]
+        return _SPECIAL * u * (size + sum(shifts))
     raise UnsupportedError(
         f"the rounding error of `{row.primitive.name}` is not known; it is of arithmetic, elementwise "
         "functions, sums, products of matrices, softmax, linear systems, and decompositions of real matrices "

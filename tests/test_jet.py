@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import factorial
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -242,3 +243,14 @@ def test_systems_and_products_inside_grad_jit_and_vmap() -> None:
     np.testing.assert_allclose(bs.jit(bs.grad(third))(x), expected, rtol=1e-10)
     both = np.stack([x, x + 0.1])
     np.testing.assert_allclose(bs.vmap(third)(both), [third(y) for y in both], rtol=1e-12)
+
+
+@pytest.mark.parametrize("x", [0.0, 0.03, 0.032, 0.3, 0.63, 0.64, 1.0])
+def test_sinc_to_order_twelve(x: float) -> None:
+    """Of sin t / t the k-th derivative loses digits like k! / t^(k+1); a series of few terms ends."""
+    _, found = bs.jet(np.sinc, (x,), [[1.0, *[0.0] * 11]])
+    with mpmath.workdps(60):
+        series = mpmath.taylor(lambda x: mpmath.sinc(mpmath.pi * x), mpmath.mpf(x), 12)
+        expected = [float(c * mpmath.factorial(k)) for k, c in enumerate(series)][1:]
+    for k, (got, wanted) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_allclose(got, wanted, rtol=1e-8, atol=1e-8 * np.pi ** (k + 1))

@@ -232,13 +232,14 @@ UFUNCS[np.frexp] = frexp
 
 @function
 def sinc(x: Any) -> Any:
-    # sin(πx)/(πx); near 0 its series, since the derivatives of the quotient cancel there.
+    # sin(πx)/(πx); near 0 its series, since the derivatives of the quotient cancel there: those of order k by
+    # k! / t^(k+1). So far, and of so many terms, that 10 digits of the 12th are right.
     t = array(x) * np.pi
     s = t * t
-    small = P.less(P.absolute(t), 0.1)
+    small = P.less(P.absolute(t), 2.0)
     series: Any = 1.0
-    for k in (110, 72, 42, 20, 6):  # 1 − s/6 (1 − s/20 (1 − s/42 …))
-        series = 1.0 - series * s / k
+    for k in range(30, 0, -2):  # 1 − s/6 (1 − s/20 (1 − s/42 …))
+        series = 1.0 - series * s / (k * (k + 1))
     safe = P.where(small, 1.0, t)
     return P.where(small, series, P.sin(safe) / safe)
 

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import NotScalarError, ShapeError, StructureError, UnsupportedError
+from backsolve.errors import (
+    ConvergenceError,
+    NotScalarError,
+    ShapeError,
+    StructureError,
+    UnsupportedError,
+)
 from backsolve.hooks import Watcher, hooks
 from backsolve.solve import taps
 
@@ -226,3 +232,52 @@ def test_recursion_to_a_depth_that_is_known_when_it_runs(way: Any) -> None:
         np.testing.assert_allclose(compiled(x, depth), way(x, depth), rtol=1e-10)
     (made,) = compiled.stats()["specialisations"]
     assert made["native"]
+
+
+def test_no_examples_have_no_curvature() -> None:
+    """An empty batch gives zeros of the right forms, not an error of a shape that cannot be told."""
+    x = np.zeros((0, 4))
+    deep = lambda p: np.sum(np.sin(model(p, x)) * np.tanh(x @ p["w"].T))
+    zeros = bs.tree.map(np.zeros_like, P)
+    found = [bs.hessian_diagonal(deep)(P)]
+    for loss in (lambda z: 0.5 * np.sum(z * z), lambda z: np.sum(np.sin(z))):
+        G = bs.gauss_newton(lambda p: model(p, x), loss)(P)
+        found += [G.diagonal(), G @ V]
+        assert G.trace() == 0
+    for each in found:
+        assert each.keys() == P.keys()
+        for name in P:
+            np.testing.assert_array_equal(each[name], zeros[name])
+
+
+INDEFINITE = {
+    "a saddle": lambda x: x[0] * x[1],
+    "another": lambda x: x[0] ** 2 - x[1] ** 2,
+    "no solution": lambda x: x[0] ** 2 + 0 * x[1],
+}
+
+
+@pytest.mark.parametrize("name", INDEFINITE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_system_that_conjugate_gradients_do_not_solve_is_an_error(name: str, dtype: Any) -> None:
+    f, b = INDEFINITE[name], np.array([1.0, 1.5], dtype)
+
+    def solved(x: Any, b: Any) -> Any:
+        return bs.hessian_operator(f)(x).solve(b)
+
+    with pytest.raises(ConvergenceError, match="positive definite"):
+        solved(np.ones(2, dtype), b)
+    with pytest.raises(ArithmeticError, match="positive definite"):
+        bs.jit(solved)(np.ones(2, dtype), b)
+
+
+def test_few_rounds_are_an_error_and_damping_helps() -> None:
+    x, b = np.linspace(0.0, 5.0, 20), np.ones(20)
+    H = bs.hessian_operator(lambda x: np.sum(np.exp(x)))(x)
+    with pytest.raises(ConvergenceError, match="more rounds"):
+        H.solve(b, most=3)
+    np.testing.assert_allclose(H.solve(b), np.exp(-x), rtol=1e-8)
+    saddle = bs.hessian_operator(lambda x: x[0] * x[1])(np.ones(2))
+    np.testing.assert_allclose(saddle.solve(np.ones(2), damping=2.0), 1 / 3)
+    slope = bs.grad(lambda b: np.sum(saddle.solve(b, damping=2.0)))(np.ones(2))
+    np.testing.assert_allclose(slope, 1 / 3)

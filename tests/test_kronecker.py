@@ -237,6 +237,8 @@ def test_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
         bs.hessian_operator(lambda x: x @ x)(np.ones(3)).kfac()
     with pytest.raises(ShapeError, match="no axis"):
         bs.fisher(model)(P, X).kfac(examples=2)
+    with pytest.raises(ShapeError, match="have none"):
+        bs.fisher(model)(P, X[:0]).kfac()
     with pytest.raises(StructureError, match="one array"):
         bs.gauss_newton(lambda p: [p, p], lambda z: z[0] @ z[1])(np.ones(3)).kfac()
     monkeypatch.setattr(kronecker, "LARGEST", 10)

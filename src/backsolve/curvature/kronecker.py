@@ -115,6 +115,10 @@ class _Examples:
         self.axis = None if axis is None else axis % len(shape)
         self._moved = shape if self.axis is None else _first(shape, self.axis)
         self.count = 1 if self.axis is None else shape[self.axis]
+        if not self.count:
+            raise ShapeError(
+                f"Kronecker factors are means over examples, and outputs of shape {shape} have none"
+            )
         self.width = prod(shape) // self.count
         units = np.eye(self.width, dtype=z.dtype)[:, None, :]
         self.units = np.broadcast_to(units, (self.width, self.count, self.width))

@@ -16,15 +16,17 @@ import numpy as np
 from .. import tree
 from ..api import grad, hvp, jacobian, linearize
 from ..api.curved import points_of, tangents_like
-from ..errors import ShapeError, StructureError, UnsupportedError
+from ..errors import ConvergenceError, ShapeError, StructureError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Type
 from ..operators import Operator
 from ..optim.linear import conjugate_gradients
 from ..optim.vectors import as_vector
+from ..primitives.checks import stop_if
 from ..random import key as random_key
+from ..solve.packing import plain
 from ..system import System
-from ..tensor import Tensor
+from ..tensor import Staged, Tensor
 from ..vary import ArgNums
 from .ahead import hessian_diagonal
 from .arguments import of_chosen
@@ -101,14 +103,16 @@ class Curvature(Operator):
     def solve(
         self, b: Any, damping: float = 0.0, tolerance: float = 1e-10, most: int = 1000
     ) -> Any:
-        """x with (A + damping) x = b, by conjugate gradients: for a positive definite A."""
+        """x with (A + damping) x = b, by conjugate gradients: for a positive definite A; else an error."""
         _, form = tree.flatten(b)
         vector, back = as_vector(b)
 
         def times(v: Any) -> Any:
             return as_vector(self.apply(back(v)))[0] + damping * v
 
-        found, _ = tree.flatten(back(conjugate_gradients(times, vector, tolerance, most)))
+        x = conjugate_gradients(times, vector, tolerance, most)
+        _check_solved(times, x, vector, tolerance)
+        found, _ = tree.flatten(back(x))
         return form.unflatten(found)
 
     def kfac(
@@ -274,7 +278,7 @@ def _diagonal_of(inner: System, outer: System, outputs: Callable[[Any], Any], at
     H = _dense(outer)
     found = []
     for J, x in zip(columns, leaves, strict=True):
-        matrix = np.reshape(J, (H.shape[0], -1))
+        matrix = np.reshape(J, (H.shape[0], int(np.size(x))))
         found.append(np.reshape(np.sum(matrix * (H @ matrix), axis=0), np.shape(x)))
     return structure.unflatten(found)
 
@@ -284,7 +288,10 @@ def _dense(outer: System) -> Any:
     sizes = [t.size for t in outer.out_types]
     rows = [
         np.concatenate(
-            [np.reshape(b, (sizes[i], -1)) for b in blocks[i * len(sizes) : (i + 1) * len(sizes)]],
+            [
+                np.reshape(b, (sizes[i], n))
+                for b, n in zip(blocks[i * len(sizes) : (i + 1) * len(sizes)], sizes, strict=True)
+            ],
             axis=1,
         )
         for i in range(len(sizes))
@@ -305,6 +312,22 @@ def _plain(at: Any) -> Any:
             'take optim.NaturalGradient(loss, method="kfac"), which solves within them'
         )
     return at
+
+
+def _check_solved(times: Callable[[Any], Any], x: Any, b: Any, tolerance: float) -> None:
+    """Conjugate gradients end at a direction of no curvature, or after so many rounds, with what they have."""
+    x, b = plain(x), plain(b)
+    left = np.sqrt(np.sum((b - plain(times(x))) ** 2))
+    size = np.sqrt(np.sum(b * b))
+    most = max(100 * tolerance, 1000 * np.finfo(b.dtype).eps) * size
+    message = (
+        "conjugate gradients did not solve A x = b: they are for a positive definite A; give a damping that "
+        "makes it so, more rounds (most=…), or a larger tolerance"
+    )
+    if isinstance(left, Staged):
+        stop_if(~(left <= most), "ArithmeticError", message)
+    elif not left <= most:
+        raise ConvergenceError(f"{message}. |A x − b| is {float(left):.3g}, |b| {float(size):.3g}")
 
 
 def _dtype(x: Any) -> np.dtype[Any]:

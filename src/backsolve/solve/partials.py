@@ -130,5 +130,5 @@ def _same(a: Columns | None, b: Columns | None) -> bool:
 def _read(dense: Any, columns: Columns) -> Any:
     """dense[columns[j, e], e] for every entry e."""
     size = int(np.prod(columns.shape[1:]))
-    places = columns.reshape(-1, size) * size + np.arange(size)
+    places = columns.reshape(columns.shape[0], size) * size + np.arange(size)
     return P.gather(np.reshape(dense, (-1,)), places.reshape(columns.shape))

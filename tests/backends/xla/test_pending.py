@@ -129,12 +129,24 @@ def test_results_that_cannot_be_nan_are_waited_for(hurried):
         f(X, OUTSIDE)
 
 
-def test_counts_beside_what_failed_are_right(hurried):
-    f = hurried(lambda x, i, n: (x[i], n + 1))
-    entries, count = f(X, OUTSIDE, np.int64(3))
+def reads(x, i, n):
+    return x[i], n + 1
+
+
+def asserts(x, i, n):
+    for _ in range(2):
+        assert np.all(x > 0), "too small"
+    return x * 2, n + 1
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "told"), [(reads, IndexError, "size 4"), (asserts, AssertionError, "too small")]
+)
+def test_counts_beside_what_failed_are_right(hurried, f, error, told):
+    entries, count = hurried(f)(X, OUTSIDE, np.int64(3))
     assert np.isnan(np.asarray(entries)).all()
     assert int(count) == 4
-    with pytest.raises(IndexError, match="size 4"):
+    with pytest.raises(error, match=told):
         bs.settle()
 
 
@@ -145,19 +157,6 @@ def test_assertions_about_what_is_counted_are_waited_for(hurried):
 
     with pytest.raises(AssertionError, match="too small"):
         hurried(stepped)(X, np.int64(3))
-
-
-def test_counts_beside_assertions_about_something_else_are_right(hurried):
-    def stepped(x, n):
-        for _ in range(2):
-            assert np.all(x > 0), "too small"
-        return x * 2, n + 1
-
-    doubled, count = hurried(stepped)(X, np.int64(3))
-    assert np.isnan(np.asarray(doubled)).all()
-    assert int(count) == 4
-    with pytest.raises(AssertionError, match="too small"):
-        bs.settle()
 
 
 def test_assertions_inside_of_loops_are_assertions(hurried):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,10 @@ from backsolve.errors import (
     StructureError,
     UnsupportedError,
 )
-from backsolve.hooks import Watcher, hooks
+from backsolve.hooks import hooks
 from backsolve.solve import taps
+
+from .test_laplacian import Widest
 
 RNG = np.random.default_rng(0)
 P = {"w": RNG.normal(size=(3, 4)), "b": RNG.normal(size=3)}
@@ -110,18 +111,9 @@ def test_families(family: str) -> None:
     np.testing.assert_allclose(F.dense(), J.T @ (variance(X @ np.ones(4))[:, None] * J), rtol=1e-9)
 
 
-class _Widest(Watcher):
-    def __init__(self) -> None:
-        super().__init__()
-        self.size = 0
-
-    def on_call(self, prim: Any, row: Any, y: Any, inputs: Sequence[Any]) -> None:
-        self.size = max(self.size, int(np.size(y)))
-
-
 def test_a_product_forms_no_matrix() -> None:
     n = 400
-    seen = _Widest()
+    seen = Widest()
     hooks.add(seen)
     try:
         x = RNG.normal(size=n)
@@ -166,7 +158,7 @@ def test_gradients_of_examples_and_their_norms(name: str) -> None:
 def test_norms_form_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = {"w": RNG.normal(size=(30, 40)), "b": np.zeros(30)}
     xs, ys = RNG.normal(size=(6, 40)), np.zeros((6, 30))
-    seen = _Widest()
+    seen = Widest()
     hooks.add(seen)
     try:
         bs.per_sample_norms(of_vector)(wide, xs, ys)

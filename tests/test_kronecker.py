@@ -15,6 +15,8 @@ from backsolve.curvature.blocks import factors_of, solve_blocks, with_factors
 from backsolve.errors import ShapeError, SingularError, StructureError, UnsupportedError
 from backsolve.hooks import Watcher, hooks
 
+from .test_laplacian import Bent, Widest
+
 RNG = np.random.default_rng(0)
 F = nn.functional
 P = {
@@ -161,19 +163,10 @@ def test_parameters_without_factors_have_their_block_in_full() -> None:
         np.testing.assert_allclose(block(found, p, name), block(whole, p, name), atol=1e-10)
 
 
-class _Widest(Watcher):
-    def __init__(self) -> None:
-        super().__init__()
-        self.size = 0
-
-    def on_call(self, prim: Any, row: Any, y: Any, inputs: Sequence[Any]) -> None:
-        self.size = max(self.size, int(np.size(y)))
-
-
 def test_no_gradient_of_an_example_is_formed() -> None:
     p = {"w": RNG.normal(size=(40, 50)), "v": RNG.normal(size=(2, 40))}
     x = RNG.normal(size=(20, 50))
-    seen = _Widest()
+    seen = Widest()
     hooks.add(seen)
     try:
         bs.fisher(lambda p, x: np.tanh(x @ p["w"].T) @ p["v"].T, "normal")(p, x).kfac()
@@ -210,19 +203,6 @@ def test_examples_that_see_each_other_are_refused() -> None:
         bs.fisher(lambda p: p["w"] @ X[0])(p).kfac()
     whole = bs.fisher(lambda p: p["w"] @ X[0])(p)
     np.testing.assert_allclose(whole.kfac(examples=None).dense(), whole.dense(), atol=1e-12)
-
-
-class Bent(bs.Function):
-    """A rule that is not the derivative of its values: it is what counts."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        ctx.save_for_backward(x)
-        return np.sin(x)
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        return g * ctx.saved_tensors[0] ** 3
 
 
 @pytest.mark.parametrize("act", [Bent.apply, lambda x: np.tanh(x) * bs.stop_gradient(x)])

@@ -20,6 +20,8 @@ from backsolve.operators import contraction
 from backsolve.primitive import P
 from backsolve.testing.fuzz_control_source import differences, written
 
+from .test_jet import rounds, until
+
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(5, 4)) * 0.3
 V = RNG.normal(size=(3, 5))
@@ -56,7 +58,7 @@ def test_against_dense_hessians(name: str, compiled: bool) -> None:
     np.testing.assert_allclose(wrap(bs.hessian_diagonal(f))(x), diagonal, **close)
 
 
-class _Widest(Watcher):
+class Widest(Watcher):
     """The size of the largest array that a primitive gave."""
 
     def __init__(self) -> None:
@@ -67,8 +69,8 @@ class _Widest(Watcher):
         self.size = max(self.size, int(np.size(y)))
 
 
-def watched(f: Callable[..., Any], *args: Any) -> tuple[Any, _Widest]:
-    seen = _Widest()
+def watched(f: Callable[..., Any], *args: Any) -> tuple[Any, Widest]:
+    seen = Widest()
     hooks.add(seen)
     try:
         return f(*args), seen
@@ -199,20 +201,6 @@ def test_bad_input() -> None:
         bs.hessian_trace(np.sum, state=bs.random.key(0))
     with pytest.raises(ValueError, match="at least 1"):
         bs.hessian_trace(np.sum, samples=0, state=bs.random.key(0))
-
-
-def rounds(x: Any) -> Any:
-    y = np.zeros(4)
-    for i in range(1, 4):
-        y[i] = y[i - 1] * x[i] + np.sin(x[i - 1])
-    return y.sum()
-
-
-def until(x: Any) -> Any:
-    r = a = 1 + x @ x
-    while abs(r * r - a) > 1e-14:
-        r = 0.5 * (r + a / r)
-    return r * x[0] if x[1] > 0 else r + x[2] ** 3
 
 
 def scanned(x: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,6 @@ def definite(*shape: int) -> Any:
 
 def weighted(A: Any, W: Any) -> Any:
     return np.sum(np.sin(np.linalg.cholesky(A)) * W)
-
-
-@pytest.fixture(params=[1, 3])
-def threads(request: Any) -> Iterator[int]:
-    before = bs.get_threads()
-    bs.set_threads(request.param)
-    yield request.param
-    bs.set_threads(before)
 
 
 @pytest.mark.parametrize("n", SIZES)

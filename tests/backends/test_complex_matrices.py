@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,6 @@ def matrices(*shape: int) -> Any:
 def definite(*shape: int) -> Any:
     a = matrices(*shape)
     return a @ np.conj(np.swapaxes(a, -1, -2))
-
-
-@pytest.fixture(params=[1, 3])
-def threads(request: Any) -> Iterator[int]:
-    before = bs.get_threads()
-    bs.set_threads(request.param)
-    yield request.param
-    bs.set_threads(before)
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 5), (BLOCK + 1,) * 2, (SHARED + 37,) * 2])

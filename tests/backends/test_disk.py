@@ -23,14 +23,6 @@ def _nothing_in_memory(monkeypatch):
     monkeypatch.setattr(build, "_engines", weakref.WeakValueDictionary())
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    path = tmp_path / "cache"
-    monkeypatch.setenv("BACKSOLVE_CACHE_DIR", str(path))
-    monkeypatch.setattr(disk, "_open", {})
-    return path
-
-
 def compile_once(scale=2.0):
     """Where the code came from; the function is gone afterwards, and its code out of memory."""
     f = bs.jit(lambda x: np.tanh(x) * scale + x)

@@ -10,21 +10,13 @@ import pytest
 
 import backsolve as bs
 from backsolve import ir, trace
-from backsolve.backends.native import build, disk, recipes, threads
+from backsolve.backends.native import build, recipes, threads
 from backsolve.primitive import P
 
 SPECIALISE = import_module(
     "backsolve.compiled.specialise"
 )  # the package has a function of that name
 x = np.linspace(-1, 1, 5)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    path = tmp_path / "cache"
-    monkeypatch.setenv("BACKSOLVE_CACHE_DIR", str(path))
-    monkeypatch.setattr(disk, "_open", {})
-    return path
 
 
 @pytest.fixture

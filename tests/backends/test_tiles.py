@@ -16,14 +16,10 @@ import backsolve as bs
 from backsolve.backends.native import contraction, tiling
 from backsolve.backends.native.tiles import Registers
 
+from .test_blocks import MACHINES
+
 rng = np.random.default_rng(0)
 
-MACHINES = {
-    "by lanes": Registers(16, 4, 4, by_lane=True, cache=1 << 16, near=1 << 16),
-    "of 256 bits": Registers(32, 6, 2, by_lane=False, cache=1 << 15, near=1 << 17),
-    "of 512 bits": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18),
-    "with masks": Registers(64, 8, 3, by_lane=False, cache=1 << 15, near=1 << 18, masks=True),
-}
 SIZES = [
     (24, 33, 45),
     (4, 32, 64),

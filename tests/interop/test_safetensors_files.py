@@ -102,3 +102,40 @@ def test_to_pytorch_and_back(tmp_path):
     np.testing.assert_array_equal(half, torch.full((3,), 1 / 3, dtype=torch.bfloat16).float())
     save({"h": half}, tmp_path / "h.safetensors", dtype="bfloat16")
     assert theirs.load_file(tmp_path / "h.safetensors")["h"].dtype is torch.bfloat16
+
+
+def test_no_array_is_lost_in_silence(tmp_path):
+    path = tmp_path / "m.safetensors"
+    with pytest.raises(StructureError, match=r"two arrays would be called a.b.c"):
+        save({"a": {"b.c": np.ones(1)}, "a.b": {"c": np.zeros(1)}}, path)
+    with pytest.raises(TypeError, match=r"not z .complex128., l"):
+        save({"z": np.ones(2, complex), "l": np.ones(2, np.longdouble)}, path)
+    with pytest.raises(ValueError, match="under the name __metadata__"):
+        save({"__metadata__": np.ones(2)}, path)
+    save({"a": np.ones(4), "b": np.zeros(4)}, path, largest=40)
+    index = tmp_path / "m.safetensors.index.json"
+    said = json.loads(index.read_text())
+    said["weight_map"]["c"] = said["weight_map"]["a"]
+    index.write_text(json.dumps(said))
+    with pytest.raises(ValueError, match="names arrays that no file holds: c"):
+        load(path)
+
+
+@pytest.mark.parametrize("places", [{"a": 3}, {"a": "../a.safetensors"}, {}, ["a"], None])
+def test_an_index_that_is_none(tmp_path, places):
+    index = tmp_path / "m.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    with pytest.raises(ValueError, match="names files beside it"):
+        load(index)
+
+
+def test_folders_and_files_that_are_not_whole(tmp_path):
+    for name in ("a", "b"):
+        save({"x": np.ones(2)}, tmp_path / f"{name}.safetensors")
+    with pytest.raises(ValueError, match=r"several, a.safetensors, b.safetensors: name one"):
+        load(tmp_path)
+    first = tmp_path / "a.safetensors"
+    first.write_bytes(first.read_bytes()[:-3])
+    for read in (load, metadata):
+        with pytest.raises(ValueError, match=r"a.safetensors is no whole safetensors file"):
+            read(first)

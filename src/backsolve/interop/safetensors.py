@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ _DTYPES = {
 
 
 _INDEX = ".index.json"
+_ABOUT = "__metadata__"
 
 
 def save(
@@ -59,11 +60,13 @@ def save(
     what is where.
     """
     plain = {name: _plain(a, dtype) for name, a in _by_name(arrays).items()}
-    strange = [
-        f"{name} ({a.dtype})" for name, (a, _) in plain.items() if a.dtype.kind not in "biufc"
-    ]
+    strange = [f"{name} ({a.dtype})" for name, (a, _) in plain.items() if not _is_held(a.dtype)]
     if strange:
-        raise TypeError(f"the format holds numbers only, not {', '.join(strange)}")
+        raise TypeError(
+            f"the format holds numbers of up to 64 bits only, complex64 among them, not {', '.join(strange)}"
+        )
+    if _ABOUT in plain:
+        raise ValueError(f"the format has texts under the name {_ABOUT}: call the array another")
     path = Path(path)
     if largest is None:
         write_whole(path, _written(plain, about))
@@ -80,6 +83,10 @@ def save(
     write_whole(path.with_name(path.name + _INDEX), json.dumps(index, indent=2).encode())
 
 
+def _is_held(dtype: Any) -> bool:
+    return dtype.newbyteorder("<") in map(np.dtype, _DTYPES.values())
+
+
 def _by_name(arrays: Any) -> Mapping[str, Any]:
     if isinstance(arrays, Module):
         return arrays.state_dict()
@@ -87,7 +94,12 @@ def _by_name(arrays: Any) -> Mapping[str, Any]:
     if is_flat and not any(isinstance(a, Mapping | list | tuple | Module) for a in arrays.values()):
         return arrays
     leaves, structure = tree.flatten(arrays)
-    return dict(zip(_names(structure), leaves, strict=True))
+    named: dict[str, Any] = {}
+    for name, leaf in zip(_names(structure), leaves, strict=True):
+        if name in named:
+            raise StructureError(f"two arrays would be called {name}: name the keys without dots")
+        named[name] = leaf
+    return named
 
 
 def _names(structure: tree.Structure) -> list[str]:
@@ -176,31 +188,45 @@ def load(path: Any, like: Any = None) -> Any:
     Of several files, name the index (m.safetensors.index.json), the path they were saved under, or the folder.
     With `like`, a tree of the same form with what the file holds.
     """
-    found = {name: a for part in _files(Path(path)) for name, a in _read(part).items()}
+    index, files = _files(Path(path))
+    found = {name: a for part in files for name, a in _read(part).items()}
+    lost = [name for name in index if name not in found]
+    if lost:
+        raise ValueError(f"the index of {path} names arrays that no file holds: {', '.join(lost)}")
     return found if like is None else _into(found, like, path)
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """The files that hold what is asked for, the path alone or those of an index."""
+def _files(path: Path) -> tuple[Mapping[str, str], list[Path]]:
+    """The files that hold what is asked for, the path alone or those of an index, and what that says."""
     if path.is_dir():
-        known = [*path.glob(f"*.safetensors{_INDEX}"), *path.glob("*.safetensors")]
-        if not known:
-            raise FileNotFoundError(f"there is no .safetensors file in {path}")
-        path = known[0]
+        path = _only_one(path)
     index = path if path.name.endswith(_INDEX) else path.with_name(path.name + _INDEX)
     if index is not path and (path.exists() or not index.exists()):
-        yield path
-        return
+        return {}, [path]
     try:
-        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError):
+        places = json.loads(index.read_text())["weight_map"]
+        files = [index.with_name(name) for name in sorted(set(places.values()))]
+    except (ValueError, KeyError, AttributeError, TypeError):
+        files = []
+    if not files:
         raise ValueError(
-            f"{index} is no index of safetensors files: it has no weight_map"
-        ) from None
-    missing = [name for name in names if not index.with_name(name).exists()]
+            f"{index} is no index of safetensors files: it has no weight_map, which names files beside it"
+        )
+    missing = [file.name for file in files if not file.exists()]
     if missing:
         raise FileNotFoundError(f"{index} names files that are not beside it: {', '.join(missing)}")
-    yield from map(index.with_name, names)
+    return places, files
+
+
+def _only_one(folder: Path) -> Path:
+    """The index in a folder, or its only file."""
+    known = [*folder.glob(f"*.safetensors{_INDEX}")] or [*folder.glob("*.safetensors")]
+    if not known:
+        raise FileNotFoundError(f"there is no .safetensors file in {folder}")
+    if len(known) > 1:
+        names = ", ".join(sorted(file.name for file in known))
+        raise ValueError(f"{folder} holds several, {names}: name one of them")
+    return known[0]
 
 
 def _into(found: Mapping[str, Any], like: Any, path: Any) -> Any:
@@ -252,5 +278,9 @@ def _array(x: Mapping[str, Any]) -> Any:
 
 def metadata(path: Any) -> dict[str, str]:
     """The texts of a file, or of the first of several."""
-    with safe_open(next(_files(Path(path))), "np") as file:
-        return dict(file.metadata() or {})
+    first, *_ = _files(Path(path))[1]
+    try:
+        with safe_open(first, "np") as file:
+            return dict(file.metadata() or {})
+    except SafetensorError as error:
+        raise ValueError(f"{first} is no whole safetensors file: {error}") from None

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import ShapeError, StructureError, TracedValueError, UnsupportedError
+from backsolve.errors import (
+    DTypeError,
+    ShapeError,
+    StructureError,
+    TracedValueError,
+    UnsupportedError,
+)
 
 onnx = pytest.importorskip("onnx")
 
@@ -256,7 +262,51 @@ def test_inputs_that_do_not_fit(mlp: Any) -> None:
         model(np.ones((1, 4), np.float32))
 
 
+def test_inputs_have_the_kind_of_numbers_that_is_declared(make: Make) -> None:
+    proto = make([node("Div", ["a", "b"], ["y"])], {"a": [2], "b": [2]}, {"y": [2]}, {})
+    divide = load(proto)
+    whole = np.array([1, 7]), np.array([2, 2])
+    np.testing.assert_array_equal(divide(*whole), [0.5, 3.5])
+    np.testing.assert_array_equal(divide([1, 7], [2, 2]), [0.5, 3.5])
+    with pytest.raises(DTypeError, match=r"input a float32\[2\] was given complex128"):
+        divide(whole[0] * 1j, whole[1])
+    with pytest.raises(TypeError, match=r"needs b float32\[2\]"):
+        divide(whole[0], None)
+    for kind in (TensorProto.INT64, TensorProto.UINT8):
+        for v in proto.graph.input:
+            v.type.tensor_type.elem_type = kind
+        whole_divide = load(proto)
+        np.testing.assert_array_equal(whole_divide([7, 7], [2, 3]), [3, 2])
+        for halves in ([1.5, 7.0], np.array([1.5, 7.0])):
+            with pytest.raises(DTypeError, match="was given float64"):
+                whole_divide(halves, [2, 2])
+
+
 # ---- what cannot be run says so, and where
+
+
+def test_no_node_has_inputs_or_outputs_that_its_operator_has_not(make: Make) -> None:
+    """A second input of Tanh was where NumPy wrote its result: into the user's array."""
+    made = lambda n: make([n], {"x": [2]}, {name: [2] for name in n.output}, {})
+    with pytest.raises(StructureError, match=r"Tanh.*at most 1 inputs"):
+        load(made(node("Tanh", ["x", "x"], ["y"])))
+    with pytest.raises(StructureError, match=r"Add.*at least 2 inputs"):
+        load(made(node("Add", ["x"], ["y"])))
+    with pytest.raises(StructureError, match=r"Tanh.*at most 1 outputs"):
+        load(made(node("Tanh", ["x"], ["y", "z"])))
+
+
+def test_graphs_that_are_out_of_order_or_damaged(make: Make) -> None:
+    made = lambda *nodes: make(nodes, {"x": [2]}, {"y": [2]}, {})
+    with pytest.raises(StructureError, match="Tanh.*h is read before it is given"):
+        load(made(node("Tanh", ["h"], ["y"]), node("Exp", ["x"], ["h"])))
+    with pytest.raises(StructureError, match="Exp.*y is given before"):
+        load(made(node("Tanh", ["x"], ["y"]), node("Exp", ["x"], ["y"])))
+    with pytest.raises(ValueError, match="no graph"):
+        load(b"")
+    content = made(node("Tanh", ["x"], ["y"])).SerializeToString()
+    with pytest.raises(UnsupportedError, match="not known"):
+        load(content.replace(b"Tanh", b"T\xffnh"))
 
 
 def test_unknown_operators_and_opsets(make: Make) -> None:

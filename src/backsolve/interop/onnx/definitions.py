@@ -1,10 +1,13 @@
-"""Operators that are not in the table, but that ONNX defines by others: they run by their definition."""
+"""What ONNX says of its operators: how many inputs and outputs they have, and what they are defined as by others.
+
+Operators that are not in the table run by their definition.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...errors import UnsupportedError
+from ...errors import StructureError, UnsupportedError
 from ...numpy._register import dtype_of, shape_of
 from .graph import Graph, Node, called, expanded, value_of
 from .operators.table import Run
@@ -19,16 +22,41 @@ _RANDOM = {
 }
 
 
+def check_counts(node: Node, opset: int) -> None:
+    """Raise if a node has inputs or outputs that its operator does not have, or too few inputs."""
+    schema = _schema(node, opset)
+    if schema is None:
+        return
+    given = [k + 1 for k, name in enumerate(node.inputs) if name]
+    few, many = len(node.inputs) < schema.min_input, max(given, default=0) > schema.max_input
+    if few or many:
+        bound = f"at least {schema.min_input}" if few else f"at most {schema.max_input}"
+        raise StructureError(f"{node}: this operator takes {bound} inputs")
+    if len(node.outputs) > schema.max_output:
+        raise StructureError(f"{node}: this operator gives at most {schema.max_output} outputs")
+
+
+def _schema(node: Node, opset: int) -> Any:
+    """What ONNX knows of a node's operator, or None."""
+    from onnx import defs
+
+    name, domain = node.proto.op_type, node.proto.domain
+    try:
+        return defs.get_schema(name, opset, "" if domain == "ai.onnx" else domain)
+    except (
+        defs.SchemaError,
+        TypeError,
+    ):  # the latter for a name that is no text, in a damaged file
+        return None
+
+
 def definition(node: Node, opset: int) -> Run:
     """A function that runs what an operator is defined as, or an error that names the node."""
-    from onnx import FunctionProto, defs, helper
+    from onnx import FunctionProto, helper
 
-    proto = node.proto
-    domain = "" if proto.domain == "ai.onnx" else proto.domain
-    try:
-        schema: Any = defs.get_schema(proto.op_type, opset, domain)
-    except defs.SchemaError:
-        raise UnsupportedError(f"{node}: this operator is not known") from None
+    proto, schema = node.proto, _schema(node, opset)
+    if schema is None:
+        raise UnsupportedError(f"{node}: this operator is not known")
     if schema.has_function:
         body = schema.function_body
         graph = expanded(body, node.domains.of(body), _with_defaults(schema, node))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UnsupportedError
+from ...errors import StructureError, UnsupportedError
 from ...numpy._register import dtype_of, shape_of
 from .operators.table import Run, find, keywords
 
@@ -51,12 +51,25 @@ class Graph:
         self.nodes = [Node(proto, domains, given) for proto in nodes]
         self.types = [_type_of(t) for t in output_types]
         made = {*self.inputs, *self.constants}.union(*[node.outputs for node in self.nodes])
+        self._check_order(made)
         read = {name for node in self.nodes for name in node.reads} | set(self.outputs)
         self.reads: set[str] = read - made - {""}  # from around
         last = {name: node for node in self.nodes for name in node.reads}
         for name, node in last.items():
             if name not in self.outputs:
                 node.releases.append(name)
+
+    def _check_order(self, made: set[str]) -> None:
+        """Raise if a name is read before it is given, or given twice."""
+        known = {*self.inputs, *self.constants}
+        for node in self.nodes:
+            early = (node.reads & made) - known
+            twice = known.intersection(node.outputs)
+            if early:
+                raise StructureError(f"{node}: {min(early)} is read before it is given")
+            if twice:
+                raise StructureError(f"{node}: {min(twice)} is given before")
+            known.update([name for name in node.outputs if name])
 
     @classmethod
     def of(cls, proto: Any, domains: Domains, given: Mapping[str, Any] | None = None) -> Graph:
@@ -124,12 +137,13 @@ class Node:
             return called(expanded(function, self.domains.of(function), self.attributes))
         if domain not in self.domains.opsets:
             raise UnsupportedError(f"{self}: the model imports no opset of this domain")
+        from .definitions import check_counts, definition
+
         opset = self.domains.opsets[domain]
         run = find(domain, name, opset)
         if run is None:
-            from .definitions import definition
-
             return definition(self, opset)
+        check_counts(self, opset)
         named, takes_all = keywords(run)
         unknown = [k for k in self.attributes if k not in named and k not in _ALL_SAY]
         if unknown and not takes_all:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import ShapeError, StructureError, UnsupportedError
+from ...errors import DTypeError, ShapeError, StructureError, UnsupportedError
 from ...nn.module import Module
 from ...numpy._register import shape_of
 from ...tensor import Tensor
@@ -48,10 +48,12 @@ def load(source: Any) -> Model:
             source = onnx.load_model_from_string(source)
     except no_model as error:
         raise ValueError(f"this is no ONNX model: {error}") from None
-    if not isinstance(source, onnx.ModelProto) or not source.HasField("graph"):
+    if not isinstance(source, onnx.ModelProto):
         raise TypeError(
-            f"load takes the path of an ONNX file, its bytes or a ModelProto with a graph, got {type(source)}"
+            f"load takes the path of an ONNX file, its bytes or a ModelProto, got {type(source)}"
         )
+    if not source.HasField("graph"):
+        raise ValueError("this is no ONNX model: it has no graph")
     return Model(source)
 
 
@@ -139,7 +141,7 @@ class Form:
                 how = "twice" if name in values else f"unknown; there are {', '.join(names)}"
                 raise TypeError(f"input {name!r} is given {how}")
             values[name] = value
-        missing = [n for n in names if n not in values and n not in self.optional]
+        missing = [n for n in names if values.get(n) is None and n not in self.optional]
         if missing:
             raise TypeError(
                 f"the model needs {', '.join(_text(n, self.inputs[n]) for n in missing)}"
@@ -193,7 +195,11 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
     dtype, shape = kind
     if not isinstance(value, np.ndarray | np.generic | Tensor):
-        value = np.asarray(value, dtype)
+        value = _numbers(value, dtype)
+    if not np.can_cast(value.dtype, dtype, "same_kind"):
+        raise DTypeError(f"input {_text(name, kind)} was given {value.dtype}: convert it before")
+    if value.dtype.kind != dtype.kind:  # else whole numbers would be divided as such
+        value = value.astype(dtype)
     given = shape_of(value)
     fits = shape is None or (
         len(given) == len(shape)
@@ -202,3 +208,14 @@ def _fitting(name: str, value: Any, kind: Any) -> Any:
     if not fits:
         raise ShapeError(f"input {_text(name, kind)} was given an array of shape {list(given)}")
     return value
+
+
+def _numbers(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Python's numbers in a dtype, if they are the same there; else as they are."""
+    plain = np.asarray(value)
+    if plain.dtype.kind not in "biufc":
+        return plain
+    with np.errstate(all="ignore"):
+        made = plain.astype(dtype)
+    fits = np.can_cast(plain.dtype, dtype, "same_kind") or np.array_equal(made, plain)
+    return made if fits else plain

@@ -39,9 +39,7 @@ _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
 _SURE = 0.9  # the same, where steps are priced
-_SURE_OF_MANY = (
-    0.5  # the same inside of `vmap`, where rows are short and prices two to three times too high
-)
+_SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
 _AS_CHEAP = 0.97  # of reverse's price: what forward must be below

@@ -152,9 +152,16 @@ def features() -> str:
     their leak was closed (gather data sampling, 2023) on all of Intel's before AVX-VNNI, and on AMD's ever.
     """
     found = binding.get_host_cpu_features()
-    wide = ",-prefer-256-bit" if found.get("avx512vbmi2") else ""
+    wide = ",-prefer-256-bit" if vector_bytes() == 64 else ""
     apart = ",+prefer-no-gather" if found.get("avx2") and not found.get("avxvnni") else ""
     return found.flatten() + wide + apart
+
+
+@functools.cache
+def vector_bytes() -> int:
+    """Of the vectors in loops."""
+    found = binding.get_host_cpu_features()
+    return 64 if found.get("avx512vbmi2") else 32 if found.get("avx") else 16
 
 
 def machine(level: int = 3) -> Any:

@@ -20,6 +20,7 @@ from ...ir import Program, Var
 from .array_regions.branch import BranchStep
 from .array_regions.loop import LoopStep
 from .blas import Product
+from .build import vector_bytes
 from .compile import scheduled, without_collections
 from .elementwise import LONG
 from .indexing import Write
@@ -35,26 +36,27 @@ from .tiles import registers
 from .tiling import Pack, Tiled
 from .views import Buffer, View
 
-# Seconds for each. Of an x86-64 with AVX-512, fitted to ratios between ways to the same Jacobians.
+# Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to ratios
+# between ways to the same Jacobians, of one point and of a thousand.
 RATES = {
-    "step": 7e-10,
+    "step": 2e-9,
     "row": 3e-10,  # an innermost loop that is started
     # Vectors along the innermost loop.
     "load": 7e-11,
     "store": 8.2e-10,
-    "operation": 5.5e-11,
+    "operation": 1.1e-10,
     "division": 6.5e-9,
-    "function": 1.7e-8,
+    "function": 7e-9,
     # Single numbers: ends of rows, and rows that are shorter than a vector.
-    "single load": 5e-11,
-    "single store": 1.7e-10,
+    "single load": 6e-11,
+    "single store": 1.2e-10,
     "single operation": 5e-11,
     "single division": 1.1e-9,
-    "single function": 1.1e-8,
+    "single function": 1.8e-8,
     # Numbers that do not lie side by side.
-    "load apart": 1e-10,
+    "load apart": 2e-10,
     "load far apart": 1e-9,  # more, from lines of an array that leaves the cache before they are read on
-    "store apart": 4e-10,
+    "store apart": 8e-10,
     "gather": 1.6e-10,
     "scatter": 5.7e-10,
     "in turn": 1e-10,  # a number that is loaded or computed in a loop with a scatter
@@ -64,12 +66,13 @@ RATES = {
     "row added": 3.3e-10,  # to one in memory
     "short sum": 1.4e-9,  # a number added to one in memory, in rows that are no vectors
     "running": 3.6e-10,  # a number of a scan
-    "cleared": 1.3e-9,  # a vector of zeros
+    "cleared": 6e-10,  # a vector of zeros
+    "cleared far": 1.7e-9,  # more, in an array that leaves the cache before it is written into
     # Vectors of arrays that are together larger than the first cache, or the second.
     "near": 2.5e-10,
-    "far": 6.4e-10,
+    "far": 3e-10,
     # Products of matrices.
-    "tile": 2e-8,
+    "tile": 2.8e-8,
     "multiplied": 2e-10,  # a vector, in registers
     "by BLAS": 3.4e-7,
     "multiplied by BLAS": 2e-10,
@@ -116,6 +119,12 @@ class Counted:
         self.add("near", vectors if self.nbytes > FIRST else 0)
         self.add("far", vectors if self.nbytes > SECOND else 0)
 
+    def cleared(self, buffer: Buffer, times: int) -> None:
+        vectors = times * buffer.size / lanes(buffer.dtype)
+        self.add("cleared", vectors)
+        self.add("cleared far", vectors if buffer.nbytes > SECOND else 0)
+        self.passed(vectors)
+
     def step(self, step: Step, times: int) -> None:
         self.add("step", times)
         if isinstance(step, Kernel):
@@ -132,7 +141,7 @@ class Counted:
         elif isinstance(step, Pack):
             self.add("load apart", times * prod(step.source.shape))
         elif isinstance(step, Zero):
-            self.add("cleared", times * step.buffer.size / lanes(step.buffer.dtype))
+            self.cleared(step.buffer, times)
         elif isinstance(step, Scan):
             self.add("running", times * prod(step.out.shape))
         elif isinstance(step, LoopStep):
@@ -148,7 +157,7 @@ class Counted:
 
     def product(self, step: Product, times: int) -> None:
         *batch, m, n = step.c.shape
-        terms, width = step.flops // max(2 * prod(step.c.shape), 1), lanes(step.c.dtype)
+        terms, width = step.flops // max(2 * prod(step.c.shape), 1), tile_lanes(step.c.dtype)
         count = times * prod(batch)
         self.add("store", count * m * -(-n // width))
         self.passed(count * (m * terms + terms * n + m * n) / width)
@@ -163,7 +172,12 @@ class Counted:
 
 
 def lanes(dtype: np.dtype[Any]) -> int:
-    """Numbers of a vector."""
+    """Numbers of a vector in a loop."""
+    return max(vector_bytes() // dtype.itemsize, 1)
+
+
+def tile_lanes(dtype: np.dtype[Any]) -> int:
+    """Numbers of a vector in a product of matrices."""
     found = registers()
     return max((16 if found is None else found.nbytes) // dtype.itemsize, 1)
 
@@ -280,7 +294,7 @@ class _Loops:
         buffer = write.place.view.buffer
         self.to.add("scatter", self.rows * self.length)
         if write.fresh:
-            self.to.add("cleared", times * buffer.size / lanes(buffer.dtype))
+            self.to.cleared(buffer, times)
         if write.how == "set" or len(write.place.axes) != 1:
             return
         places = self.kernel.loads.get(write.place.axes[0].index)

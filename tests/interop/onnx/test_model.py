@@ -298,9 +298,9 @@ def test_no_node_has_inputs_or_outputs_that_its_operator_has_not(make: Make) -> 
 
 def test_graphs_that_are_out_of_order_or_damaged(make: Make) -> None:
     made = lambda *nodes: make(nodes, {"x": [2]}, {"y": [2]}, {})
-    with pytest.raises(StructureError, match="Tanh.*h is read before it is given"):
+    with pytest.raises(StructureError, match=r"Tanh.*h is read before it is given"):
         load(made(node("Tanh", ["h"], ["y"]), node("Exp", ["x"], ["h"])))
-    with pytest.raises(StructureError, match="Exp.*y is given before"):
+    with pytest.raises(StructureError, match=r"Exp.*y is given before"):
         load(made(node("Tanh", ["x"], ["y"]), node("Exp", ["x"], ["y"])))
     with pytest.raises(ValueError, match="no graph"):
         load(b"")

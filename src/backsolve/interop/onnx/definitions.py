@@ -1,4 +1,4 @@
-"""What ONNX says of its operators: how many inputs and outputs they have, and what they are defined as by others.
+"""What ONNX says of its operators: how many inputs and outputs they have, and how others define them.
 
 Operators that are not in the table run by their definition.
 """

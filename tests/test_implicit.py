@@ -455,3 +455,19 @@ def test_an_iteration_that_overflows_has_not_converged():
 def test_complex_equations_of_real_unknowns_are_told():
     with pytest.raises(ShapeError, match=r"values of \(2,\) complex for x of \(2,\)"):
         bs.linear_solve(lambda x: 2j * x, np.ones(2), method="gmres")
+
+
+def test_equations_that_hold_another_root() -> None:
+    """Whether the inner one converged is told beside the values of the outer equations, and is none of them."""
+
+    def f(p: Any) -> Any:
+        inner = lambda q: bs.root(lambda y, q: y**3 + y - q, 0.5, q)
+        return bs.root(lambda x, p: x + inner(x * p) - p, 0.2, p)
+
+    slope = bs.grad(f)
+    second = bs.grad(slope)
+    ps = np.array([0.5, 1.0, 3.0])
+    for g in (slope, second):
+        np.testing.assert_allclose(bs.vmap(g)(ps), [g(float(p)) for p in ps], rtol=1e-8)
+    value, series = bs.jet(f, (3.0,), [[1.0, 0.0]])
+    np.testing.assert_allclose([value, *series], [f(3.0), slope(3.0), second(3.0)], rtol=1e-8)

@@ -7,6 +7,7 @@ becomes parameters like the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,12 @@ def call_closed(
 
     given = [*x, *[p[k] for k in places]]
     region = Region(flat, [type_of_leaf(v) for v in given], innermost_region())
-    program = region.with_inputs(region.variables)
+    whole = region.with_inputs(region.variables)
+    values_of = len(whole.outputs) - bool(region.messages)  # what failed inside of F is no equation
+    program = replace(whole, outputs=whole.outputs[:values_of])
 
     def closed(x: Sequence[Any], p: Sequence[Any]) -> list[Any]:
-        return evaluate(program, [*x, *p])
+        return region.results(evaluate(whole, [*x, *p]))
 
     def own_rule(inputs: Sequence[Any], places: Sequence[int]) -> Any:
         record = any(map(_is_recorded, inputs))

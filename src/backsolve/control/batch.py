@@ -237,14 +237,14 @@ def _batch_branch(size: int, args: list[Any], flags: list[bool], region: Branche
     total: list[Any] | None = None
     is_staged = isinstance(which, Staged)
     for k, single in enumerate(region.branches):
-        mine = np.equal(which, k)
-        if is_staged and is_light(single):
+        mine, light = np.equal(which, k), is_light(single)
+        if is_staged and light:
             found = evaluate_batched_as(single, operands, marks, size, outs)
         else:
             program, given = batched(single), operands
-            # What an example that takes another branch has could keep this one from ending; and where
-            # it makes an infinity, an adjoint of 0 would make a NaN of it.
-            if is_staged or _may_run_on(program):
+            # What an example that takes another branch has could keep this one from ending, or fail in it; and
+            # where it makes an infinity, an adjoint of 0 would make a NaN of it.
+            if not light:
                 given = [
                     _stood_in(mine, x) if flag and not is_stack(x) else x
                     for x, flag in zip(operands, marks, strict=True)
@@ -266,21 +266,6 @@ def _makes_entries(program: Program) -> list[bool]:
     """Which outputs of a branch, if they are stacks, are not the empty ones in the place of another's."""
     empty = {e.outputs[0] for e in program.equations if e.primitive is NO_ENTRIES}
     return [a not in empty for a in program.outputs]
-
-
-def _may_run_on(program: Program) -> bool:
-    """Whether some arguments could keep it from ending: those of examples that take another branch."""
-    for e in program.equations:
-        region = e.params["region"] if e.primitive.holds_regions else None
-        if isinstance(region, Callee):
-            if region.is_recursive or (region.program and _may_run_on(region.program)):
-                return True
-            continue
-        if isinstance(region, Loop) and region.goes_on is not None and region.count is None:
-            return True
-        if region is not None and any(_may_run_on(p) for p in region.programs()):
-            return True
-    return False
 
 
 def _stood_in(mine: Any, x: Any) -> Any:

@@ -86,3 +86,13 @@ def test_weights_are_inside_and_long_runs_are_not_believed(tmp_path):
         assert np.isnan(jax.export.deserialize(short).call(8.0)[0])
     stablehlo.save(layer, tmp_path / "layer.mlir", x)
     assert "stablehlo" in (tmp_path / "layer.mlir").read_text()
+
+
+def test_platforms_and_capacities_that_are_none():
+    for given in ({"platforms": "abacus"}, {"platforms": ["cpu", "gpu"]}, {"platforms": []}):
+        with pytest.raises(ValueError, match=r"one of cpu, cuda, rocm, tpu; got"):
+            stablehlo.artifact(np.sin, np.ones(2), **given)
+    with pytest.raises(ValueError, match="capacity=0 must be"):
+        stablehlo.artifact(np.sin, np.ones(2), capacity=0)
+    one = jax.export.deserialize(stablehlo.artifact(np.sin, np.ones(2), platforms="cpu"))
+    assert one.platforms == ("cpu",)

@@ -22,6 +22,7 @@ from .named import named, require_function_and_path
 from .safetensors import write_whole
 
 _CAPACITY = 1 << 10
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def text(f: Callable[..., Any], *args: Any, platform: str | None = None, **kwargs: Any) -> str:
@@ -75,6 +76,9 @@ def _exported(f: Any, args: Any, kwargs: Any, platforms: Any, capacity: int) -> 
     jax()  # says what to install
     from jax import export
 
+    platforms = _checked(platforms)
+    if type(capacity) is not int or capacity < 1:
+        raise ValueError(f"capacity={capacity!r} must be a whole number from 1 on")
     call = named(f, args, kwargs, None)
     program = rewrite_for_xla(call.recorded()[0])
     weights = {k: leaf.value for k, leaf in enumerate(call.leaves) if leaf.is_weight}
@@ -83,6 +87,16 @@ def _exported(f: Any, args: Any, kwargs: Any, platforms: Any, capacity: int) -> 
     with wide():
         structs = [jax().ShapeDtypeStruct(v.shape, v.dtype) for v in given]
         return export.export(jax().jit(run), platforms=platforms)(*structs)
+
+
+def _checked(platforms: Any) -> list[str] | None:
+    if platforms is None:
+        return None
+    found = [platforms] if isinstance(platforms, str) else list(platforms)
+    strange = [name for name in found if name not in _PLATFORMS]
+    if strange or not found:
+        raise ValueError(f"a platform is one of {', '.join(_PLATFORMS)}; got {platforms!r}")
+    return found
 
 
 def _runner(program: Program, weights: dict[int, Any], capacity: int) -> Callable[..., Any]:

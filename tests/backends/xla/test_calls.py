@@ -85,6 +85,13 @@ def test_donated_arrays():
     np.testing.assert_array_equal(mine, X)
 
 
+def test_an_array_that_was_given_away_is_told_so():
+    f, x = compiled(lambda x: x * 2, donate=0), jax.numpy.ones(3)
+    f(x)
+    with pytest.raises(bs.errors.DeviceError, match="memory of argument 0 was given away"):
+        f(x)
+
+
 def test_donated_arrays_of_a_program_that_may_run_again():
     def f(x):
         s = x

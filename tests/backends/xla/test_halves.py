@@ -54,6 +54,10 @@ def test_arrays_of_either_kind_are_the_16_bit_float():
     assert float(run(large)[0]) == float(large[0] * 3)  # float16 would be infinite
     assert run(np.ones(2, np.float16)).dtype == jnp.bfloat16
     assert len(run.stats()["specialisations"]) == 1
+    narrow = bs.jit(lambda x: x * 3, backend="xla")
+    assert narrow(np.ones(2, np.float16)).dtype == np.float16
+    with pytest.raises(bs.errors.DTypeError, match='compile it with half="bfloat16"'):
+        narrow(large)
 
 
 def test_attention_computes_its_weights_once():

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import BackendError
+from ...errors import BackendError, DTypeError
 from ...ir import Equation, Program, Type, Var, type_of
 from ...primitives.checks import CHECK
 from ...regions import Callee
 from ..target import Placed, Target
 from .constants import Brought
 from .gather import with_whole
-from .library import array_type, device_of, explained, jax, wide
+from .library import array_type, device_of, explained, is_array, jax, wide
 from .machine import HALF, Failures, Machine, error_of, refuse_recursion
 from .pending import Trail, look
 
@@ -66,7 +66,7 @@ class Compiled:
         self._program, self._target = program, target
         self._unsafe, self._places = unsafe, placed
         self._types = [v.type for v in program.inputs]
-        self._given = [_Given.of(t) for t in self._types]
+        self._given = [_Given.of(t, target.half) for t in self._types]
         # Stacks may turn out too small: then the arguments are needed once more.
         made = [v for e in equations(program, set()) for v in e.outputs]
         _refuse_wide([*self._types, *[v.type for v in made]])
@@ -82,6 +82,7 @@ class Compiled:
 
     def call(self, *leaves: Any) -> Any:
         if len(leaves) != len(self._given) or not all(map(_fits, leaves, self._given)):
+            _refuse_bfloat16(leaves, self._target.half)
             return NotImplemented
         self.calls += 1
         look()
@@ -249,15 +250,15 @@ class _Given(NamedTuple):
     """What an input has to be, for the question that every call asks about each of them."""
 
     shape: tuple[int, ...]
-    dtypes: tuple[np.dtype[Any], ...]  # float16 may be bfloat16 on the device
+    dtypes: tuple[np.dtype[Any], ...]  # float16 may be bfloat16 on the device, if that is chosen
     weak: type | None  # of a Python number
     arrays: tuple[type, ...]
 
     @staticmethod
-    def of(t: Type) -> _Given:
+    def of(t: Type, half: str) -> _Given:
         if t.weak:
             return _Given((), (), _WEAK[t.dtype.kind], ())
-        dtypes = (t.dtype, jax().numpy.dtype("bfloat16")) if t.dtype == HALF else (t.dtype,)
+        dtypes = (t.dtype, jax().numpy.dtype(half)) if t.dtype == HALF else (t.dtype,)
         return _Given(t.shape, dtypes, None, (np.ndarray, array_type(), t.dtype.type))
 
 
@@ -265,6 +266,15 @@ def _fits(a: Any, t: _Given) -> bool:
     if t.weak is not None:
         return type(a) is t.weak
     return type(a) in t.arrays and a.dtype in t.dtypes and a.shape == t.shape
+
+
+def _refuse_bfloat16(leaves: Sequence[Any], half: str) -> None:
+    """As float16, numbers above 65,504 would be infinite."""
+    if half != "bfloat16" and any(is_array(a) and a.dtype.name == "bfloat16" for a in leaves):
+        raise DTypeError(
+            'an array of bfloat16 goes into a function of float16: compile it with half="bfloat16", or give '
+            "x.astype(np.float32)"
+        )
 
 
 def _refuse_wide(types: Sequence[Type]) -> None:

@@ -68,6 +68,12 @@ def explained(error: Exception, leaves: Sequence[Any]) -> DeviceError | None:
             "(jax.device_put(x, device)), pass NumPy's arrays, which go where they are needed, or split all of "
             "them by mesh="
         )
+    gone = [f"argument {k}" for k, a in enumerate(leaves) if is_array(a) and a.is_deleted()]
+    if gone:
+        return DeviceError(
+            f"the memory of {', '.join(gone)} was given away to an earlier call (donate=): go on with what "
+            "that call returned, or donate a copy"
+        )
     return None
 
 

@@ -80,6 +80,11 @@ def named(
         chosen = {k for k, a in enumerate(args) if isinstance(a, Module)}
     else:
         chosen = {weights} if isinstance(weights, int) else set(weights)
+        strange = [k for k in chosen if k not in range(len(args))]
+        if strange:
+            raise ValueError(
+                f"weights= has places of arguments, 0 to {len(args) - 1}; got {weights!r}"
+            )
     leaves = []
     positional = [
         (name, a, k in chosen) for k, (name, a) in enumerate(zip(called, args, strict=True))

@@ -139,6 +139,8 @@ def test_lengths_that_cannot_be_left_open():
         model(lambda x, y: x.sum() + y.sum(), np.ones(2), np.ones(3), batch=True)
     with pytest.raises(ValueError, match=r"axis 1 of 'x'; there are x of 1 axes"):
         model(lambda x: x, np.ones(2), batch={"x": 1})
+    with pytest.raises(TypeError, match=r"axes by name such as .* got 'x'"):
+        model(lambda x: x, np.ones(2), batch="x")
 
 
 def test_gradients_of_networks():
@@ -268,6 +270,9 @@ def test_names_of_arguments(tmp_path):
     assert "params.w.0" in {x.name for x in fixed.graph.initializer}
     with pytest.raises(ValueError, match="1 outputs, and 2 names"):
         model(f, {"w": [np.ones(3)]}, np.ones(3), outputs=["y", "z"])
+    for places in (2, "x"):
+        with pytest.raises(ValueError, match="places of arguments, 0 to 1; got"):
+            model(f, {"w": [np.ones(3)]}, np.ones(3), weights=places)
 
 
 def test_arguments_in_another_order(tmp_path):

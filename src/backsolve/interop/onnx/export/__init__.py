@@ -113,9 +113,11 @@ def _free_axes(call: Named, batch: Mapping[str, int] | bool) -> dict[str, int]:
     arrays = {x.name: np.ndim(x.value) for x in call.leaves if not x.is_weight and np.ndim(x.value)}
     if batch is True:
         return dict.fromkeys(arrays, 0)
-    found = {} if batch is False else dict(batch)
+    if batch is not False and not isinstance(batch, Mapping):
+        raise TypeError(f"batch= is True, or axes by name such as {{'x': 0}}; got {batch!r}")
+    found = dict(batch or {})
     for name, axis in found.items():
-        if name not in arrays or not 0 <= axis < arrays[name]:
+        if name not in arrays or axis not in range(arrays[name]):
             known = ", ".join(f"{n} of {k} axes" for n, k in arrays.items())
             raise ValueError(
                 f"batch= names axis {axis} of {name!r}; there are {known or 'no arrays'}"

@@ -195,23 +195,6 @@ def test_python_numbers_take_the_type_of_the_arrays(backend, wide):
     assert float(da) == 2.0
 
 
-def test_python_numbers_that_differ_between_examples(backend):
-    def grows(x, a):
-        y = x
-        for i in range(12):
-            y = y * a + x[i % 3] * y
-        return y * a
-
-    def chosen(f):
-        return lambda p, x: jnp.sum(f(x, jax.lax.select(p, 0.5, 1.0)))
-
-    f, x = function(grows, backend=backend), jnp.linspace(0.1, 0.7, 3, dtype=jnp.float32)
-    p = jnp.array([True, False])
-    for t in (jax.vmap, lambda f, axes: jax.vmap(jax.grad(f, 1), axes)):
-        close(t(chosen(f), (0, None))(p, x), t(chosen(grows), (0, None))(p, x), 1e-5)
-        assert not t(chosen(f), (0, None))(p[:0], x).size
-
-
 def test_integers_have_no_derivatives_and_take_none(backend):
     f = function(lambda x, k: (x * k, k + 1, k > 2), backend=backend)
     x, k = jnp.float32(2.0), jnp.int32(3)
@@ -360,21 +343,6 @@ def test_bad_arguments_are_named():
         function(lambda x: x)(jnp.ones(2, jnp.bfloat16))
     with pytest.raises(TypeError, match="key_data"):
         function(lambda x: x)(jax.random.key(0))
-
-
-def test_shard_map_is_told_not_to_ask_what_differs_between_devices(backend):
-    f = function(np.sin, backend=backend)
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
-    parts = jax.sharding.PartitionSpec("i")
-
-    def total(x, **how):
-        mapped = jax.shard_map(f, mesh=mesh, in_specs=parts, out_specs=parts, **how)
-        return mapped(x).sum()
-
-    x = jnp.linspace(0, 1, 4)
-    close(jax.grad(total)(x, check_vma=False), jnp.cos(x), 1e-6)
-    with pytest.raises(bs.errors.UnsupportedError, match="check_vma=False"):
-        total(x)
 
 
 after = lambda y, c: np.sin(y) * c

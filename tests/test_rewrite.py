@@ -1,6 +1,7 @@
 """Passes: what they make of Programs, in golden files, rule by rule, and in every bit."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy import special
 
 import backsolve as bs
 from backsolve import errors, rewrite
-from backsolve.ir import Program, type_of
+from backsolve.ir import Program, Type, type_of
 from backsolve.primitive import P
 from backsolve.rewrite.stable import recognise
 from backsolve.trace import evaluate, stage
@@ -611,3 +612,14 @@ def test_three_powers_are_added_up_as_they_are():
     assert "logaddexp" not in names(staged(f, 1.0, 2.0, 3.0, recognise=recognise))
     two = lambda a, b: np.log(np.exp(a) + np.exp(b))
     assert "logaddexp" in names(staged(two, 1.0, 2.0, recognise=recognise))
+
+
+def test_a_choice_that_is_known_is_no_equation() -> None:
+    never = np.zeros(3, bool)
+
+    def f(x: Any) -> Any:
+        return x + np.where(never, np.exp(x), 0)
+
+    program = rewrite.rewrite(stage(lambda x: [f(x)], [Type((3,), np.dtype(float))])[0])
+    assert [e.primitive.name for e in program.equations] == ["add"]
+    np.testing.assert_array_equal(bs.jit(f)(np.array([1.0, np.inf, np.nan])), [1.0, np.inf, np.nan])

@@ -96,9 +96,7 @@ def rewrite_for_machines(program: Program) -> Program:
     if VERIFY:
         program.verify()
     split = split_windows(split_rows(program))
-    if VERIFY and split is not program:
-        split.verify()
-    return split
+    return program if split is program else rewrite(split)
 
 
 def _for_machines(program: Program) -> Program:

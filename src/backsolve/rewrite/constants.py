@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -104,15 +105,29 @@ def fold(program: Program) -> Program:
     constants = list(program.constants)
     kept: list[Equation] = []
     for e in program.equations:
-        unknown = [a for a in e.inputs if type(a) is Var and a not in known]
+        inputs = _read(e, known)
+        unknown = [a for a in inputs if type(a) is Var and a not in known]
         if not unknown and not e.primitive.holds_regions:
-            value = _folded(e, [known[a] if type(a) is Var else a for a in e.inputs])
+            value = _folded(e, [known[a] if type(a) is Var else a for a in inputs])
             if value is not None:
                 known[e.outputs[0]] = value
                 constants.append((e.outputs[0], value))
                 continue
         kept.append(e)
     return Program(program.inputs, tuple(constants), tuple(kept), program.outputs)
+
+
+def _read(e: Equation, known: dict[Var, Any]) -> Sequence[Any]:
+    """Its inputs; of a choice that is known, what is chosen in the place of both."""
+    if (
+        e.primitive.name != "where"
+        or e.inputs[0] not in known
+        or not is_uniform(known[e.inputs[0]])
+    ):
+        return e.inputs
+    mask, a, b = e.inputs
+    chosen = a if np.asarray(known[mask]).flat[0] else b
+    return mask, chosen, chosen
 
 
 def _folded(e: Equation, values: list[Any]) -> Any:

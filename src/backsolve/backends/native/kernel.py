@@ -51,6 +51,12 @@ class Kernel(Step):
         return list(dict.fromkeys(v.buffer for v in self.views() if v.buffer.kind != "ramp"))
 
     @property
+    def only_numbers(self) -> bool:
+        """Whether it writes known numbers, and does nothing else."""
+        rest = (self.statements, self.loads, self.reductions, self.reads, self.writes, self.ends)
+        return not any(rest)
+
+    @property
     def can_fail(self) -> bool:
         places = [*self.reads.values(), *[w.place for w in self.writes]]
         return bool(self.refusals) or any(x.code is not None for p in places for x in p.axes)

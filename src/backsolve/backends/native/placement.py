@@ -34,6 +34,7 @@ class Placement:
         self.inside = inside  # what a region knows of its surroundings
         self.root: Any = inside.root if inside is not None else self
         self.steps: list[Step] = []
+        self.barrier = -1  # a step that kernels behind it are not joined with those before
         self.views: dict[Var, View] = {}
         self.ready: dict[Buffer, int] = {}  # the step after which a buffer holds its value
         self.home: dict[Var, int] = {}  # the kernel (step) that computes a variable in a register
@@ -180,12 +181,24 @@ class Placement:
 
     def put(self, a: Any, target: View) -> None:
         """Write `a` into (a part of) new memory: by a kernel that has it in a register, if there is one."""
-        at = self._in_register(a, target.shape)
+        at = self._beside_numbers(a, target.shape)
+        if at is None:
+            at = self._in_register(a, target.shape)
         if at is None or _cuts_functions(self.kernel(at), target):
             self.copy(a, target)
             return
         self.kernel(at).stores.append((a, target))
         self.ready[target.buffer] = max(self.ready.get(target.buffer, -1), at)
+
+    def _beside_numbers(self, a: Any, shape: Shape) -> int | None:
+        """For a number: the last kernel that writes nothing but numbers."""
+        if type(a) is Var and a not in self.numbers:
+            return None
+        for at in range(len(self.steps) - 1, self.barrier, -1):
+            step = self.steps[at]
+            if isinstance(step, Kernel) and step.domain == shape and step.only_numbers:
+                return at
+        return None
 
     def _in_register(self, a: Any, shape: Shape) -> int | None:
         if type(a) is not Var or a in self.numbers:

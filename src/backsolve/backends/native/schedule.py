@@ -76,7 +76,6 @@ class Schedule(Placement):
             for a in e.inputs:
                 if type(a) is Var:
                     self.readers.setdefault(a, []).append(e)
-        self.barrier = -1  # a step that kernels behind it are not joined with those before
         self.makers = {v: e for e in program.equations for v in e.outputs}
         self.pieces = find_pieces(self)
         self.matrices: dict[Any, View] = {}  # copies of operands of products, in one piece

@@ -149,11 +149,12 @@ def features() -> str:
 
     LLVM keeps to 256 bits on all of Intel's. Those with VBMI2, Ice Lake and later, run wide ones at full speed.
     And without its instructions for loads from many places where they take longer than as many loads: since
-    their leak was closed (gather data sampling, 2023) on all of Intel's before AVX-VNNI, and on AMD's ever.
+    their leak was closed (gather data sampling, 2023) on all of Intel's before AVX-VNNI, and on AMD's ever; nor
+    are stores to many places faster there than as many stores.
     """
     found = binding.get_host_cpu_features()
     wide = ",-prefer-256-bit" if vector_bytes() == 64 else ""
-    apart = ",+prefer-no-gather" if found.get("avx2") and not found.get("avxvnni") else ""
+    apart = ",+prefer-no-gather,+prefer-no-scatter" if found.get("avx2") and not found.get("avxvnni") else ""
     return found.flatten() + wide + apart
 
 

@@ -154,7 +154,11 @@ def features() -> str:
     """
     found = binding.get_host_cpu_features()
     wide = ",-prefer-256-bit" if vector_bytes() == 64 else ""
-    apart = ",+prefer-no-gather,+prefer-no-scatter" if found.get("avx2") and not found.get("avxvnni") else ""
+    apart = (
+        ",+prefer-no-gather,+prefer-no-scatter"
+        if found.get("avx2") and not found.get("avxvnni")
+        else ""
+    )
     return found.flatten() + wide + apart
 
 

@@ -19,6 +19,7 @@ from .constants import Brought
 from .gather import with_whole
 from .library import array_type, device_of, explained, is_array, jax, wide
 from .machine import HALF, Failures, Machine, error_of, refuse_recursion
+from .options import compiler_options
 from .pending import Trail, look
 
 _FIRST_CAPACITY = 128  # entries of a stack, before a run tells how many it needs
@@ -177,9 +178,9 @@ class Compiled:
         if places is not None:
             results = None if places.results is None else tuple(places.results)
             options["out_shardings"] = (results, places.whole, places.whole)
-        if kind != "cpu" and self._has_halves:
-            # else what is rounded to 16 bits, only to be computed with, would be stored with 32
-            options["compiler_options"] = {"xla_allow_excess_precision": False}
+        told = compiler_options(program, kind, self._has_halves)
+        if told:
+            options["compiler_options"] = told
         if self._given_away:
             options["donate_argnums"] = [k + 1 for k in self._given_away]
         code.run = jax().jit(run, **options)

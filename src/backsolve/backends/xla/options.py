@@ -8,8 +8,8 @@ from typing import Any
 from ...ir import Program
 from .library import jax
 
-# Kernels and copies in a row that are started at once, as a graph, on GPUs. XLA's own least is five: rounds of a
-# short loop have fewer, and starting each by itself takes longer than it runs.
+# Kernels and copies in a row that are started at once, as a graph, on GPUs. XLA's own least is five: rounds of
+# short loops have fewer, and starting each by itself takes longer than it runs.
 FEWEST = {"xla_gpu_graph_min_graph_size": 3}
 
 

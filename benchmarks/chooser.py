@@ -18,6 +18,7 @@ from typing import Any
 
 import batched_functions
 import numpy as np
+from batched_functions import network
 from harness import best_times, count_own_time, keep_to_cores
 from random_functions import random_cases
 
@@ -45,17 +46,6 @@ def grid(u: Any) -> Any:
     return (
         np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u + u**3
     )
-
-
-def network(*widths: int) -> Callable[[Any], Any]:
-    layers = [RNG.normal(size=(b, a)) / a for a, b in zip(widths, widths[1:], strict=False)]
-
-    def f(x: Any) -> Any:
-        for W in layers:
-            x = np.tanh(W @ x)
-        return x
-
-    return f
 
 
 def chain(n: int, steps: int) -> Callable[[Any], Any]:

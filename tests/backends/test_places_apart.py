@@ -1,0 +1,48 @@
+"""Loads from many places by the processor's own instruction or one by one, and functions along whole loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from llvmlite import binding
+
+from backsolve.backends.native import build
+from backsolve.backends.native.compile import scheduled
+from backsolve.backends.native.kernel import Kernel
+from backsolve.backends.native.nests import walk
+from backsolve.ir import Type
+from backsolve.rewrite import rewrite_for_machines
+from backsolve.trace import stage
+
+
+@pytest.mark.parametrize(
+    ("has", "one_by_one", "nbytes"),
+    [
+        ({"avx", "avx2", "avx512f"}, True, 32),  # Skylake
+        ({"avx", "avx2", "avx512f", "avx512vbmi2"}, True, 64),  # Ice Lake
+        ({"avx", "avx2", "avx512f", "avx512vbmi2", "avxvnni"}, False, 64),  # Sapphire Rapids
+        ({"neon"}, False, 16),
+    ],
+)
+def test_loads_of_many_places_are_single_ones_where_that_is_faster(
+    has: set[str], one_by_one: bool, nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = binding.FeatureMap(dict.fromkeys(has, True))
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: found)
+    monkeypatch.setattr(build, "vector_bytes", build.vector_bytes.__wrapped__)
+    told = build.features.__wrapped__()
+    assert ("prefer-no-gather" in told) == ("prefer-no-scatter" in told) == one_by_one
+    assert build.vector_bytes() == nbytes
+
+
+@pytest.mark.parametrize(("width", "rank"), [(6, 1), (8, 2), (100, 2)])
+def test_functions_run_along_whole_loops_where_rows_are_short(width: int, rank: int) -> None:
+    """Written in place into longer rows, they would run along six numbers at a time."""
+
+    def padded(x: np.ndarray) -> np.ndarray:
+        return np.concatenate([np.sin(x), np.zeros((50, 1))], axis=1)
+
+    program = stage(lambda x: [padded(x)], [Type((50, width), np.dtype(float))])[0]
+    steps = scheduled(rewrite_for_machines(program))[0].steps
+    (kernel,) = [s for s in steps if isinstance(s, Kernel) and s.statements]
+    assert len(walk(kernel, kernel.views())[0]) == rank

@@ -30,7 +30,8 @@ def ours(
     from .ours import KINDS
 
     model = load_state_dict(KINDS[kind](*settings), first)
-    held = [jax.device_put(model.named_parameters()), jax.device_put(model.named_buffers())]
+    arrays = model.named_parameters(), model.named_buffers()
+    held = [{k: jax.device_put(a) for k, a in named.items()} for named in arrays]  # in their order
     given = jax.device_put(_inputs(x)), jax.device_put(y)
 
     def narrow(a: Any) -> Any:

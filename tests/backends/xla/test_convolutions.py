@@ -95,6 +95,20 @@ def test_adjoints_of_max_pools_make_no_windows():
     np.testing.assert_allclose(narrow, expected, rtol=2e-2)
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+@pytest.mark.parametrize("n", [9, 10, 11, 12])
+def test_windows_that_are_put_back(step, dilation, n):
+    """Places that never meet are added up apart: one array among zeros for each kind of place."""
+    cut = Cut((0, 1), (3, 2), (step, 2), (dilation, 1))
+    t = np.random.default_rng(2).normal(size=cut.shape((n, 7, 2)))
+    run = bs.jit(lambda t: P.fold(t, cut=cut, shape=(n, 7, 2)), backend="xla")
+    np.testing.assert_allclose(run(t), cut.add(np.zeros((n, 7, 2)), t), rtol=1e-12)
+    kinds = 2 * len({k * dilation % step for k in range(3)})
+    text = run.lower(t).stages["stablehlo"]
+    assert text.count("stablehlo.pad") - text.count("interior = [0, 0, 0]") == kinds
+
+
 def test_a_mask_that_hides_numbers_stays():
     x, w = (np.random.default_rng(k).normal(size=s) for k, s in enumerate([(1, 2, 7), (3, 2, 3)]))
     hidden = np.arange(3) < 2

@@ -2,7 +2,7 @@
 
 first_max(windows(x))                          lax.reduce_window, with x's surroundings as its padding
 the number of the first largest in each        entry by entry of all windows: x at k, x at k + 1, …
-fold(where(number == k for all k, t, 0))       t where the number is k, spread out, and added up over k
+fold(where(number == k for all k, t, 0))       t where the number is k, put back, and added up over k
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...ir import Equation, Shape, Var, type_of
 from ...operators.slice import key_of
 from ...operators.windows import Cut
 from .rows.base import is_half
-from .rows.windows import among_zeros
+from .rows.windows import put_back
 from .search import Joined, Search
 
 IDLE = {"equal", "isnan", "logical_or"}  # if nobody reads them any more
@@ -186,10 +186,9 @@ def folded(cut: Cut, shape: Shape, out: Var, m: Any, number: Any, t: Any = None)
     if t is not None:
         t = jnp.broadcast_to(jnp.reshape(t, t.shape[: t.ndim - len(cut.size)]), lead)
         t = t.astype(jnp.float32 if is_half(t) else m.dtype(out))
-    total: Any = None
-    for at, k in enumerate(np.ndindex(cut.size)):
-        here = number == at
-        part = here if t is None else jnp.where(here, t, jnp.zeros((), t.dtype))
-        wide = among_zeros(part, cut.places(k, shape), shape)
-        total = wide if total is None else (total | wide if t is None else total + wide)
-    return total
+
+    def part(k: tuple[int, ...]) -> Any:
+        here = number == np.ravel_multi_index(k, cut.size)
+        return here if t is None else jnp.where(here, t, jnp.zeros((), t.dtype))
+
+    return put_back(cut, shape, part)

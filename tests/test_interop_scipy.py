@@ -274,3 +274,54 @@ def test_a_derivative_that_differential_evolution_would_lose_is_our_error(vector
     with pytest.raises(bs.errors.TracedValueError, match=r"NumPy array.*bs\.argmin"):
         bs.jit(least)(2.0)
     assert least(bs.tensor(2.0)) < 1e-3
+
+
+@pytest.mark.parametrize("start", [[0.9, 0.8], (3, 4), np.array([3, 4])])
+def test_lists_and_whole_numbers_are_arrays_of_floats_as_scipy_takes_them(start):
+    """The function sees an array, not a list: x[1:] - x[:-1]**2 is arithmetic."""
+    np.testing.assert_allclose(bs.scipy.minimize(rosenbrock, start).x, 1.0, atol=1e-4)
+    found = bs.scipy.least_squares(lambda x: x**2 - np.array([1.0, 4.0]), start)
+    np.testing.assert_allclose(found.form, [1.0, 2.0])
+    decay = bs.scipy.solve_ivp(lambda t, y: -y * y, (0, 1), start)
+    np.testing.assert_allclose(decay.form[0, -1], start[0] / (1 + start[0]), rtol=1e-2)
+
+
+def test_arguments_as_scipy_takes_them():
+    distance = lambda x, a: ((x - a) ** 2).sum()
+    np.testing.assert_allclose(bs.scipy.minimize(distance, np.zeros(2), 3.0).x, 3.0, atol=1e-5)
+    found = bs.scipy.least_squares(lambda x, a=1.0: x - a, np.zeros(2), kwargs={"a": 3.0})
+    np.testing.assert_allclose(found.x, 3.0)
+    with pytest.raises(TypeError, match="leave out jac="):
+        bs.scipy.minimize(lambda x: ((x**2).sum(), 2 * x), np.ones(2), jac=True)
+
+
+def test_bounds_in_the_form_of_the_start():
+    f = lambda p: (p["a"] - 1) ** 2 + ((p["b"] - 3) ** 2).sum()
+    start = {"a": 0.0, "b": np.zeros(2)}
+    bounds = ({"a": -1, "b": -1}, {"a": 0.5, "b": np.array([2, 9])})
+    found = bs.scipy.minimize(f, start, method="L-BFGS-B", bounds=bounds)
+    np.testing.assert_allclose(found.x, [0.5, 2.0, 3.0], atol=1e-5)
+    apart = lambda p: {"a": p["a"] - 1, "b": p["b"] - 3}
+    found = bs.scipy.least_squares(apart, start, bounds=bounds)
+    np.testing.assert_allclose(found.x, [0.5, 2.0, 3.0], atol=1e-4)
+    with pytest.raises(TypeError, match=r"\(lower, upper\)"):
+        bs.scipy.minimize(f, start, bounds={"a": (0, 1), "b": (0, 1)})
+
+
+def test_complex_residuals_are_refused():
+    """SciPy drops imaginary parts, and ends elsewhere."""
+    t = np.linspace(0, 10, 40)
+    turn = lambda w: np.exp(1j * w * t) - np.exp(0.3j * t)
+    with pytest.raises(TypeError, match=r"r\.imag"):
+        bs.scipy.least_squares(turn, np.array([0.29]))
+    with pytest.raises(TypeError, match=r"r\.imag"):
+        bs.scipy.curve_fit(lambda t, w: np.exp(1j * w * t), t, np.exp(0.3j * t), [0.29])
+    parts = lambda w: np.concatenate([turn(w).real, turn(w).imag])
+    np.testing.assert_allclose(bs.scipy.least_squares(parts, np.array([0.29])).x, 0.3)
+
+
+def test_solvers_that_would_leave_a_manifold_say_so():
+    x = bs.on(bs.manifolds.Sphere(), np.array([1.0, 0.0]))
+    for solver in (bs.scipy.minimize, bs.scipy.least_squares, bs.scipy.root):
+        with pytest.raises(TypeError, match="RiemannianCG"):
+            solver(lambda x: x - 2.0, x)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...api import hvp, jacobian, value_and_grad
+from ...errors import StructureError
 from ...hooks import hooks
-from ..flat import Form, compiled, joined
+from ..flat import Form, compiled, joined, real
 from ..sparse import by_pattern, jacobian_of
 
 _WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
@@ -74,8 +75,8 @@ def problem(
     elif hessp:
         along = compiled(lambda x, v, *rest: _along(flat, x, v, rest))
         found["hessp"] = along
-    if args:
-        found["args"] = tuple(args)
+    if args != ():
+        found["args"] = _tuple(args)
     if method is not None:
         found["method"] = method
     return found
@@ -88,10 +89,20 @@ def _along(f: Callable[..., Any], x: Any, v: Any, rest: tuple[Any, ...]) -> Any:
 def minimize(
     f: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), method: str = "BFGS", **options: Any
 ) -> Any:
-    """`scipy.optimize.minimize` with exact derivatives; the result's `form` is x in the form of x0."""
-    from scipy.optimize import minimize
+    """`scipy.optimize.minimize` with exact derivatives; the result's `form` is x in the form of x0.
 
+    Bounds are SciPy's, or (lower, upper), each in the form of x0.
+    """
+    from scipy.optimize import Bounds, minimize
+
+    if options.get("jac") is not None:
+        raise StructureError(
+            "bs.scipy.minimize computes the gradient itself: leave out jac=, and let the function return its "
+            "value alone; scipy.optimize.minimize takes a gradient of your own"
+        )
     given = problem(f, x0, args, method=method)
+    if "bounds" in options:
+        options["bounds"] = _bounds(Form(x0), options["bounds"], Bounds)
     return _with_form(minimize(**{**given, **options}), given.form)
 
 
@@ -100,12 +111,13 @@ def least_squares(
     x0: Any,
     args: tuple[Any, ...] = (),
     *,
+    kwargs: dict[str, Any] | None = None,
     jac_sparsity: Any = None,
     **options: Any,
 ) -> Any:
     """`scipy.optimize.least_squares` with the exact Jacobian; the result's `form` is x in the form of x0.
 
-    Of many unknowns and few entries the Jacobian is sparse, and its pattern found (then SciPy solves by lsmr;
+    Bounds are (lower, upper), arrays or each in the form of x0. Of many unknowns and few entries the Jacobian is sparse, and its pattern found (then SciPy solves by lsmr;
     `tr_solver="exact"` keeps it dense). With `jac_sparsity`, a pattern as SciPy takes it, columns that meet in
     no row are computed together, and a pattern that leaves out an entry is refused.
 
@@ -117,11 +129,13 @@ def least_squares(
 
     form = Form(x0)
     dense = options.get("method") == "lm" or options.get("tr_solver") == "exact"
-    value, jac = _residuals(f, form, dense)
+    value, jac = _residuals(f, form, dense, kwargs or {})
     if jac_sparsity is not None:
-        whole = lambda x, *rest: joined(hooks.users(f)(form.inside(x), *rest))
+        whole = lambda x, *rest: joined(hooks.users(f)(form.inside(x), *rest, **(kwargs or {})))
         jac = by_pattern(whole, jac_sparsity)
-    given = {"fun": value, "x0": form.vector, "jac": jac, "args": tuple(args)}
+    given = {"fun": value, "x0": form.vector, "jac": jac, "args": _tuple(args)}
+    if "bounds" in options:
+        options["bounds"] = _bounds(form, options["bounds"], lambda *sides: sides)
     return _with_form(least_squares(**{**given, **options}), form.tree)
 
 
@@ -133,7 +147,7 @@ def root(
 
     form = Form(x0)
     value, jac = _residuals(f, form, dense=True)
-    given: dict[str, Any] = {"fun": value, "x0": form.vector, "args": tuple(args), "method": method}
+    given: dict[str, Any] = {"fun": value, "x0": form.vector, "args": _tuple(args), "method": method}
     if method in ("hybr", "lm"):  # the others do not ask for one
         given["jac"] = jac
     return _with_form(root(**{**given, **options}), form.tree)
@@ -162,7 +176,7 @@ def solve_ivp(
         return joined(hooks.users(f)(t, form.inside(y), *rest))
 
     value, slope = compiled(flat), jacobian_of(flat, dense=method == "LSODA")
-    given: dict[str, Any] = {"method": method, "args": tuple(args) or None}
+    given: dict[str, Any] = {"method": method, "args": _tuple(args) or None}
     if method in ("Radau", "BDF", "LSODA"):
         given["jac"] = lambda t, y, *rest: slope(y, t, *rest)
     if events is not None:
@@ -206,11 +220,12 @@ def curve_fit(
     value, slope = compiled(flat), compiled(jacobian(flat))
 
     def f(x: Any, *p: Any) -> Any:
-        return value(np.array(p, float), x)
+        return real(np.asarray(value(np.array(p, float), x)))
 
     def jac(x: Any, *p: Any) -> Any:
         return slope(np.array(p, float), x)
 
+    real(np.asarray(ydata))
     if p0 is None:  # SciPy counts the parameters
         f.__signature__ = inspect.signature(model)  # type: ignore[attr-defined]  # functions may have one
     return curve_fit(
@@ -218,11 +233,27 @@ def curve_fit(
     )
 
 
-def _residuals(f: Callable[..., Any], form: Form, dense: bool) -> tuple[Any, Any]:
+def _residuals(
+    f: Callable[..., Any], form: Form, dense: bool, named: dict[str, Any] | None = None
+) -> tuple[Any, Any]:
     def flat(x: Any, *rest: Any) -> Any:
-        return joined(hooks.users(f)(form.inside(x), *rest))
+        return joined(hooks.users(f)(form.inside(x), *rest, **(named or {})))
 
     return compiled(flat), jacobian_of(flat, dense=dense)
+
+
+def _tuple(args: Any) -> tuple[Any, ...]:
+    return args if isinstance(args, tuple) else (args,)
+
+
+def _bounds(form: Form, given: Any, made: Callable[[Any, Any], Any]) -> Any:
+    """Bounds in the form of the start as SciPy takes them; all others as they are."""
+    sides = form.bounds(given)
+    if sides is not None and not form.is_vector:
+        return made(*sides)
+    if isinstance(given, dict):
+        raise StructureError("bounds are (lower, upper), each in the form of the start; got a dict")
+    return given
 
 
 def _with_form(result: Any, form: Callable[[Any], Any]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.optimize import brentq
 
 import backsolve as bs
@@ -471,3 +472,47 @@ def test_equations_that_hold_another_root() -> None:
         np.testing.assert_allclose(bs.vmap(g)(ps), [g(float(p)) for p in ps], rtol=1e-8)
     value, series = bs.jet(f, (3.0,), [[1.0, 0.0]])
     np.testing.assert_allclose([value, *series], [f(3.0), slope(3.0), second(3.0)], rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["auto", "direct", "gmres"])
+def test_sparse_matrices_are_solved_with(method: str) -> None:
+    rng = np.random.default_rng(3)
+    dense = np.triu(np.tril(rng.normal(size=(6, 6)), 1), -1) + 4 * np.eye(6)
+    b = rng.normal(size=6)
+    A = scipy.sparse.csr_array(dense)
+    np.testing.assert_allclose(bs.linear_solve(A, b, method), np.linalg.solve(dense, b), rtol=1e-8)
+    slope = bs.grad(lambda b: np.sum(bs.linear_solve(A, b, method) ** 2))(b)
+    want = 2 * np.linalg.solve(dense.T, np.linalg.solve(dense, b))
+    np.testing.assert_allclose(slope, want, rtol=1e-7)
+    residual = lambda u: u**2 + np.concatenate([u[1:], u[:1]]) / 5
+    newton = lambda u: np.sum(bs.linear_solve(bs.jacobian(residual, sparse=True)(u), b, method))
+    bs.testing.check_grads(newton, [np.linspace(1.0, 2.0, 6)], order=1)
+
+
+def test_what_linear_solve_cannot_take_is_said() -> None:
+    with pytest.raises(bs.errors.ShapeError, match=r"square.*\(4, 4\) and \(3,\)"):
+        bs.linear_solve(np.eye(4), np.ones(3))
+    with pytest.raises(bs.errors.ShapeError, match=r"square.*\(2, 3\)"):
+        bs.linear_solve(scipy.sparse.csr_array(np.ones((2, 3))), np.ones(2))
+
+
+def test_a_function_that_is_nearly_linear_is_refused() -> None:
+    """A x − b is 0.1 % of b at what its slope at 0 gives."""
+    for method in ("direct", "gmres"):
+        with pytest.raises(ValueError, match="A must be linear"):
+            bs.linear_solve(lambda v: v + 1e-3 * v**3, np.ones(3), method)
+    hilbert = 1 / (1 + np.arange(7) + np.arange(7)[:, None])
+    solved = bs.linear_solve(lambda v: hilbert @ v, np.ones(7))
+    np.testing.assert_allclose(hilbert @ solved, 1.0, rtol=1e-6)
+
+
+def test_unknowns_that_would_leave_their_manifold_are_refused() -> None:
+    x = bs.on(bs.manifolds.Sphere(), np.array([1.0, 0.0]))
+    for find in (bs.argmin, bs.root, bs.fixed_point):
+        with pytest.raises(TypeError, match="RiemannianCG"):
+            find(lambda x: np.sum((x - 2.0) ** 2), x)
+
+
+def test_errors_in_how_to_solve_name_the_users_line() -> None:
+    with pytest.raises(TypeError, match=r"at .*test_implicit\.py:"):
+        bs.root(lambda x: x**2 - 2, 1.0, method="newton")

@@ -35,9 +35,17 @@ def location(depth: int = 1) -> str:
 def users_frame(depth: int) -> FrameType | None:
     """The frame nearest to us that is not of this package: the user's line."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None and not _is_of_users(frame):
         frame = frame.f_back
     return frame
+
+
+def _is_of_users(frame: FrameType) -> bool:
+    """Not of this package; of what a dataclass writes, which has no file, the module tells."""
+    filename = frame.f_code.co_filename
+    if filename == "<string>" and str(frame.f_globals.get("__name__")).startswith("backsolve."):
+        return False
+    return is_users(filename)
 
 
 def check_function(name: str, f: Any) -> None:
@@ -90,7 +98,7 @@ def location_of(error: BaseException) -> str:
     found, step = "an unknown place", error.__traceback__
     while step is not None:
         name = step.tb_frame.f_code.co_filename
-        found = describe_line(name, step.tb_lineno) if is_users(name) else found
+        found = describe_line(name, step.tb_lineno) if _is_of_users(step.tb_frame) else found
         step = step.tb_next
     return found
 

@@ -12,7 +12,8 @@ import numpy as np
 from . import control as control  # the loops of what is staged
 from . import tree
 from .api import grad
-from .errors import StructureError, TracedValueError
+from .declared import points_in
+from .errors import ShapeError, StructureError, TracedValueError, UnsupportedError
 from .hooks import hooks
 from .ir import Type, type_of
 from .operators import Custom, Inverse, Operator, as_operator
@@ -170,6 +171,8 @@ def linear_solve(
 ) -> Any:
     """x with A x = b; A is an operator, a matrix, or a linear function v ↦ A v of what has b's form.
 
+    The matrix may be one of SciPy's sparse ones, or a sparse Jacobian that varies.
+
     It varies with b, and with all that A holds or closes over. Methods and preconditioner are as in `implicit`
     (M itself: an operator or a function v ↦ M v).
 
@@ -178,11 +181,17 @@ def linear_solve(
     >>> linear_solve(lambda v: d * v + np.sum(v), np.array([3.0, 4.0]))
     array([1., 1.])
     """
-    if isinstance(A, Operator) or not callable(A):
+    product: Callable[..., Any]
+    if hasattr(A, "tocoo"):  # sparse
+        _check_square(A.shape, b)
+        product = lambda v: A @ v
+    elif isinstance(A, Operator) or not callable(A):
+        if not isinstance(A, Operator) and np.ndim(A) == 2:
+            _check_square(np.shape(A), b)
         A = as_operator(A)
         if method == "auto" and preconditioner is None and is_solved_by_structure(A):
             return Inverse(A).apply(b)
-        product: Callable[..., Any] = A.apply
+        product = A.apply
     else:
         product = hooks.users(A)
 
@@ -195,6 +204,13 @@ def linear_solve(
     return problem.solution(solved(problem.frozen, problem.start, problem.how))
 
 
+def _check_square(shape: tuple[int, ...], b: Any) -> None:
+    if len(set(shape)) > 1 or np.shape(b)[:1] != shape[:1]:
+        raise ShapeError(
+            f"`linear_solve` needs a square matrix and as many rows of b: got {shape} and {np.shape(b)}"
+        )
+
+
 class _Problem:
     """F(x, *p) = 0 on flat lists of leaves."""
 
@@ -202,6 +218,11 @@ class _Problem:
         leaves, self.x_form = tree.flatten(x)
         if not leaves:
             raise StructureError(f"expected numbers or arrays for x, got {x!r}")
+        for point in points_in(self.x_form, leaves).values():
+            raise UnsupportedError(
+                f"x is declared to lie on {point.manifold}, and the equations would move it off: "
+                "bs.optim.RiemannianCG().minimize(f, x) stays on it; here, give the array itself"
+            )
         self.start = [_floats(v) for v in leaves]
         self.p, self.p_form = tree.flatten(p)
         self.F, given = F, how.preconditioner

@@ -237,11 +237,20 @@ def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
     x = point.linear(how, M).solve(b)
     leaves = point.unknowns.unpack(x)
     left = norm(_values(F, point.equations, None, leaves))
-    if not isinstance(left, Staged) and not left <= 1e-2 * norm(b) + 1e-300:
+    if not isinstance(left, Staged) and not left <= _rounding_of(point, x, how) + 1e-300:
         raise ShapeError(
             f"A x differs from b by {float(left):.3g} at the solution: A must be linear, with A(0) = 0"
         )
     return leaves
+
+
+def _rounding_of(point: Point, x: Any, how: How) -> Any:
+    """What may be left of A x − b: the method's tolerance and rounding, of numbers as large as A and x make."""
+    way = np.random.default_rng(0).choice([-1.0, 1.0], x.shape).astype(x.dtype)
+    share = 10 * how.tolerance(x.dtype) + float(np.finfo(x.dtype).eps ** (1 / 3))
+    return share * (
+        norm(plain(point.push(np.abs(x) * way, False))) + norm(plain(point.push(x, False)))
+    )
 
 
 def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:

@@ -117,7 +117,9 @@ def least_squares(
 ) -> Any:
     """`scipy.optimize.least_squares` with the exact Jacobian; the result's `form` is x in the form of x0.
 
-    Bounds are (lower, upper), arrays or each in the form of x0. Of many unknowns and few entries the Jacobian is sparse, and its pattern found (then SciPy solves by lsmr;
+    Bounds are (lower, upper), arrays or each in the form of x0.
+
+    Of many unknowns and few entries the Jacobian is sparse, and its pattern found (then SciPy solves by lsmr;
     `tr_solver="exact"` keeps it dense). With `jac_sparsity`, a pattern as SciPy takes it, columns that meet in
     no row are computed together, and a pattern that leaves out an entry is refused.
 
@@ -147,7 +149,12 @@ def root(
 
     form = Form(x0)
     value, jac = _residuals(f, form, dense=True)
-    given: dict[str, Any] = {"fun": value, "x0": form.vector, "args": _tuple(args), "method": method}
+    given: dict[str, Any] = {
+        "fun": value,
+        "x0": form.vector,
+        "args": _tuple(args),
+        "method": method,
+    }
     if method in ("hybr", "lm"):  # the others do not ask for one
         given["jac"] = jac
     return _with_form(root(**{**given, **options}), form.tree)

@@ -19,6 +19,10 @@ class _Open(threading.local):
         self.all: list[Changes] = []
 
 
+class Noted:
+    """What tells of its attributes before they are set: `note(self, name)`."""
+
+
 class Missing:
     """What an attribute holds that is not there."""
 

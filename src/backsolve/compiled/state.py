@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import tree
-from ..changes import Changes, held, put
+from ..changes import Changes, put
 from ..hooks import hooks
-from ..module_state import Cells, state_in
-from ..row import is_over
-from ..tensor import Staged, Tensor
+from ..module_state import Cells, held_in, plain, put_into, state_in, without_effect
 from ..trace import Recorder
 from .arguments import is_on_device
 from .defaults import settle
@@ -48,26 +46,18 @@ class Stateful:
         if any(map(is_on_device, leaves)):
             settle()
             leaves = [np.asarray(x)[()] if is_on_device(x) else x for x in leaves]
-        _put(self.cells, structure.unflatten([_plain(x) for x in leaves]))
+        put_into(self.cells, structure.unflatten([plain(x) for x in leaves]))
         return result
 
     def held(self) -> list[Any]:
-        return _held(self.cells)
+        return held_in(self.cells)
 
 
 def with_state(f: Callable[..., Any], cells: Cells) -> Callable[..., Any]:
     """(what the cells hold, arguments) ↦ (f's result, what they hold then)."""
 
-    @functools.wraps(f)
-    def run(state: Sequence[Any], /, *args: Any, **kwargs: Any) -> Any:
-        before = [held(*cell) for cell in cells]
-        _put(cells, state)
-        try:
-            result = hooks.users(f)(*args, **kwargs)
-            return result, _held(cells)
-        finally:
-            _put(cells, before)
-
+    users = lambda *args, **kwargs: hooks.users(f)(*args, **kwargs)
+    run = functools.wraps(f)(without_effect(users, cells))
     first = inspect.Parameter("_state", inspect.Parameter.POSITIONAL_ONLY)
     try:
         parameters = inspect.signature(f).parameters.values()
@@ -75,18 +65,3 @@ def with_state(f: Callable[..., Any], cells: Cells) -> Callable[..., Any]:
     except (TypeError, ValueError):  # a built-in function that does not tell
         pass
     return run
-
-
-def _held(cells: Cells) -> list[Any]:
-    return tree.map(_plain, [held(*cell) for cell in cells])
-
-
-def _plain(x: Any) -> Any:
-    """A Tensor that nobody differentiates, as its array."""
-    constant = isinstance(x, Tensor) and not isinstance(x, Staged)
-    return x._v if constant and (x.row is None or is_over(x.row)) else x
-
-
-def _put(cells: Cells, values: Sequence[Any]) -> None:
-    for (owner, name), value in zip(cells, values, strict=True):
-        put(owner, name, value)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tree
 from ..errors import CarriedTypeError, ShapeError, StructureError
 from ..ir import Type
 from ..primitives.checks import Messages
@@ -163,13 +164,18 @@ def _agree(outputs: list[Type], types: list[Type]) -> bool:
 
 
 def names_in(form: Form, otherwise: str) -> list[str]:
-    """What to call the values of a state in a message: their keys, where it is a dict."""
-    if form.structure.kind is dict:
-        names = []
-        for key, child in zip(form.structure.meta, form.structure.children, strict=True):
-            names += [f"`{key}`"] * child.size
-        return [names[k] for k in form.values]
-    return [otherwise] * len(form.values)
+    """What to call the values of a state in a message: their keys, where it holds dicts."""
+    names = _names(form.structure, otherwise)
+    return [names[k] for k in form.values]
+
+
+def _names(structure: tree.Structure, otherwise: str) -> list[str]:
+    if structure.kind is dict:
+        parts = zip(structure.meta, structure.children, strict=True)
+        return [f"`{key}`" for key, child in parts for _ in range(child.size)]
+    if structure.kind in (tuple, list):
+        return [name for child in structure.children for name in _names(child, otherwise)]
+    return [otherwise] * structure.size
 
 
 def tried(round_: Callable[[], Any]) -> Any:

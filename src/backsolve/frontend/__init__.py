@@ -45,7 +45,7 @@ def _body(f: Callable[..., Any]) -> Callable[..., Any]:
     new = convert_function(f)
 
     def run(*args: Any) -> Any:
-        with Called(f"`{f.__name__}`"):
+        with Called(f"`{f.__name__}`", carries=True):
             return new(*args)
 
     return run

@@ -66,7 +66,7 @@ def _stage_if(region: Opened, test: Any, then: Any, orelse: Any, is_until_return
 
         return run
 
-    numbers = control.cond(test, branch(True, then), branch(False, orelse))
+    numbers = control.staged.cond(test, branch(True, then), branch(False, orelse))
     for place, value in before:
         place.restore(value)
     region.put(numbers, next(iter(ends.values()))[0])
@@ -159,7 +159,7 @@ def _stage_choice(region: Opened, test: Any, then: Any, orelse: Any) -> Any:
 
         return run
 
-    result, numbers = control.cond(test, branch(True, then), branch(False, orelse))
+    result, numbers = control.staged.cond(test, branch(True, then), branch(False, orelse))
     for place, value in before:
         place.restore(value)
     region.put(numbers, next(iter(ends.values())))

@@ -91,7 +91,7 @@ def _stage_while(
             result = both(none_of(*[f.get() for f in flags]), test, True)
         return as_bool(result) if is_traced(result) else bool(result)
 
-    run.finish(control.while_loop(goes_on, run.once, run.start))
+    run.finish(control.staged.while_loop(goes_on, run.once, run.start))
     _nest.rounds += 2 * UNROLLED  # nobody knows
 
 
@@ -275,7 +275,7 @@ def _stage_for(
 
     start, stop = bounds or (0, found.length)
     asked = goes_on if flags else None
-    results = control.fori_loop(start, stop, once, run.start, asked, reads)
+    results = control.staged.fori_loop(start, stop, once, run.start, asked, reads)
     rounds *= max(1, length)
     if decides and rounds <= UNROLLED_NEST:
         raise _Small

@@ -14,6 +14,7 @@ from types import CellType, SimpleNamespace
 from typing import Any
 
 from .. import trace, tree
+from ..changes import Noted
 from ..control import calls
 from ..errors import ControlFlowError
 from ..tensor import Staged, Tensor
@@ -54,7 +55,9 @@ class Region:
         self.spoilt: list[
             tuple[Tensor, str]
         ] = []  # since an array that they share was written into
-        self.sites: set[Any] = set()  # lines that write into what they made themselves
+        self.sites: set[Any] = (
+            set()
+        )  # lines that write into what they made themselves, and its type
         self.writes = 0  # into anything at all, since it was entered
         self.way = ""  # which of its functions runs
         self.met: Counter[Any] = Counter()  # the regions in it, since it was entered
@@ -163,10 +166,14 @@ def _identity(place: Place) -> Any:
 
 
 class Called(Region):
-    """A function being recorded for itself: it changes nothing outside, and not the given arguments."""
+    """A function being recorded for itself: it changes nothing outside, and not the given arguments.
 
-    def __init__(self, what: str, arguments: Any = ()):
+    Whoever records it may carry the attributes of modules that it sets.
+    """
+
+    def __init__(self, what: str, arguments: Any = (), carries: bool = False):
         super().__init__(what)
+        self.carries = carries
         recorder = trace.innermost_region()
         if recorder is not None:
             self.level = recorder.level - 1  # that is ours
@@ -200,6 +207,8 @@ def check_write(x: Any, attribute: str | None = None) -> None:
         if key in region.held:
             continue
         if isinstance(region, Called):
+            if region.carries and isinstance(x, Noted):
+                continue
             raise ControlFlowError(
                 f"{region.what} changes something that it got or found outside, which a call of a compiled "
                 "function cannot do. Let it work on a copy and return that, y = y.copy(); …; return y, and "
@@ -210,7 +219,7 @@ def check_write(x: Any, attribute: str | None = None) -> None:
                 f"{region.what} changes a {type(x).__name__} from outside it, which staging cannot follow. "
                 + _ADVICE.get(type(x), "Keep what changes in local variables")
             )
-        site = _site(), attribute
+        site = _site(), type(x), attribute
         if site not in region.sites:
             raise Discovered(region, x, attribute, site)
 

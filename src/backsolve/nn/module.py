@@ -84,7 +84,7 @@ _HERE = {
 _HERE |= {"cuda": _HERE["to"], "cpu": _HERE["to"]}
 
 
-class Module:
+class Module(changes.Noted):
     """See the head of this file. `forward`, where there is no `__call__`, is what a call does; `buffers` names
     the attributes that are state, not parameters.
     """

@@ -13,7 +13,7 @@ from ..changes import Changes, put
 from ..errors import BudgetError, RecomputeError
 from ..hooks import hooks
 from ..joint import record_joint
-from ..module_state import refuse, state_in
+from ..module_state import State, carrying, refuse, state_in
 from ..operators import Custom
 from ..primitive import FUNCTIONS, P, wrap
 from ..row import Row, ancestors, next_index
@@ -86,7 +86,7 @@ class _InBudget:
             return self._staged(users, whole, args, kwargs)
         self.report = Report()
         if is_recording() and self._memory is not None:
-            found = _of_known(whole, self._memory, self.report, args, kwargs)
+            found = _refusing_state(_of_known, whole, self._memory, self.report, args, kwargs)
             if found is not NotImplemented:
                 return found
         elif is_recording() and _gives_staged(whole, args, kwargs):
@@ -110,11 +110,18 @@ class _InBudget:
         staged: Any
         if self._memory is not None:
             staged = FUNCTIONS["checkpoint_staged"]
-            return staged(whole, self._memory, self.report, args, kwargs)
+            return _refusing_state(staged, whole, self._memory, self.report, args, kwargs)
         if self._functions is None:  # slots are for loops on numbers
             return whole(*args, **kwargs)
         staged = FUNCTIONS["functions_staged"]
-        return staged(users, self._slots, self.report, args, kwargs)
+        return _refusing_state(staged, users, self._slots, self.report, args, kwargs)
+
+
+def _refusing_state(run: Callable[..., Any], *given: Any) -> Any:
+    with Changes() as changes:
+        result = run(*given)
+        refuse(state_in(changes), "by a checkpoint that runs parts of it again", _INSTEAD)
+    return result
 
 
 def _one_after_another(functions: Sequence[Callable[..., Any]], *args: Any, **kwargs: Any) -> Any:
@@ -151,8 +158,16 @@ def _gives_staged(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         found.extend(tree.flatten(f(*args, **kwargs))[0])
         return []
 
-    stage_region(run, [], None)  # what it records is dropped
+    with Changes() as changes:
+        stage_region(run, [], None)  # what it records is dropped
+        changes.undo()
     return any(isinstance(y, Staged) for y in found)
+
+
+def _staged(how: str, f: Any, args: Any, kwargs: Any, state: State) -> Any:
+    """A call of f that is computed again, and what its state holds then."""
+    staged: Any = FUNCTIONS[how]
+    return staged(state.pure(f), None, None, (state.held(), *args), kwargs)
 
 
 def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,10 +180,11 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
         if _are_staged(args, kwargs):
             if _is_written_out():
                 return users(*args, **kwargs)
-            staged: Any = FUNCTIONS["checkpoint_staged"]
-            return staged(users, None, None, args, kwargs)
+            return carrying(functools.partial(_staged, "checkpoint_staged", users, args, kwargs))
         if is_recording():
-            found = _of_known(users, None, None, args, kwargs)
+            if _is_written_out():
+                return users(*args, **kwargs)
+            found = carrying(functools.partial(_staged, "checkpoint_known", users, args, kwargs))
             if found is not NotImplemented:
                 return found
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]

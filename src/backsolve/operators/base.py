@@ -154,6 +154,31 @@ class Operator:
 
     __rmul__ = __mul__
 
+    def __truediv__(self, factor: Any) -> Operator:
+        return self * (1 / factor)
+
+    def __rmatmul__(self, other: Any) -> Operator:
+        return compose(as_operator(other), self)
+
+    # ---- what scipy.sparse.linalg asks of a matrix, so that eigsh, cg, svds and the like take operators
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the matrix which `dense` gives."""
+        return np.result_type(*[t.dtype for t in (*parts(self.in_type), *parts(self.out_type))])
+
+    def matvec(self, x: Any) -> Any:
+        """A x for a flat vector x, all parts one after the other, and flat again."""
+        source = self.in_type
+        pieces = np.split(np.ravel(x), np.cumsum([t.size for t in parts(source)])[:-1])
+        shaped = [np.reshape(p, t.shape) for p, t in zip(pieces, parts(source), strict=True)]
+        image = self.apply(tuple(shaped) if isinstance(source, tuple) else shaped[0])
+        return np.concatenate([np.reshape(y, -1) for y in parts(image)])
+
+    def rmatvec(self, y: Any) -> Any:
+        """The adjoint's `matvec`."""
+        return self.T.matvec(y)
+
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns) of the matrix that `dense` gives."""

@@ -590,3 +590,22 @@ def test_what_an_outer_differentiation_varies_is_no_constant_yet():
 
     assert bs.grad(outer)(3.0) == 6.0
     assert [float(y) for y in kept] == [6.0, np.sin(2.0), np.sin(3.0)]
+
+
+def test_arguments_in_the_wrong_form_are_named():
+    x = np.ones(3)
+    with pytest.raises(errors.StructureError, match=r"jvp\(f, \(x,\), \(dx,\)\); got ndarray"):
+        bs.jvp(np.sin, x, x)
+    with pytest.raises(errors.StructureError, match=r"jvp\(f, \(x,\), \(dx,\)\); got ndarray"):
+        bs.jvp(np.sin, (x,), x)
+    with pytest.raises(errors.StructureError, match=r"argnums of `grad` .* got 1\.0"):
+        bs.grad(np.sum, argnums=1.0)(x)
+    with pytest.raises(errors.ShapeError, match=r"vmap maps axis 0 .* np\.array"):
+        bs.vmap(lambda x: x)([1.0, 2.0])
+    with pytest.raises(errors.ShapeError, match=r"of a list, np\.array.*got shapes \(\)"):
+        bs.recurrence(lambda h, x: h + x, 0.0, [1.0, 2.0])
+    with pytest.raises(errors.StructureError, match="pattern=P"):
+        bs.jacobian(np.sin, sparse=np.eye(3))(x)
+    for manifold in (bs.manifolds.Sphere, x):
+        with pytest.raises(errors.StructureError, match=r"Sphere\(\) and then an array"):
+            bs.on(manifold, np.array([1.0, 0.0]))

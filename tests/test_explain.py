@@ -201,3 +201,14 @@ def test_a_compiled_call_is_looked_into() -> None:
 
     inner = bs.jit(g)
     assert bs.rounding(lambda x: inner(x) - 1, 0.5) == bs.rounding(lambda x: g(x) - 1, 0.5)
+
+
+def test_a_compiled_function_is_explained_as_it_is_written() -> None:
+    found, plain = bs.explain(bs.jit(f), AT), bs.explain(f, AT)
+    assert found.inputs == plain.inputs
+    assert [p.carries for p in found.paths] == [p.carries for p in plain.paths]
+
+
+def test_rounding_is_of_one_number() -> None:
+    with pytest.raises(NotScalarError, match=r"one number.*\(2,\)"):
+        bs.rounding(np.sin, AT)

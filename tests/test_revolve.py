@@ -473,3 +473,12 @@ def test_a_sequence_needs_a_budget():
         bs.checkpoint([np.sin, np.cos])
     with pytest.raises(BudgetError, match="either `memory` or"):
         bs.checkpoint(np.sin, memory=10, slots=3)
+
+
+def test_a_budget_decorates():
+    @bs.checkpoint(memory="1MB")
+    def f(x):
+        return np.sum(np.tanh(np.sin(x)))
+
+    x = np.linspace(0, 1, 5)
+    np.testing.assert_allclose(bs.grad(f)(x), bs.grad(lambda x: np.sum(np.tanh(np.sin(x))))(x))

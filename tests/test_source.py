@@ -533,3 +533,9 @@ def test_not_a_number() -> None:
 def test_result_without_brackets() -> None:
     with pytest.raises(StructureError, match="Layer"):
         source(lambda x: Layer(x, x), 1.0)
+
+
+def test_arrays_without_an_example_are_hinted_at():
+    with pytest.raises(bs.errors.BacksolveError) as caught:
+        source(bs.grad(lambda x: x[0] * x[1]))
+    assert "bs.source(f, np.ones(3))" in caught.value.__notes__[0]

@@ -200,3 +200,10 @@ def test_a_function_that_does_not_tell_its_names_has_numbered_parameters():
             return x * x
 
     assert bs.linearize(Silent())(1.0).names == ["p1"]
+
+
+@pytest.mark.parametrize("place", [(slice(1, 3), 1), 1, (1.0, 1)])
+def test_entries_are_asked_for_by_two_numbers(place):
+    system = bs.linearize(lambda x: np.sin(x) * x)(2.0)
+    with pytest.raises(IndexError, match=r"a row and a column, as in \[2, 1\]"):
+        system.L[place]

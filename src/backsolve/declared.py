@@ -128,6 +128,10 @@ def on(manifold: Any, x: Any, *, coordinates: bool = False, project: bool = Fals
     array([[0. , 0.5],
            [0.5, 0. ]])
     """
+    if isinstance(manifold, type) or not hasattr(manifold, "project"):
+        raise StructureError(
+            f"`on` takes a manifold such as bs.manifolds.Sphere() and then an array, got {manifold!r:.60}"
+        )
     if isinstance(x, Point):
         x = x.x
     if not isinstance(x, Tensor):

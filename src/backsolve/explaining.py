@@ -78,7 +78,11 @@ def explain(
     >>> [p.carries for p in found.paths]
     [3.0, 1.0]
     """
-    system = linearize(f, argnums)(*args)
+    before, hooks.runs_as_written = hooks.runs_as_written, True
+    try:
+        system = linearize(f, argnums)(*args)
+    finally:
+        hooks.runs_as_written = before
     check_results("explain", system)
     if len(system.outputs) != 1 or system.out_types[0].size != 1:
         shapes = ", ".join(str(t.shape) for t in system.out_types)
@@ -244,7 +248,13 @@ def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Roundin
                 whole[n] = part
             return hooks.users(f)(*whole)
 
-        return vjp(of_chosen, *parts)[1](seed)
+        value, pull = vjp(of_chosen, *parts)
+        if np.shape(value) != ():
+            raise NotScalarError(
+                f"rounding is of a function with one number as its result, got shape {np.shape(value)}; "
+                "reduce it with .sum() or .mean()"
+            )
+        return pull(seed)
 
     # The seed varies, too: so every step of back substitution is a row, even where only constants meet.
     stopped: list[Any] = []

@@ -66,9 +66,10 @@ def recurrence(
     columns, structure = tree.flatten(inputs)
     lengths = sorted({np.shape(x)[0] if np.ndim(x) else -1 for x in columns})
     if len(lengths) != 1 or lengths[0] < 0:
+        shapes = ", ".join(sorted({str(np.shape(x)) for x in columns}))
         raise ShapeError(
-            f"recurrence needs inputs with one first axis for the steps; got shapes "
-            f"{[np.shape(x) for x in columns]}"
+            "recurrence needs inputs with one first axis for the steps (of a list, np.array(…)); got shapes "
+            f"{shapes}"
         )
     count = lengths[0]
     if count == 0:

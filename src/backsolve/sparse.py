@@ -163,7 +163,8 @@ def sparse_jacobian(
     """`jacobian(f, argnums, sparse=plan)` (or `hessian`): a function that gives scipy.sparse matrices."""
     if plan is not True and not isinstance(plan, Sparsity):
         raise StructureError(
-            f"sparse= is True, False or a plan made by bs.sparsity(f, *args); got {type(plan).__name__}"
+            "sparse= is True, False or a plan made by bs.sparsity(f, *args), of a pattern P that you know by "
+            f"bs.sparsity(f, *args, pattern=P); got {type(plan).__name__}"
         )
     made: dict[Key, Compiled] = {}
     g = grad(f, argnums) if hessian else f

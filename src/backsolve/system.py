@@ -222,6 +222,10 @@ class System:
         return hooks.notebook("latex", self)
 
 
+def _is_integer(i: Any) -> bool:
+    return isinstance(i, int | np.integer)
+
+
 class _Entries:
     """L or D: `[i, j]` with the printed numbers, Zero where row i does not read j."""
 
@@ -233,8 +237,12 @@ class _Entries:
         return len(self._system.rows), len(self._columns)
 
     def __getitem__(self, place: tuple[int, int]) -> Operator:
-        i, j = place
         height, width = self.shape
+        if not (isinstance(place, tuple) and len(place) == 2 and all(map(_is_integer, place))):
+            raise IndexError(
+                f"an entry has the numbers of a row and a column, as in [2, 1]; got [{place}]"
+            )
+        i, j = place
         if not (1 <= i <= height and 1 <= j <= width):
             raise IndexError(f"rows are 1 … {height} and columns 1 … {width}, got [{i}, {j}]")
         row = self._system.rows[i - 1]

@@ -27,6 +27,8 @@ def numbers_of(argnums: ArgNums) -> tuple[bool, list[int]]:
     """Whether one argument was asked for, by its number alone; and the numbers of all that were."""
     if isinstance(argnums, int | np.integer):
         return True, [argnums]
+    if not np.iterable(argnums):
+        return True, [argnums]  # which is no number of an argument, as is said where it is used
     return False, list(argnums)
 
 

@@ -47,7 +47,11 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
         for k in batched:
             x = leaves[k] if isinstance(leaves[k], Tensor) else np.asarray(coerce(leaves[k]))
             if not -x.ndim <= axes[k] < x.ndim:
-                raise ShapeError(f"vmap: axis {axes[k]} of an argument of shape {x.shape}")
+                raise ShapeError(
+                    f"vmap maps axis {axes[k]} of every array among the arguments, and one of shape {x.shape} "
+                    "has none: give in_axes=None for what all examples share, and np.array(…) for a list, "
+                    "whose entries are arguments of their own"
+                )
             examples.append(np.moveaxis(x, axes[k], 0) if axes[k] != 0 else x)
         sizes = {x.shape[0] for x in examples}
         if len(sizes) > 1:

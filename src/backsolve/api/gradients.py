@@ -128,6 +128,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> jvp(np.sin, (0.0,), (1.0,))
     (0.0, 1.0)
     """
+    for what, given in (("arguments", primals), ("directions", tangents)):
+        if not isinstance(given, tuple | list):
+            raise StructureError(
+                f"jvp takes a tuple of {what}, jvp(f, (x,), (dx,)); got {type(given).__name__}"
+            )
     varied = Varied("jvp", primals, range(len(primals)))
     flat = _match(tuple(tangents), varied.originals, varied.structure, "the tangents")
     for k, point in varied.points.items():

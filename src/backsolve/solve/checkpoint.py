@@ -31,7 +31,7 @@ _INSTEAD = "Take bs.checkpoint without a budget, which moves state once. "
 
 
 def checkpoint(
-    f: Callable[..., Any] | Sequence[Callable[..., Any]],
+    f: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
     memory: int | str | None = None,
     slots: int | None = None,
 ) -> Callable[..., Any]:
@@ -42,7 +42,7 @@ def checkpoint(
     before returns, of the rounds of `bs.scan`, `bs.fori_loop` and `bs.while_loop`, and else of the operations
     of `f`. What is counted are arrays that are kept for the derivative. `slots` is a budget for chains of equal
     steps, as the number of states to keep. `.report` says what the last call kept and ran again. A budget that
-    cannot be met is a BudgetError that says what can.
+    cannot be met is a BudgetError that says what can. Without `f` it decorates: `@checkpoint(memory="1GB")`.
 
     Inside `bs.jit` a loop computes its rounds again piece by piece, and other operations are computed again in
     stretches, both by one plan; the report says what was planned when it was compiled.
@@ -51,6 +51,8 @@ def checkpoint(
     >>> bs.grad(lambda x: bs.checkpoint(lambda t: np.sin(np.sin(t)))(x))(1.0)
     0.36003948908962097
     """
+    if f is None:
+        return functools.partial(checkpoint, memory=memory, slots=slots)
     limit = None if memory is None else bytes_in(memory)
     if slots is not None and (memory is not None or int(slots) != slots or slots < 1):
         raise BudgetError(f"give either `memory` or a number of `slots` above 0, got {slots!r}")

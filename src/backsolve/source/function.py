@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import TracedValueError
+from ..errors import BacksolveError, TracedValueError
 from ..ir import Equation, Type, Var
 from ..nests.swap import backpropagation
 from ..row import Row
@@ -39,7 +39,17 @@ class Listing:
 
 
 def written(f: Callable[..., Any] | str, args: Sequence[Any]) -> str:
-    return backpropagation(f) if isinstance(f, str) else listing(f, args).text
+    if isinstance(f, str):
+        return backpropagation(f)
+    try:
+        return listing(f, args).text
+    except BacksolveError as error:
+        if not args:
+            error.add_note(
+                "Without example arguments `source` takes every parameter for a number: give some, "
+                "bs.source(f, np.ones(3))"
+            )
+        raise
 
 
 def listing(f: Callable[..., Any], args: Sequence[Any], longest: int | None = None) -> Listing:

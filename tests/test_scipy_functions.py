@@ -325,3 +325,9 @@ def test_roots_do_not_move_with_the_ends_of_the_search(name):
     find = getattr(scipy.optimize, name)
     value, slope = bs.value_and_grad(lambda b: b * find(lambda x: x**3 - 8, b - 5, b))(5.0)
     np.testing.assert_allclose([value, slope], [10, 2])
+
+
+def test_odeint_at_its_beginning_alone():
+    """SciPy gives y0 there, with a warning."""
+    run = lambda y0: bs.scipy.integrate.odeint(lambda y, t: -y, y0, np.array([0.5]))
+    np.testing.assert_array_equal(bs.jacobian(run)(np.ones(2)), np.eye(2)[None])

@@ -259,3 +259,25 @@ def test_every_sample_has_its_own_name() -> None:
     names = [str(case) for case in cases("multiply")]
     assert len(names) == len(set(names))
     assert any("(2, 1)×(3,)" in name for name in names)
+
+
+class Twin:
+    def __init__(self, a: Any, b: Any):
+        self.a, self.b = a, b
+
+
+bs.tree.register(
+    Twin, lambda p: (("a", "pair", "of", "names"), (p.a, p.b)), lambda _, xs: Twin(*xs)
+)
+
+
+def test_containers_of_ones_own_are_checked() -> None:
+    """What such a one says about itself need not be names of its entries."""
+    check_grads(lambda p: np.sin(p.a) * p.b, [Twin(1.0, 2.0)])
+
+
+@pytest.mark.parametrize("check", [check_grads, bs.testing.grad_report])
+def test_points_are_refused(check: Any) -> None:
+    x = bs.on(bs.manifolds.Sphere(), np.array([1.0, 0.0]))
+    with pytest.raises(TypeError, match="at the array itself"):
+        check(lambda x: np.sum(x), [x])

@@ -127,3 +127,9 @@ def test_what_is_damaged_is_no_checkpoint(tmp_path: Path) -> None:
     assert newest(tmp_path) == tmp_path / "step-1"
     with pytest.raises(ValueError, match="checksum of a@0 does not fit"):
         load(tmp_path / "step-1")
+
+
+def test_numbers_are_saved_and_containers_are_named(tmp_path):
+    assert load(save(tmp_path / "a", {"rate": 0.1}))[0] == {"rate": 0.1}
+    with pytest.raises(TypeError, match="'layer' is a dict"):
+        save(tmp_path / "b", {"layer": {"w": np.ones(2)}})

@@ -408,3 +408,9 @@ def test_an_error_in_backward_arrives() -> None:
     y = function(lambda x: Broken.apply(x), jit=False)(doubles(2))
     with pytest.raises(ArithmeticError, match="no slope here"):
         y.sum().backward()
+
+
+def test_a_tensor_of_ours_is_told_from_one_of_pytorchs():
+    f = bs.interop.torch.function(lambda x: np.sum(x**2))
+    with pytest.raises(StaticArgumentError, match="the function that it was made of"):
+        bs.grad(f)(np.ones(2))

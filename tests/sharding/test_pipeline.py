@@ -87,3 +87,8 @@ def test_what_is_no_pipeline() -> None:
         pipeline(np.ones((6, 3)))
     with pytest.raises(ShapeError, match="must keep the shape"):
         bs.sharding.Pipeline([bs.nn.Linear(3, 4), bs.nn.Linear(3, 4)], 2, 1)(np.ones((2, 3)))
+
+
+def test_a_rule_without_its_brackets_is_named():
+    with pytest.raises(TypeError, match=r"shard=bs\.sharding\.fully\(\), with brackets"):
+        bs.sharding.describe(bs.nn.Linear(2, 2), {"data": 2}, bs.sharding.fully)

@@ -344,3 +344,14 @@ class TestMistakes:
             fit(linear(), F.mse_loss, bs.data.Batches((X, Y), 99, drop_last=True))
         with pytest.raises(ValueError, match="progress must be"):
             fit(linear(), F.mse_loss, (X, Y), progress="loud")
+
+
+def test_what_is_no_loss_and_no_model_is_named():
+    x = np.ones((4, 1), np.float32)
+    for loss in (nn.MSELoss, "mse"):
+        with pytest.raises(TypeError, match=r"bs\.nn\.MSELoss\(\), got"):
+            bs.fit(nn.Linear(1, 1), loss, (x, x), epochs=1)
+    with pytest.raises(TypeError, match=r"a dict makes nothing of an input.*`model` and `batch`"):
+        bs.fit({"w": x[:1]}, nn.functional.mse_loss, (x, x), epochs=1)
+    loss = lambda model, batch: np.mean((batch[0] @ model["w"] - batch[1]) ** 2)
+    assert bs.fit({"w": x[:1]}, loss, (x, x), epochs=1).model["w"].shape == (1, 1)

@@ -23,6 +23,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ..backends.xla.library import jax, wide
+from ..errors import StructureError
 from ..interop import safetensors
 from .start import place
 from .together import numbers_of_first, wait
@@ -43,6 +44,8 @@ def save(folder: Any, arrays: Mapping[str, Any], about: Any = None) -> Path:
         f"{number:012x}-{k:05d}-of-{place().count:05d}.safetensors" for k in range(place().count)
     ]
     for turn, (name, a) in enumerate(arrays.items()):
+        if not hasattr(a, "dtype"):
+            a = _numbers(name, a)
         pieces = []
         for k, (slices, process, read) in enumerate(_pieces(a, turn)):
             key = f"{name}@{k}"
@@ -202,6 +205,15 @@ def _axes_of(a: Any) -> dict[str, Any]:
 def normal(index: tuple[slice, ...], shape: tuple[int, ...]) -> Slices:
     """Slices with both ends as numbers."""
     return tuple((s.indices(n)[0], s.indices(n)[1]) for s, n in zip(index, shape, strict=True))
+
+
+def _numbers(name: str, a: Any) -> Any:
+    if isinstance(a, Mapping | list | tuple) or np.asarray(a).dtype.kind not in "biufc":
+        raise StructureError(
+            f"arrays are saved by name, and {name!r} is a {type(a).__name__}: give what is inside names of "
+            "its own, and all that is no array as the JSON about them"
+        )
+    return np.asarray(a)
 
 
 def _storable(a: Any) -> Any:

@@ -113,6 +113,8 @@ def fits(pattern: str, name: str) -> bool:
 
 
 def _axes(given: Any, name: str) -> Axes | None:
+    if isinstance(given, Rule):
+        raise TypeError("a ready rule is made by a call: shard=bs.sharding.fully(), with brackets")
     if given is None:
         return None
     if isinstance(given, str):

@@ -13,7 +13,7 @@ from .. import tree
 from ..api import jvp, vjp
 from ..hooks import hooks
 from ..tensor import Tensor
-from .grads import leaf_paths, random_like, varies
+from .grads import leaf_paths, random_like, refuse_points, varies
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Coordinates:
         argnums: Sequence[int] | None = None,
     ) -> Coordinates:
         leaves, structure = tree.flatten(tuple(args))
+        refuse_points(structure, leaves)
         leaves = [x.value[()] if isinstance(x, Tensor) else x for x in leaves]
         paths, numbers = [], []
         for n, argument in enumerate(args):

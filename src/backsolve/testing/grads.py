@@ -19,6 +19,8 @@ import numpy as np
 
 from .. import tree
 from ..api import jvp, vjp
+from ..declared import points_in
+from ..errors import UnsupportedError
 from ..hooks import hooks
 from ..tensor import Tensor
 from ..working import Working
@@ -80,6 +82,7 @@ def check_grads(
         if mode not in ("forward", "reverse"):
             raise ValueError(f'modes are "forward" and "reverse", got {mode!r}')
     leaves, structure = tree.flatten(tuple(args))
+    refuse_points(structure, leaves)
     leaves = [x.value[()] if isinstance(x, Tensor) else x for x in leaves]
     places = [k for k, x in enumerate(leaves) if varies(x)]
     if not places:
@@ -266,11 +269,20 @@ def _eps(x: Any) -> float:
     return float(np.finfo(np.asarray(x).dtype).eps)
 
 
+def refuse_points(structure: tree.Structure, leaves: Leaves) -> None:
+    for point in points_in(structure, leaves).values():
+        raise UnsupportedError(
+            f"differences leave {point.manifold}: check the function at the array itself, whose derivative "
+            "bs.on projects"
+        )
+
+
 def leaf_paths(structure: tree.Structure, prefix: str = "") -> Iterator[str]:
     """The names of the leaves: 0['w'][1] is the second entry of 'w' in the first argument."""
     if structure.kind is tree.LEAF:
         yield prefix
         return
-    keys = structure.meta if isinstance(structure.meta, tuple) else range(len(structure.children))
+    meta, count = structure.meta, len(structure.children)
+    keys = meta if isinstance(meta, tuple) and len(meta) == count else range(count)
     for key, child in zip(keys, structure.children, strict=True):
         yield from leaf_paths(child, f"{prefix}[{key!r}]" if prefix else f"{key}")

@@ -93,6 +93,10 @@ def fit(
         raise ValueError(f"epochs={epochs} must not be negative")
     if isinstance(optimizer, type) or not hasattr(optimizer or Adam(), "update"):
         raise TypeError(f"optimizer must be one such as bs.optim.Adam(1e-3), got {optimizer!r}")
+    if isinstance(loss, type) or not callable(loss):
+        raise TypeError(
+            f"loss must be a function such as bs.nn.functional.mse_loss, or bs.nn.MSELoss(), got {loss!r}"
+        )
     if isinstance(validation, float):
         data, validation = split(data, validation, seed)
     objective = Objective(loss, named_metrics(metrics))

@@ -35,6 +35,12 @@ class Objective:
             if takes_model(f):
                 return hooks.users(f)(model, batch)
             x, target = pair(batch, f)
+            if not callable(model):
+                name = getattr(f, "__name__", repr(f))
+                raise StructureError(
+                    f"`{name}` takes what the model made of an input, and a target, but a "
+                    f"{type(model).__name__} makes nothing of an input: write the loss as a function of `model` and `batch` (so named)"
+                )
             if not outputs:
                 outputs.append(hooks.users(model)(x))
             _refuse_outer(f, outputs[0], target)

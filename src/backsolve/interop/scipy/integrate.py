@@ -209,7 +209,7 @@ def _run(restarts: Any, t: Any, *args: Any, flow: Flow) -> Any:
 
 
 def _solved(slope: Any, y: Any, t: Any, options: dict[str, Any]) -> Any:
-    if len(t) > 1 and np.all(t == t[0]):
+    if np.all(t == t[0]):
         return np.repeat(y[None], len(t), 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", _module("integrate").ODEintWarning)

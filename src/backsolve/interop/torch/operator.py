@@ -18,6 +18,7 @@ from ... import tree
 from ...compiled.arguments import exactly
 from ...errors import StaticArgumentError
 from ...hooks import hooks
+from ...tensor import Tensor
 from ..derived import Derived
 from ..parted import Pullback
 from ..transformed import is_number
@@ -121,6 +122,11 @@ def _check_fixed(x: Any) -> None:
         raise StaticArgumentError(
             f"a function takes the parameters of {type(x).__name__}, not the module: pass "
             "dict(module.named_parameters())"
+        )
+    if isinstance(x, Tensor):
+        raise StaticArgumentError(
+            "this is an operator of PyTorch's, and a Tensor of ours came: inside of our transformations call "
+            "the function that it was made of"
         )
     if not tree.is_immutable(x):
         raise StaticArgumentError(

@@ -4,8 +4,9 @@
     run = jax.export.deserialize(open("f.stablehlo", "rb").read()).call
 
 The numbers of all arguments go in flat, in their order, and those of the results come as a list; the weights of
-modules are part of the program. Numbers of 64 bits need `jax.config.update("jax_enable_x64", True)` there. What would be an error of the run (an index
-out of range, an assertion, a singular matrix) is NaN in all results that are floats.
+modules are part of the program. Numbers of 64 bits need `jax.config.update("jax_enable_x64", True)` there. What
+would be an error of the run (an index out of range, an assertion, a singular matrix) is NaN in all results that
+are floats.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ class Objective:
                 name = getattr(f, "__name__", repr(f))
                 raise StructureError(
                     f"`{name}` takes what the model made of an input, and a target, but a "
-                    f"{type(model).__name__} makes nothing of an input: write the loss as a function of `model` and `batch` (so named)"
+                    f"{type(model).__name__} makes nothing of an input: write the loss as a "
+                    "function of `model` and `batch` (so named)"
                 )
             if not outputs:
                 outputs.append(hooks.users(model)(x))

@@ -6,6 +6,7 @@ import os
 
 from ..collecting import without_collections
 from ..ir import Program
+from .assembled import assemble
 from .cholesky import join_cholesky_adjoints
 from .clean import drop_unused, merge_repeated
 from .components import split_rows
@@ -108,7 +109,7 @@ def _for_machines(program: Program) -> Program:
 def rewrite_for_xla(program: Program) -> Program:
     """In primitives that XLA has words for; fusion and the order of its loops are left to it."""
     program = rewrite(program)
-    for apply in (_expanded, without_deviations, take_factors_out):
+    for apply in (_expanded, without_deviations, take_factors_out, assemble):
         changed = apply(program)
         program = program if changed is program else rewrite(changed)
     return program

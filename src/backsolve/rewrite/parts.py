@@ -63,7 +63,7 @@ def _side_by_side(w: Walk, e: Equation) -> Any:
     shape = e.outputs[0].shape
     if len(parts) > MOST or any(p.outputs[0].type != e.outputs[0].type for p in parts):
         return None
-    pieces = [(_box(shape, p.params["spec"]), p.inputs[0]) for p in parts]
+    pieces = [(box_of(shape, p.params["spec"]), p.inputs[0]) for p in parts]
     return _joined(w, e, pieces)
 
 
@@ -74,7 +74,7 @@ def _overwritten(w: Walk, e: Equation) -> Any:
         a, v = found.inputs
         if type(v) is not Var or v.dtype != e.outputs[0].dtype:
             return None
-        pieces.append((_box(e.outputs[0].shape, found.params["spec"]), v))
+        pieces.append((box_of(e.outputs[0].shape, found.params["spec"]), v))
         found = w.sole(a, "slice_update")
     return _joined(w, e, pieces)
 
@@ -86,7 +86,7 @@ def _joined(w: Walk, e: Equation, pieces: list[tuple[Box | None, Any]]) -> Any:
     if len(boxes) < len(pieces) or len(pieces) > MOST:
         return None
     for axis in range(len(shape)):
-        line = _in_line(shape, axis, boxes)
+        line = in_line(shape, axis, boxes)
         if line is not None:
             atoms = [_laid(w, e, box, a) for box, a in line]
             if any(a is None for a in atoms):
@@ -99,7 +99,7 @@ def _joined(w: Walk, e: Equation, pieces: list[tuple[Box | None, Any]]) -> Any:
 Box = list[tuple[int, int]]
 
 
-def _box(shape: Shape, spec: Any) -> Box | None:
+def box_of(shape: Shape, spec: Any) -> Box | None:
     """From where to where a part reaches along each axis; None if it has gaps or new axes."""
     if any(x is None for x in spec):
         return None
@@ -116,7 +116,7 @@ def _box(shape: Shape, spec: Any) -> Box | None:
     return box
 
 
-def _in_line(shape: Shape, axis: int, pieces: list[tuple[Box, Any]]) -> Any:
+def in_line(shape: Shape, axis: int, pieces: list[tuple[Box, Any]]) -> Any:
     """The pieces in order, if they fill the array along this axis."""
     for box, _ in pieces:
         if any(b != (0, n) for k, (b, n) in enumerate(zip(box, shape, strict=True)) if k != axis):

@@ -1,9 +1,12 @@
-"""Lists with Tensors in them, into which NumPy's dispatch does not look: `mean([x, y])`, `r_[x, 1.0]`."""
+"""What NumPy's dispatch does not see: Tensors in lists, `mean([x, y])` and `r_[x, 1.0]`; and that JAX's arrays may
+have more bits than JAX is set to."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,18 @@ from ..errors import UnsupportedError
 from ..primitive import FUNCTIONS
 from ._register import OWN, ndim_of
 from .creation import asarray, has_tensor
+
+
+def _wide_enough(args: Sequence[Any]) -> AbstractContextManager[Any]:
+    """NumPy asks JAX's arrays for their own `sum`, and JAX makes 32 bits of 64 unless it is told otherwise."""
+    if not any(
+        type(a).__module__.startswith("jax") and getattr(a, "dtype", None) in _WIDE for a in args
+    ):
+        return nullcontext()
+    from ..backends.xla.library import wide
+
+    found: AbstractContextManager[Any] = wide()
+    return found
 
 
 def _joining(name: str) -> None:
@@ -23,13 +38,15 @@ def _joining(name: str) -> None:
     def call(*args: Any, **options: Any) -> Any:
         if any(type(a) in (list, tuple) and has_tensor(a) for a in args):
             args = tuple([asarray(a) if type(a) in (list, tuple) else a for a in args])
-        return plain(*args, **options)
+        with _wide_enough((*args, *options.values())):
+            return plain(*args, **options)
 
     del call.__wrapped__  # it is not NumPy's: what asks for the function underneath must stay here
     vars(call)["__signature__"] = inspect.signature(plain)
     OWN[name] = call
 
 
+_WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
 for _name in (
     *("all", "any", "argmax", "argmin", "argsort", "max", "mean", "median", "min", "prod", "ptp"),
     *("std", "sum", "var", "amax", "amin", "average", "cumprod", "cumsum", "diff", "append"),

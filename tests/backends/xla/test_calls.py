@@ -265,3 +265,26 @@ def test_too_little_memory_is_explained():
     assert "272000000000016 bytes" in str(error)
     assert "smaller batches" in str(error)
     assert explained(RuntimeError("INTERNAL: something else"), []) is None
+
+
+NARROWED = ["sum", "mean", "max", "min", "amax", "amin", "prod", "cumsum", "cumprod", "std", "var"]
+
+
+@pytest.mark.parametrize("name", NARROWED)
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "int64", "float32"])
+def test_functions_of_the_namespace_keep_64_bits(name, dtype):
+    x = (X * (1 + 1e-12)).astype(dtype)
+    on_device = compiled(lambda x: x * 1)(x)
+    found = getattr(bs.numpy, name)(on_device)
+    expected = getattr(np, name)(x)
+    assert isinstance(found, jax.Array)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "float32" else 1e-15)
+    assert getattr(bs.numpy, name)(jnp.asarray(S)).dtype == np.float32
+    assert not jax.config.jax_enable_x64
+
+
+def test_functions_of_the_namespace_inside_jax_stay_as_they_are():
+    f = jax.jit(lambda x: bs.numpy.sum(x, dtype=None) + bs.numpy.max(x))
+    assert f(S).dtype == np.float32
+    assert jax.grad(f)(S).tolist() == [1.0, 2.0]

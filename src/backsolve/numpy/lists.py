@@ -1,5 +1,4 @@
-"""What NumPy's dispatch does not see: Tensors in lists, `mean([x, y])` and `r_[x, 1.0]`; and that JAX's arrays may
-have more bits than JAX is set to."""
+"""What NumPy does not see: Tensors in lists, `mean([x, y])`; and that JAX's arrays may have more bits than JAX."""
 
 from __future__ import annotations
 

@@ -9,13 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import DTypeError, ShapeError, StructureError, UnsupportedError
+from ...errors import StructureError, UnsupportedError
 from ...nn.module import Module
-from ...numpy._register import shape_of
-from ...tensor import Tensor
 from . import operators as operators
 from .graph import Domains, Graph
-from .operators.types import dtype_named
+from .inputs import Input
 
 LATEST = 28  # the last opset whose operators the table knows
 
@@ -84,7 +82,8 @@ class Model(Module):
     @property
     def inputs(self) -> dict[str, Any]:
         """(dtype, shape) of what the graph takes, by name; None for sequences."""
-        return dict(self.form.inputs)
+        kinds = self.form.inputs.items()
+        return {name: (x.dtype, x.shape) if x.is_array else None for name, x in kinds}
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -103,7 +102,7 @@ class Model(Module):
 
     def __repr__(self) -> str:
         form = self.form
-        inputs = ", ".join(_text(name, kind) for name, kind in form.inputs.items())
+        inputs = ", ".join(map(str, form.inputs.values()))
         nodes, parameters = len(form.graph.nodes), len(self.parameters)
         return (
             f"<ONNX model {form.name!r}: {inputs} → {', '.join(self.outputs)}; "
@@ -117,10 +116,9 @@ class Form:
     def __init__(self, proto: Any, graph: Graph, arrays: tuple[str, ...]):
         self.name, self.graph, self.arrays = proto.graph.name, graph, arrays
         own = {*arrays, *graph.constants}
-        self.inputs = {v.name: _declared(v.type) for v in proto.graph.input if v.name not in own}
-        self.optional = {
-            v.name for v in proto.graph.input if v.type.WhichOneof("value") == "optional_type"
-        }
+        declared = {v.name: Input.of(v) for v in proto.graph.input}
+        self.inputs = {name: x for name, x in declared.items() if name not in own}
+        self.given = {name: declared.get(name, Input(name)) for name in own}  # if they are
         settable = [n for n in graph.constants if n in graph.inputs]
         graph.inputs = (*self.inputs, *arrays, *settable)
         self.defaults = {n: graph.constants.pop(n) for n in settable}
@@ -141,15 +139,13 @@ class Form:
                 how = "twice" if name in values else f"unknown; there are {', '.join(names)}"
                 raise TypeError(f"input {name!r} is given {how}")
             values[name] = value
-        missing = [n for n in names if values.get(n) is None and n not in self.optional]
+        missing = [
+            str(x) for n, x in self.inputs.items() if values.get(n) is None and not x.is_optional
+        ]
         if missing:
-            raise TypeError(
-                f"the model needs {', '.join(_text(n, self.inputs[n]) for n in missing)}"
-            )
-        return {
-            **self.defaults,
-            **{n: _fitting(n, v, self.inputs.get(n)) for n, v in values.items()},
-        }
+            raise TypeError(f"the model needs {', '.join(missing)}")
+        kinds = {**self.inputs, **self.given}
+        return {**self.defaults, **{n: kinds[n].fitting(v) for n, v in values.items()}}
 
 
 def _kinds(graph: Graph) -> dict[str, list[str]]:
@@ -168,54 +164,3 @@ def _kinds(graph: Graph) -> dict[str, list[str]]:
             continue
         found["state" if uses[name] and uses[name] <= _STATE else "parameter"].append(name)
     return found
-
-
-def _declared(proto: Any) -> Any:
-    tensor = proto.tensor_type
-    if proto.WhichOneof("value") != "tensor_type" or not tensor.elem_type:
-        return None
-    if not tensor.HasField("shape"):
-        return dtype_named(tensor.elem_type), None
-    sizes = [
-        d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-    ]
-    return dtype_named(tensor.elem_type), tuple(sizes)
-
-
-def _text(name: str, kind: Any) -> str:
-    if kind is None:
-        return name
-    dtype, shape = kind
-    return f"{name} {dtype}[{', '.join(map(str, shape)) if shape is not None else '…'}]"
-
-
-def _fitting(name: str, value: Any, kind: Any) -> Any:
-    """A value as an array, if it fits what is declared."""
-    if kind is None or value is None:
-        return tuple(value) if isinstance(value, list) else value
-    dtype, shape = kind
-    if not isinstance(value, np.ndarray | np.generic | Tensor):
-        value = _numbers(value, dtype)
-    if not np.can_cast(value.dtype, dtype, "same_kind"):
-        raise DTypeError(f"input {_text(name, kind)} was given {value.dtype}: convert it before")
-    if value.dtype.kind != dtype.kind:  # else whole numbers would be divided as such
-        value = value.astype(dtype)
-    given = shape_of(value)
-    fits = shape is None or (
-        len(given) == len(shape)
-        and all(not isinstance(s, int) or s == g for s, g in zip(shape, given, strict=True))
-    )
-    if not fits:
-        raise ShapeError(f"input {_text(name, kind)} was given an array of shape {list(given)}")
-    return value
-
-
-def _numbers(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Python's numbers in a dtype, if they are the same there; else as they are."""
-    plain = np.asarray(value)
-    if plain.dtype.kind not in "biufc":
-        return plain
-    with np.errstate(all="ignore"):
-        made = plain.astype(dtype)
-    fits = np.can_cast(plain.dtype, dtype, "same_kind") or np.array_equal(made, plain)
-    return made if fits else plain

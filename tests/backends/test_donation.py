@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
@@ -195,6 +196,32 @@ def test_static_and_donated():
     p = np.ones(3)
     assert f(2, p, 3.0) is p
     np.testing.assert_array_equal(p, [6, 6, 6])
+
+
+@pytest.mark.parametrize("option", ["donate", "static_argnums"])
+def test_a_place_of_no_argument_is_an_error(option):
+    p = np.ones(3)
+    for place in (3, 2, -3, (0, 2)):
+        with pytest.raises(
+            ValueError, match=rf"`{option}` names the argument at -?\d, .* takes 2 by"
+        ):
+            bs.jit(lambda a, b: a + b, **{option: place})(2, p)
+    with pytest.raises(ValueError, match=r"takes 1 by place.*by name alone"):
+        bs.jit(lambda a, *, b: a + b, **{option: 1})(2, b=p)
+    with pytest.raises(ValueError, match="at 2"):
+        bs.jit(bs.grad(lambda a, b: a * b), **{option: 2})(2.0, 3.0)
+
+
+def test_places_of_arguments_that_are_not_given_or_that_a_signature_hides():
+    p = np.ones(3)
+    assert bs.jit(lambda a, b=1.0: a + b, donate=(0, 1))(p) is p
+    assert bs.jit(lambda *a: a[0] * 2, donate=(0, 3))(p) is p
+
+    @functools.wraps(lambda a: a)
+    def more(a, *others):
+        return a + others[0]
+
+    assert bs.jit(more, donate=1)(2.0, p) is p
 
 
 def test_without_native_code_arrays_stay():

@@ -177,6 +177,8 @@ class Jitted:
         else:
             self._hits += 1
             return found
+        given.check_places(self._f, "static_argnums", self._static)
+        given.check_places(self._f, "donate", self._donate)
         # Traced and compiled without the lock: the function may call itself, or another jitted one.
         donated = self._donated(given)
         f = self._rewritten()

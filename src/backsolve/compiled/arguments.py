@@ -18,6 +18,7 @@ from ..ir import Type, type_of
 from ..primitive import coerce
 from ..tensor import Tensor
 
+_BY_PLACE = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 _PYTHON = (float, int, bool, complex)
 _LARGE = (
     1 << 15
@@ -33,7 +34,7 @@ class Arguments:
         static_names: Container[str] = (),
         on_device: bool = False,
     ):
-        count = len(args)
+        self.count = count = len(args)
         self.static = {k % count: args[k] for k in static_argnums if -count <= k < count}
         self.static_named = {name: x for name, x in kwargs.items() if name in static_names}
         dynamic = [a for k, a in enumerate(args) if k not in self.static]
@@ -50,6 +51,19 @@ class Arguments:
                 )
         self.numbers = [x for k, x in enumerate(self.leaves) if k not in self.fixed]
         self.turned: frozenset[int] = frozenset()
+
+    def check_places(self, f: Callable[..., Any], what: str, places: set[int]) -> None:
+        """Raise where a place is that of no argument, given or not."""
+        most = _most_arguments(f)
+        if most is None:
+            return
+        n = max(most, self.count)  # a function may tell the signature of another that it wraps
+        beyond = sorted(places - {*range(-n, n)})
+        if beyond:
+            raise ValueError(
+                f"`{what}` names the argument at {beyond[0]}, but `{getattr(f, '__name__', f)}` takes {most} "
+                "by place: they count from 0, and arguments that go by name alone have no place"
+            )
 
     def turn(self, kept: Container[int]) -> None:
         """Give large arrays in Fortran's order as what they are to native code, transposed ones: no copies.
@@ -90,8 +104,7 @@ class Arguments:
     def names(self, f: Callable[..., Any]) -> list[str]:
         """The numbers, by dotted names that begin with that of their argument."""
         positional, named = plain_structure(self.structure).children
-        count = len(positional.children) + len(self.static)
-        places = [k for k in range(count) if k not in self.static]
+        places = [k for k in range(self.count) if k not in self.static]
         owners = [*[_argument(f, k) for k in places], *(named.meta or ())]
         forms = [*positional.children, *named.children]
         found = [
@@ -114,7 +127,7 @@ class Arguments:
     def donated(self, places: set[int], names: Container[str] = ()) -> tuple[int, ...]:
         """Which of the numbers belong to the arguments at `places`, or are given by one of `names`."""
         children, named = (part.children for part in self.structure.children)
-        count = len(children) + len(self.static)
+        count = self.count
         given = {k % count for k in places if -count <= k < count}
         owners = [k for k in range(count) if k not in self.static]
         sizes = [child.size for child in children]
@@ -129,16 +142,27 @@ class Arguments:
         return tuple(at for at, k in enumerate(kept) if gives[k])
 
 
+def _most_arguments(f: Callable[..., Any]) -> int | None:
+    """How many arguments may be given by place; None if nobody knows."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # a built-in function that does not tell
+        return None
+    kinds = [p.kind for p in parameters]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return None
+    return sum([kind in _BY_PLACE for kind in kinds])
+
+
 def names_of(f: Callable[..., Any], places: set[int]) -> frozenset[str]:
     """What the arguments at these places are called, where they may be given by name."""
     try:
         parameters = inspect.signature(f).parameters.values() if places else ()
     except (TypeError, ValueError):  # a built-in function that does not tell
         return frozenset()
-    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    positional = [p for p in parameters if p.kind in kinds]
+    positional = [p for p in parameters if p.kind in _BY_PLACE]
     found = [positional[k] for k in places if -len(positional) <= k < len(positional)]
-    return frozenset([p.name for p in found if p.kind is kinds[1]])
+    return frozenset([p.name for p in found if p.kind is _BY_PLACE[1]])
 
 
 def _argument(f: Callable[..., Any], place: int) -> str:

@@ -1,4 +1,4 @@
-"""What NumPy does not see: Tensors in lists, `mean([x, y])`; and that JAX's arrays may have more bits than JAX."""
+"""What NumPy does not see: Tensors in lists, `mean([x, y])`; and 64 bits in arrays of JAX's, where JAX has 32."""
 
 from __future__ import annotations
 

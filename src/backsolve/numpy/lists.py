@@ -1,4 +1,4 @@
-"""What NumPy does not see: Tensors in lists, `mean([x, y])`, and 64 bits in arrays of JAX where it is set to 32."""
+"""What NumPy does not see: Tensors in lists, `mean([x, y])`; and 64 bits in arrays of JAX's."""
 
 from __future__ import annotations
 

@@ -616,3 +616,9 @@ def test_a_scan_of_no_rounds_stacks_empty_arrays():
     assert (
         bs.grad(lambda x: bs.scan(lambda c, a: (c, c * x), x, np.zeros(0))[1].sum() + x)(2.0) == 1
     )
+
+
+def test_lists_are_not_taken_for_sequences():
+    for go in (lambda xs: bs.scan(lambda c, x: (c + x, c), 0.0, xs), lambda xs: bs.map(np.sin, xs)):
+        with pytest.raises(ValueError, match=r"of a list make np\.array"):
+            go([1.0, 2.0])

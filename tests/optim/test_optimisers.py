@@ -161,3 +161,18 @@ def test_single_precision_stays_single() -> None:
         assert new["x"].dtype == np.float32, rule
         kept = [a.dtype for k, a in state.slots[0].items() if k != "mu_product"]
         assert all(d == np.float32 for d in kept), rule
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "RiemannianSGD"])
+def test_rates_that_are_none_are_refused(name):
+    rule = getattr(optim, name)
+    for rate in (bs.nn.Linear(1, 1), "0.1", np.ones(2), {"w": np.ones(2)}):
+        with pytest.raises(TypeError, match=r"lr of .* is a number or a schedule.*rule\.init"):
+            rule(lr=rate)
+    for rate in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="must be 0 or more"):
+            rule(lr=rate)
+    assert rule(lr=np.float32(0.1)).lr == np.float32(0.1)
+    assert rule(lr=lambda count: 0.1).rate(1) == 0.1
+    step = bs.jit(lambda rate, p: rule(lr=rate).update(p, p, rule(lr=rate).init(p))[0])
+    assert step(0.5, np.array([0.6, 0.8])).shape == (2,)

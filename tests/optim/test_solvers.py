@@ -186,3 +186,13 @@ def test_a_natural_step_gives_arrays() -> None:
     f = lambda p: np.tanh(p[0] + p[1] * x)
     found, _ = rule.update(f, np.ones(2), rule.init(f, np.ones(2)))
     assert type(found) is np.ndarray
+
+
+@pytest.mark.parametrize("method", ["dense", "cg"])
+@pytest.mark.parametrize("solver", [optim.LevenbergMarquardt, optim.GaussNewton])
+def test_moduli_of_complex_residuals_are_lowered(solver, method):
+    t = np.linspace(0, 10, 40)
+    turn = lambda w: np.exp(1j * w * t) - np.exp(0.3j * t)
+    found, state = solver(method=method).minimize(turn, np.array([0.29]))
+    np.testing.assert_allclose(found, 0.3, rtol=1e-6)
+    assert state.value < 1e-12

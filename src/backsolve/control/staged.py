@@ -178,6 +178,10 @@ def scan(
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each entry x of `xs` along its first axis; the ys are stacked."""
     columns, structure = tree.flatten(xs)
+    if any(np.shape(x) == () for x in columns):
+        raise ShapeError(
+            "scan and map go along the first axis of arrays, and a number has none: of a list make np.array(…)"
+        )
     lengths = {np.shape(x)[0] for x in columns}
     if length is not None:
         lengths.add(length)

@@ -110,7 +110,7 @@ def real(y: Any) -> Any:
     """What SciPy would make real by dropping its imaginary part is an error."""
     if y.dtype.kind == "c":
         raise NotDifferentiableError(
-            f"a solver of SciPy's is about real numbers, and what it shall make small is {y.dtype}: write "
+            f"a solver of SciPy's drops imaginary parts, and got {y.dtype}: write "
             "np.concatenate([r.real, r.imag]) for r"
         )
     return y

@@ -42,6 +42,17 @@ class Optimizer:
     array([0.5])
     """
 
+    def __post_init__(self) -> None:
+        lr = getattr(self, "lr", 0.0)
+        is_number = isinstance(lr, int | float) or (hasattr(lr, "dtype") and np.shape(lr) == ())
+        if hasattr(lr, "named_parameters") or not (callable(lr) or is_number):
+            raise StructureError(
+                f"lr of {type(self).__name__} is a number or a schedule, got {lr!r:.60}; parameters go to "
+                "`init` and `update`: state = rule.init(model)"
+            )
+        if isinstance(lr, int | float | np.number) and not lr >= 0:
+            raise ValueError(f"lr of {type(self).__name__} must be 0 or more, got {lr}")
+
     def init(self, parameters: Any) -> State:
         """The state before the first step."""
         leaves, structure = tree.flatten(parameters)

@@ -22,6 +22,7 @@ class SGD(Optimizer):
     nesterov: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.nesterov and (self.momentum <= 0 or self.dampening):
             raise ValueError("Nesterov's momentum needs a momentum and no dampening")
 

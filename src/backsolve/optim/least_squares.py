@@ -36,7 +36,8 @@ class LevenbergMarquardt(Solver):
 
     D are the lengths of the columns of J, as Moré has it, so that units of parameters do not matter; by
     conjugate gradients (`method="cg"`, or "auto" beyond 256 parameters) it is 1, and J is never formed. λ
-    follows how well the model foretold the step (Nielsen, 1999); a step that lowers nothing is not made. What
+    follows how well the model foretold the step (Nielsen, 1999); a step that lowers nothing is not made. Of
+    complex residuals the moduli are squared. What
     `bs.on` declared has its columns of J in the tangents, where δ is found, and moves along retractions.
 
     >>> import numpy as np
@@ -153,7 +154,9 @@ class GaussNewton(LevenbergMarquardt):
 
 def _residuals(f: Callable[[Any], Any], space: Space, x: Any) -> Any:
     leaves, _ = tree.flatten(hooks.users(f)(space.plain(x)))
-    parts = [np.reshape(leaf, (-1,)) for leaf in leaves]
+    flat = [np.reshape(leaf, (-1,)) for leaf in leaves]
+    # |r|² is the sum of two squares
+    parts = [p for r in flat for p in ((np.real(r), np.imag(r)) if r.dtype.kind == "c" else (r,))]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

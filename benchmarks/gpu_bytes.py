@@ -107,8 +107,8 @@ def lowered_ours(make: Callable[[], Any], place: Any) -> tuple[Any, float]:
             a.shape, half if a.dtype == HALF else a.dtype, sharding=place
         )
         types = map(struct, found[0]._types)
-        before = None if code.trail is None else struct(code.trail.zero())
-        return code.run.lower([*map(struct, code.constants)], before, *types), start
+        before = None if code.trail is None else struct(code.trail.before())
+        return code.run.lower(([*map(struct, code.constants)], before), *types), start
 
 
 def lowered_jax(make: Callable[[], Any], place: Any) -> tuple[Any, float]:

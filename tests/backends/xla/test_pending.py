@@ -210,30 +210,3 @@ print(bs.jit(lambda x, i: x[i], backend="xla")(np.arange(4.0), np.array([7])))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "nan" in done.stdout
     assert "IndexError: an index is out of bounds for axis 0 with size 4" in done.stderr
-
-
-def test_runs_write_their_number_where_it_was(hurried, recwarn):
-    """Graphs of kernels are told anew of arrays that move; what cannot fail has no number to hand on."""
-    f, g = hurried(picked), hurried(np.sin)
-    for run, args in ((f, (X, INSIDE)), (g, (X,))):
-        repeated(run, 3, *args)
-    texts = [f.lower(X, INSIDE).stages["stablehlo"], g.lower(X).stages["stablehlo"]]
-    assert ["tf.aliasing_output" in text for text in texts] == [True, False]
-    assert not [w for w in recwarn if "donated" in str(w.message)]
-
-
-def test_a_call_that_cannot_start_loses_no_failure(hurried, pending, monkeypatch):
-    f = hurried(picked)
-    f(X, INSIDE)  # the first number is asked for at once
-    failing_call(f)
-
-    def fail(*args):
-        raise MemoryError("full")
-
-    with monkeypatch.context() as m:
-        (special,) = f._known.values()
-        m.setattr(special.code._code, "run", fail)
-        with pytest.raises(MemoryError, match="full"):
-            f(X, INSIDE)
-    with pytest.raises(IndexError, match="size 4"):
-        bs.settle()

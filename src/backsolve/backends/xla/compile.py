@@ -32,7 +32,7 @@ class _Code:
 
     capacity: int
     constants: list[Any]  # the large ones, brought to the device once
-    # (constants, number of a failure before, *leaves) -> results, failure, entries stacks needed, number
+    # ((constants, number of a failure before), *leaves) -> results, failure's number, entries stacks needed
     run: Any = None
     failures: Failures = field(default_factory=dict)
     raised: list[Exception] = field(default_factory=list)  # on the host, by rows that run there
@@ -41,17 +41,12 @@ class _Code:
     trail: Trail | None = None  # of runs that may hurry
 
     def start(self, leaves: Sequence[Any]) -> tuple[Any, Any, Any]:
-        before = None if self.trail is None else self.trail.take()
-        try:
-            results, failure, needed, number = self.run(self.constants, before, *leaves)
-        except BaseException:
-            if self.trail is not None:
-                self.trail.put_back(before)
-            raise
-        if self.hurries and self.trail is not None:
-            self.trail.after(number)
-        elif self.trail is not None:
-            self.trail.put_back(before)
+        if self.trail is None:
+            return self.run((self.constants, None), *leaves)
+        before = self.trail.before()
+        results, failure, needed = self.run((self.constants, before), *leaves)
+        if self.hurries:
+            self.trail.after(before, failure)
         return results, failure, needed
 
     def error(self, number: int) -> Exception:
@@ -143,7 +138,7 @@ class Compiled:
         code = _Code(capacity, [jax().device_put(c, there) for c in large])
         if may_hurry:
             is_one = self._device is not None or len(jax().devices()) == 1
-            code.trail = Trail(lambda: jax().device_put(np.int64(0), there), code.error, is_one)
+            code.trail = Trail(jax().device_put(np.int64(0), there), code.error, is_one)
         split = [] if places is None else [k for k in range(len(self._types)) if places.used(k)]
         program, used = with_whole(self._program, split) if split else (self._program, [])
 
@@ -151,8 +146,9 @@ class Compiled:
             assert places is not None
             return jax().lax.with_sharding_constraint(args[k], places.used(k))
 
-        def run(large: Sequence[Any], before: Any, *args: Any) -> Any:
+        def run(held: tuple[Sequence[Any], Any], *args: Any) -> Any:
             """May be translated several times, and by several threads."""
+            large, before = held
             rest = iter(large)
             constants = [c.whole(next(rest) if c.is_large else c.array) for c in self._constants]
             machine = Machine(
@@ -161,7 +157,6 @@ class Compiled:
             results = machine.run(program, [*args, *[whole(args, k) for k in used]], constants)
             code.elsewhere = machine.elsewhere
             failure = machine.failure
-            number = None
             code.hurries = (
                 may_hurry
                 and failure is not None
@@ -173,8 +168,8 @@ class Compiled:
                     _nan_if(failure != 0, y) if _can_be_nan(a) else y
                     for a, y in zip(program.outputs, results, strict=True)
                 ]
-                number, failure = jax().numpy.where(before != 0, before, failure), None
-            return tuple(results), failure, machine.needed, number
+                failure = jax().numpy.where(before != 0, before, failure)
+            return tuple(results), failure, machine.needed
 
         options: dict[str, Any] = {}
         if self._device is not None:
@@ -182,12 +177,12 @@ class Compiled:
             options["in_shardings"] = options["out_shardings"] = alone
         if places is not None:
             results = None if places.results is None else tuple(places.results)
-            options["out_shardings"] = (results, places.whole, places.whole, places.whole)
+            options["out_shardings"] = (results, places.whole, places.whole)
         told = compiler_options(program, kind, self._has_halves)
         if told:
             options["compiler_options"] = told
-        written_over = [1] if code.trail is not None else []
-        options["donate_argnums"] = [*written_over, *[k + 2 for k in self._given_away]]
+        if self._given_away:
+            options["donate_argnums"] = [k + 1 for k in self._given_away]
         code.run = jax().jit(run, **options)
         return code
 
@@ -211,8 +206,8 @@ class Compiled:
                 )
                 for k, t in enumerate(self._types)
             ]
-            before = None if code.trail is None else code.trail.zero()
-            return code.run.lower(code.constants, before, *structs)
+            before = None if code.trail is None else code.trail.before()
+            return code.run.lower((code.constants, before), *structs)
 
     @property
     def stats(self) -> dict[str, Any]:

@@ -23,30 +23,21 @@ _MOST = 64  # numbers that may be on their way; then the oldest is waited for
 class Trail:
     """Runs of one piece of code, one after the other: the number of the first failure, on the device, or 0."""
 
-    def __init__(
-        self, zero: Callable[[], Any], error: Callable[[int], Exception], is_one: bool
-    ) -> None:
-        self.zero, self._error = zero, error
+    def __init__(self, zero: Any, error: Callable[[int], Exception], is_one: bool) -> None:
+        self._zero, self._error = zero, error
         self._is_one = is_one  # all runs are on one device
         self._ends: list[Any] = []  # several where threads ran at once
         self._length, self._asked = 0, -inf
 
-    def take(self) -> Any:
-        """The number to give to the next run, which writes over it: graphs of kernels want fixed places."""
+    def before(self) -> Any:
+        """The number to give to the next run."""
         with _lock:
-            end = self._ends.pop() if self._ends and self._is_one else None
-        return self.zero() if end is None else end
+            return self._ends[-1] if self._ends and self._is_one else self._zero
 
-    def put_back(self, number: Any) -> None:
-        """Of a run that has nothing to add to it."""
+    def after(self, before: Any, number: Any) -> None:
+        """A run was given `before` and gives `number`."""
         with _lock:
-            if not number.is_deleted():
-                self._ends.append(number)
-
-    def after(self, number: Any) -> None:
-        """A run gives this number."""
-        with _lock:
-            self._ends.append(number)
+            self._ends = [*[n for n in self._ends if n is not before], number]
             self._length += 1
             _trails[self] = None
             is_due = self._length >= _LONGEST or not self._is_one

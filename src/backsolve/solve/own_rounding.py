@@ -9,7 +9,7 @@ import numpy as np
 
 from ..row import Row
 from ..system import System
-from .sources import FUNCTION, Values
+from .sources import FUNCTION, Values, smallest
 
 
 def _axis(row: Row) -> tuple[int, ...]:
@@ -29,7 +29,7 @@ def _shares(a: Any, axis: tuple[int, ...], u: float) -> tuple[Any, Any, Any]:
 
 def _softmax(system: System, row: Row, values: Values, u: float) -> Any:
     _, terms, total = _shares(values[row.parents[0]], _axis(row), u)
-    return values[row] * (terms + total + u)
+    return np.maximum(values[row], smallest(row)) * (terms + total + u)
 
 
 def _log_softmax(system: System, row: Row, values: Values, u: float) -> Any:
@@ -51,7 +51,7 @@ def _logsumexp(system: System, row: Row, values: Values, u: float) -> Any:
 def _norm(system: System, row: Row, values: Values, u: float) -> Any:
     """Squares do not cancel; 5 roundings more where entries had to be scaled."""
     terms = row.parents[0].size // max(row.size, 1)
-    return u * (terms / 2 + 5) * np.abs(values[row])
+    return u * (terms / 2 + 5) * np.maximum(np.abs(values[row]), smallest(row))
 
 
 OWN: dict[str, Callable[[System, Row, Values, float], Any]] = {

@@ -4,8 +4,9 @@ Computing row i adds r_i by itself: nothing if it only moves entries, u |v_i| fo
 (u is half the distance from 1 to the next float), a few u |v_i| for an elementary function, more for a special
 one and for what its arguments move it by, and for a sum of n terms (n − 1) u times the sum of their absolute
 values, since the sum may cancel, they may not. Rows of several steps are in own_rounding.py, those that take
-matrices apart in nearby.py. Numbers that underflow are not looked after. What a number y of the results is
-off by is at most
+matrices apart in nearby.py. What underflows is rounded as the smallest normal number is, by the smallest
+number above 0, but for sums, which are exact there; inside of factors of matrices it is not looked after.
+What a number y of the results is off by is at most
 
     Σ_i |ȳ_i| r_i        ȳ_i = ∂y/∂x_i, by back substitution,
 
@@ -31,7 +32,7 @@ from .absolute import absolute
 from .nearby import NEARBY
 from .own_rounding import OWN
 from .semiring import Semiring, substitute
-from .sources import FUNCTION, Source, Values
+from .sources import FUNCTION, Source, Values, smallest
 
 _EXACT = frozenset(
     [
@@ -84,6 +85,7 @@ _NAMES = (
 )
 _ELEMENTARY = frozenset(_NAMES.split())
 _SPECIAL = 64  # u of the others: SciPy promises nothing, and beside mpmath we saw 40
+_FLUSHED = 1 << 12  # SciPy's Bessel functions are 0 from 1,600 times the smallest normal number on
 _CANCELLING = frozenset(
     ["kl_div", "pseudo_huber"]
 )  # SciPy's formulas: no digit is sure where they are small
@@ -103,11 +105,12 @@ def rounding_errors(system: System, at: Sequence[Any]) -> list[Any]:
     with np.errstate(all="ignore"):
         sources = {row: _sources(system, row, values) for row in system.rows}
         try:
-            return _one_by_one(system, edges, sources) if few else _all_at_once(system, sources)
+            found = _one_by_one(system, edges, sources) if few else _all_at_once(system, sources)
         except NotDifferentiableError as error:
             raise NotDifferentiableError(
                 f"a bound of first order asks how these vectors move: {error.args[0]}"
             ) from error
+    return [np.where(np.isnan(bound), np.inf, bound) for bound in found]  # 0 times an infinite one
 
 
 def _one_by_one(system: System, edges: Edges, sources: dict[Row, list[Source]]) -> list[Any]:
@@ -182,10 +185,22 @@ def _own(system: System, row: Row, values: Values, u: float) -> Any:
     if name in _SUMS:
         parent, block = system.edges(row)[0]
         products = max(len(row.parents) - 1, 0)
-        roundings = _terms(block, row) - 1 + products * (3 if row.dtype.kind == "c" else 1)
-        return u * roundings * absolute(block).apply(np.abs(values[parent]))
+        terms, each = _terms(block, row), 3 if row.dtype.kind == "c" else 1
+        roundings = terms - 1 + products * each
+        weights = absolute(block)
+        least = smallest(row) * (
+            1.0 if products < 2 else _enlarged(weights, values[parent], products)
+        )
+        size = weights.apply(np.abs(values[parent]))
+        return u * (roundings * size + terms * products * each * least)
     size = np.abs(values[row])
     is_complex = row.dtype.kind == "c"
+    if name in ("add", "subtract"):
+        return u * size
+    if name in ("multiply", "square"):
+        size = np.where(_is_zero(system, row, values), 0.0, np.maximum(size, smallest(row)))
+    else:
+        size = np.maximum(size, smallest(row))
     if name in _ROUNDED_ONCE:
         return u * size * (_COMPLEX.get(name, 1) if is_complex else 1)
     if name == "prod":
@@ -197,12 +212,28 @@ def _own(system: System, row: Row, values: Values, u: float) -> Any:
             return FUNCTION * u * size
         # near its roots and far out it loses digits, as if its arguments had been rounded, too
         shifts = [absolute(b).apply(np.abs(values[p])) for p, b in system.edges(row)]
-        return _SPECIAL * u * (size + sum(shifts))
+        return _SPECIAL * u * (size + sum(shifts)) + _FLUSHED * smallest(row)
     raise UnsupportedError(
         f"the rounding error of `{row.primitive.name}` is not known; it is of arithmetic, elementwise "
         "functions, sums, products of matrices, softmax, linear systems, and decompositions of real matrices "
         "(but `eig`)"
     )
+
+
+def _enlarged(weights: Operator, value: Any, products: int) -> float:
+    """By what further factors may enlarge a product of the first ones that has underflowed."""
+    factors = getattr(weights, "operands", (value,) * products)
+    most = [np.max(np.abs(c), initial=1.0) for c in (value, *factors) if c is not None]
+    return float(np.prod(most))
+
+
+def _is_zero(system: System, row: Row, values: Values) -> Any:
+    """Where a product is 0 since a factor is: nothing is rounded there."""
+    zero: Any = False
+    for parent, block in system.edges(row):
+        other = absolute(block).apply(np.ones(parent.shape))
+        zero = zero | (values[parent] == 0) | (other == 0)
+    return zero
 
 
 def _terms(block: Operator, row: Row) -> int:

@@ -21,6 +21,11 @@ Values = dict[Row, Any]
 FUNCTION = 8  # u of an elementary function: four units in the last place, what vectorised libraries promise
 
 
+def smallest(row: Row) -> float:
+    """What numbers below it are rounded as: u times it is the smallest one above 0."""
+    return 2 * float(np.finfo(row.dtype).smallest_normal)
+
+
 @dataclass(frozen=True)
 class Source:
     """|δ| ≤ size, entry by entry; or with `axes` (of δ), the length of δ along them is at most size.

@@ -257,3 +257,16 @@ def test_pytorchs_habits_are_answered(name, says):
     with pytest.raises(AttributeError, match=r"'weigth'$"):
         getattr(layer, "weigth")  # noqa: B009 - asked for, and not there
     assert not hasattr(layer, name)
+
+
+@pytest.mark.parametrize("layers", [(nn.ReLU,), (3,), ([nn.ReLU(), nn.Tanh()],)])
+def test_what_is_no_layer_is_refused(layers):
+    with pytest.raises(TypeError, match="modules and functions one by one"):
+        nn.Sequential(nn.Linear(2, 2), *layers)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d, nn.ConvTranspose1d])
+def test_groups_divide_channels(layer):
+    for channels, groups in (((3, 4), 2), ((4, 3), 2), ((4, 4), 0)):
+        with pytest.raises(ValueError, match=f"groups={groups} must divide"):
+            layer(*channels, 3, groups=groups)

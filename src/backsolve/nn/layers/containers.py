@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from ... import random
+from ...errors import StructureError
 from ...numpy._register import array, shape_of
 from ...primitive import P
 from .. import functional as F  # noqa: N812 - as everyone writes it
@@ -23,6 +24,11 @@ class Sequential(Module):
 
     def __init__(self, *layers: Callable[[Any], Any]):
         for k, layer in enumerate(layers):
+            if isinstance(layer, type) or not callable(layer):
+                raise StructureError(
+                    f"Sequential takes modules and functions one by one, Linear(2, 3), ReLU(); layer {k} is "
+                    f"{layer!r:.60}"
+                )
             self.__dict__[str(k)] = layer
 
     def __call__(self, x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ... import random
+from ...errors import ShapeError
 from .. import functional as F  # noqa: N812 - as everyone writes it
 from ..functional._arguments import each
 from ..functional.convolution import sides
@@ -38,6 +39,10 @@ class _Conv(Module):
         size = each(kernel_size, self.dimensions, "kernel_size", 1)
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ValueError(f"padding_mode {padding_mode!r} is not known")
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ShapeError(
+                f"groups={groups} must divide in_channels={in_channels} and out_channels={out_channels}"
+            )
         shape = (out_channels, in_channels // groups, *size)
         if self.transposed:
             shape = (in_channels, out_channels // groups, *size)

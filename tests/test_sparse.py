@@ -384,3 +384,13 @@ def test_inside_jit_a_function_that_needs_numbers_is_an_error_that_says_so() -> 
     needs = lambda y: special.logsumexp(y) * y  # a function of SciPy that is no ufunc
     with pytest.raises(TracedValueError, match="only its type is known"):
         bs.jit(lambda x: bs.jacobian(needs, sparse=True)(x).data)(np.ones(3))
+
+
+@pytest.mark.parametrize("method", [None, "colour"])
+def test_matrices_of_16_bits_are_ones_that_scipy_computes_with(method: Any) -> None:
+    x = np.linspace(-1, 1, 5).astype(np.float16)
+    f = lambda x: x[1:] * x[:-1]
+    J = bs.jacobian(f, sparse=bs.sparsity(f, x, method=method))(x)
+    assert J.dtype == np.float32
+    np.testing.assert_allclose(J.toarray(), bs.jacobian(f)(x), atol=1e-3)
+    np.testing.assert_allclose(J @ np.ones(5), bs.jacobian(f)(x).sum(axis=1), atol=1e-2)

@@ -300,7 +300,7 @@ def _is_fuller(e: Entries, part: float) -> bool:
 
 def csr(layout: Layout, data: Any) -> Any:
     made = importlib.import_module("scipy.sparse").csr_array(
-        (data, layout.indices, layout.indptr), shape=layout.shape
+        (_known_to_scipy(data), layout.indices, layout.indptr), shape=layout.shape
     )
     made.indices, made.indptr = layout.indices, layout.indptr  # as they are: shared and read-only
     made.has_canonical_format = True
@@ -314,5 +314,11 @@ def _like(prototype: Any, data: Any) -> Any:
         kind = importlib.import_module("backsolve.varying_csr").VaryingCsr
     made = object.__new__(kind)
     made.__dict__.update(prototype.__dict__)
-    made.data = data
+    made.data = _known_to_scipy(data)
     return made
+
+
+def _known_to_scipy(data: Any) -> Any:
+    """SciPy computes with no sparse matrix of 16 bits."""
+    is_half = isinstance(data, np.ndarray) and data.dtype == np.float16
+    return data.astype(np.float32) if is_half else data

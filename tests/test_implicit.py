@@ -516,3 +516,16 @@ def test_unknowns_that_would_leave_their_manifold_are_refused() -> None:
 def test_errors_in_how_to_solve_name_the_users_line() -> None:
     with pytest.raises(TypeError, match=r"at .*test_implicit\.py:"):
         bs.root(lambda x: x**2 - 2, 1.0, method="newton")
+
+
+def test_backslash_of_matrices_that_vary_or_are_sparse() -> None:
+    rng = np.random.default_rng(4)
+    A, b = rng.normal(size=(4, 4)) + 4 * np.eye(4), rng.normal(size=4)
+    bs.testing.check_grads(lambda A, b: bs.backslash(A, b), [A, b], order=1)
+    bs.testing.check_grads(lambda A, b: bs.backslash(A, b), [A[:, :2], b], order=1)
+    for method in ("auto", "gmres"):
+        found = bs.backslash(scipy.sparse.csr_array(A), b, method=method)
+        np.testing.assert_allclose(found, np.linalg.solve(A, b), rtol=1e-8)
+    turned = A + 1j * np.eye(4)
+    found = bs.linear_solve(scipy.sparse.csr_array(turned), b)
+    np.testing.assert_allclose(found, np.linalg.solve(turned, b))

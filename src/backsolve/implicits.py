@@ -199,7 +199,8 @@ def linear_solve(
         return _minus(product(x), b, "A v", "b", x)
 
     M = None if preconditioner is None else lambda x, b: preconditioner
-    zeros = tree.map(lambda v: np.zeros(np.shape(v), _floating(v)), b)
+    kind = A.dtype if hasattr(A, "tocoo") else np.bool_  # a complex matrix has complex solutions
+    zeros = tree.map(lambda v: np.zeros(np.shape(v), np.result_type(_floating(v), kind)), b)
     problem = _Problem(F, zeros, (b,), How(method, M, tol, maxiter, restart))
     return problem.solution(solved(problem.frozen, problem.start, problem.how))
 

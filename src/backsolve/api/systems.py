@@ -141,7 +141,7 @@ def _argument_names(f: Callable[..., Any], count: int) -> list[str]:
 
 
 def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
-    """Solve A x = b; A a Block of operators, an operator, or a matrix.
+    """Solve A x = b; A a Block of operators, an operator, or a matrix (one of SciPy's sparse ones, too).
 
     A Block is solved by substitution, and so are Blocks that are its entries. If rows read each other, say how:
     `method` and `options` are those of `bs.linear_solve`, "gmres" for example. They then go for the smallest
@@ -152,20 +152,22 @@ def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
     >>> backslash(I - L, (1.0, 1.0))
     (1.0, 3.0)
     """
+    if hasattr(A, "tocoo"):  # sparse
+        return _linear_solve(A, b, method, **options)
     if not isinstance(A, Operator):
-        A = np.asarray(A)
+        A = A if isinstance(A, Tensor) else np.asarray(A)
         if A.dtype == object:
             A = Block(A.tolist())
         elif A.ndim == 2 and A.shape[0] != A.shape[1]:
-            return np.linalg.lstsq(A, np.asarray(b), rcond=None)[0]
+            b = b if isinstance(b, Tensor) else np.asarray(b)
+            return np.linalg.lstsq(A, b, rcond=None)[0]
         else:
             A = as_operator(A)
     if method == "auto" and not options:
         return A.solve(tuple(b)) if isinstance(A, Block) else Inverse(A).apply(b)
-    linear_solve = importlib.import_module("..implicits", __package__).linear_solve
 
     def as_a_whole(A: Operator, b: Any) -> Any:
-        return linear_solve(A, tuple(b) if isinstance(A, Block) else b, method, **options)
+        return _linear_solve(A, tuple(b) if isinstance(A, Block) else b, method, **options)
 
     def by_entries(A: Block, b: Any) -> Any:
         return A.solve(tuple(b), of_entry) if A.order() is not None else as_a_whole(A, b)
@@ -177,3 +179,7 @@ def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
 
     is_whole = not isinstance(A, Block) or options.get("preconditioner") is not None
     return as_a_whole(A, b) if is_whole else by_entries(A, b)
+
+
+def _linear_solve(*args: Any, **options: Any) -> Any:
+    return importlib.import_module("..implicits", __package__).linear_solve(*args, **options)

@@ -225,13 +225,14 @@ def test_compiled_code_never_takes_more_than_a_plain_way(k: int) -> None:
 
 @pytest.mark.parametrize(
     ("nanoseconds", "way"),
-    [  # of reverse, forward and elimination
-        ((40.0, 39.2, 39.0), "forward"),
-        ((40.0, 39.8, 39.0), "reverse"),  # as cheap
-        ((40.0, 41.0, 28.0), "eliminate"),
-        ((40.0, 41.0, 31.0), "reverse"),  # what is spared cannot be told at this size
-        ((4000.0, 4100.0, 3700.0), "reverse"),  # nor so small a part of it
-        ((4000.0, 4100.0, 3500.0), "eliminate"),
+    [  # of reverse, forward and elimination in two orders
+        ((40.0, 39.2, 39.0, 39.0), "forward"),
+        ((40.0, 39.8, 39.0, 39.0), "reverse"),  # as cheap
+        ((40.0, 41.0, 28.0, 60.0), "eliminate"),
+        ((40.0, 41.0, 31.0, 60.0), "reverse"),  # what is spared cannot be told at this size
+        ((4000.0, 4100.0, 3500.0, 3500.0), "reverse"),  # nor so small a part of it
+        ((4000.0, 4100.0, 3300.0, 9000.0), "eliminate"),
+        ((4000.0, 4100.0, 9000.0, 3300.0), "eliminate"),
     ],
 )
 def test_what_is_told_from_prices_by_steps(

@@ -38,8 +38,9 @@ _TWO = ("forward", "reverse")
 _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
-_SURE = 0.9  # the same, where steps are priced
+_SURE = 0.85  # the same, where steps are priced
 _SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
+_TRIED = 2  # ways beside the plain ones that may be recorded: of near prices the steps decide
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
 _AS_CHEAP = 0.97  # of reverse's price: what forward must be below
@@ -145,7 +146,7 @@ def _for_compiled(
     others: list[Price] = []
     if not (why_not(whole := system()) or (graph := Graph(whole)).is_mixed):
         orders = elimination_prices(graph, CHEAP, COMPILED)
-        others = [min([*orders, colour_price(graph, plain, COMPILED)], key=_seconds)]
+        others = sorted([*orders, colour_price(graph, plain, COMPILED)], key=_seconds)[:_TRIED]
     return _by_steps(plain, others, whole)
 
 

@@ -20,6 +20,7 @@ from ...ir import Program, Var
 from .array_regions.branch import BranchStep
 from .array_regions.loop import LoopStep
 from .blas import Product
+from .blocked import Blocked
 from .build import vector_bytes
 from .compile import scheduled, without_collections
 from .elementwise import LONG
@@ -27,7 +28,7 @@ from .indexing import Write
 from .kernel import Kernel
 from .nests import walk
 from .registers.step import Region
-from .scans import Scan
+from .scans import ABREAST, Scan
 from .share_out import Shared
 from .small_products import are_small
 from .steps import Step, Zero
@@ -55,9 +56,10 @@ RATES = {
     "single function": 1.8e-8,
     # Numbers that do not lie side by side.
     "load apart": 2e-10,
-    "load far apart": 1e-9,  # more, from lines of an array that leaves the cache before they are read on
+    "load off pages": 4e-10,  # more, from an array of more pages than the processor remembers
+    "load far apart": 6e-10,  # more, from lines of an array that leaves the cache before they are read on
     "store apart": 8e-10,
-    "gather": 1.6e-10,
+    "gather": 2.4e-10,
     "scatter": 5.7e-10,
     "in turn": 1e-10,  # a number that is loaded or computed in a loop with a scatter
     "same place": 4e-9,  # as the number before: it waits for it
@@ -65,7 +67,8 @@ RATES = {
     "total": 5e-10,  # of a vector's entries
     "row added": 3.3e-10,  # to one in memory
     "short sum": 1.4e-9,  # a number added to one in memory, in rows that are no vectors
-    "running": 3.6e-10,  # a number of a scan
+    "running": 1.8e-10,  # a number of a scan, of lines side by side
+    "waiting": 5e-10,  # the same along lines, where a number waits for the one before it
     "cleared": 6e-10,  # a vector of zeros
     "cleared far": 1.7e-9,  # more, in an array that leaves the cache before it is written into
     # Vectors of arrays that are together larger than the first cache, or the second.
@@ -75,9 +78,11 @@ RATES = {
     "tile": 2.8e-8,
     "multiplied": 2e-10,  # a vector, in registers
     "by BLAS": 3.4e-7,
+    "turned by BLAS": 3e-6,  # more, where the second matrix lies in columns
     "multiplied by BLAS": 2e-10,
 }
 FIRST, SECOND = 1 << 15, 1 << 21  # bytes of caches
+PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
@@ -143,7 +148,10 @@ class Counted:
         elif isinstance(step, Zero):
             self.cleared(step.buffer, times)
         elif isinstance(step, Scan):
-            self.add("running", times * prod(step.out.shape))
+            behind, size = prod(step.out.shape[step.axis + 1 :]), prod(step.out.shape)
+            few = size < ABREAST * step.out.shape[step.axis]
+            self.add("running" if behind > 1 else "waiting", times * size * (1 + few))
+            self.passed(times * 2 * size / lanes(step.out.dtype))
         elif isinstance(step, LoopStep):
             for inner in step.inner_steps():
                 self.step(inner, times * (step.count if isinstance(step.count, int) else ROUNDS))
@@ -164,10 +172,14 @@ class Counted:
         if type(step) is Product and not are_small(step):
             self.add("by BLAS", count)
             self.add("multiplied by BLAS", count * m * n * terms / width)
+            is_turned = step.a.strides[-1] == 1 and step.b.strides[-1] != 1
+            self.add("turned by BLAS", count if is_turned else 0)
             return
         if isinstance(step, Tiled) and step.found is not None:
             tiles = -(-m // step.found.rows) * -(-n // step.found.columns(step.c.dtype))
             self.add("tile", count * tiles)
+        if isinstance(step, Blocked) and step.sizes is not None:
+            self.add("load apart", count * terms * (n + (m if step.sizes.is_packed else 0)))
         self.add("multiplied", count * m * -(-n // width) * terms)
 
 
@@ -222,6 +234,7 @@ class _Loops:
     def loads_apart(self, view: View) -> None:
         whole = self.rows * self.length
         self.to.add("load apart", whole)
+        self.to.add("load off pages", whole if view.buffer.nbytes > PAGES else 0)
         self.to.add("load far apart", whole if view.buffer.nbytes > SECOND else 0)
 
     def along(self, view: View) -> int:

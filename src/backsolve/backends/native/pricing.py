@@ -78,7 +78,7 @@ RATES = {
     "tile": 2.8e-8,
     "multiplied": 2e-10,  # a vector, in registers
     "by BLAS": 3.4e-7,
-    "turned by BLAS": 3e-6,  # more, where the second matrix lies in columns
+    "turned by BLAS": 1.2e-9,  # more, an entry of a product whose second matrix lies in columns
     "multiplied by BLAS": 2e-10,
 }
 FIRST, SECOND = 1 << 15, 1 << 21  # bytes of caches
@@ -173,7 +173,7 @@ class Counted:
             self.add("by BLAS", count)
             self.add("multiplied by BLAS", count * m * n * terms / width)
             is_turned = step.a.strides[-1] == 1 and step.b.strides[-1] != 1
-            self.add("turned by BLAS", count if is_turned else 0)
+            self.add("turned by BLAS", count * m * n if is_turned else 0)
             return
         if isinstance(step, Tiled) and step.found is not None:
             tiles = -(-m // step.found.rows) * -(-n // step.found.columns(step.c.dtype))

@@ -1,6 +1,6 @@
 """Training steps, kernels and the twelve problems on a GPU, beside jax.jit and torch.compile on the same card.
 
-    python benchmarks/gpu.py [part …] [--small] [--limit 300] [--tf32] [--without torch.compile] [--only ba]
+    python benchmarks/gpu.py [part …] [--small] [--limit 300] [--tf32] [--without torch.compile] [--only ba,ht]
 
 Parts: mlp, resnet, gpt (a step of SGD in bfloat16 on float32 parameters, and in float32), kernels (67M float32,
 beside what the memory allows), structures (Jacobians and second derivatives, beside jax.jit), problems (large
@@ -232,19 +232,20 @@ def problems(options: Any) -> None:
     options.peers = [p for p in options.peers if p == "jax.jit"]
     options.turns, options.target = 3, min(options.target, 0.1)
     table = Table(options)
-    for name in NAMES:
-        if options.only and name not in options.only:
-            continue
+    for name in options.only or NAMES:
         problem = load(name)
         label = "small" if options.small else list(problem.sizes)[-1]
         size = problem.sizes[label]
         message = problem.generate(rng, **size)
-        for function in problem.derivative:
+        measured = getattr(problem, "on_gpus", problem.derivative)
+        for function in measured:
             makers = {"backsolve": partial(_ours, problem, function, message)}
             if (name, function) in peers_jax.PEERS:
                 makers["jax.jit"] = partial(peers_jax.PEERS[name, function], message)
             words = ", ".join(f"{k}={v}" for k, v in size.items())
-            variant = f" {function}" if len(problem.derivative) > 1 else ""
+            variant = (
+                f" {function}" if len(measured) > 1 or measured is not problem.derivative else ""
+            )
             table.row(f"{name}{variant} {words}".strip(), makers, 1e-6)
 
 
@@ -289,13 +290,14 @@ def main() -> None:
     parser.add_argument(
         "--tf32", action="store_true", help="products of float32 in TF32 everywhere"
     )
-    parser.add_argument("--only", action="append", default=[], help="of the problems, this one")
+    parser.add_argument("--only", default="", help="of the problems, these: ba,ht")
     parser.add_argument("--without", action="append", default=[], help="a peer to leave out")
     parser.add_argument("--worker", action="store_true", help="internal: this process measures")
     options = parser.parse_args()
     unknown = [p for p in options.parts if p not in PARTS]
     if unknown:
         parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    options.only = [name for name in options.only.split(",") if name]
     options.peers = [p for p in ("jax.jit", "torch.compile") if p not in options.without]
     options.turns, options.target = (2, 0.01) if options.small else (7, 0.4)
     if options.worker:

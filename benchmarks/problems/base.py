@@ -3,6 +3,7 @@
 prepare(message)     the input of a message, a dict, as the arguments of the functions
 functions            by name: what is timed, arrays to arrays, and how its result is written in JSON
 derivative           which of them the table measures
+on_gpus              which gpu.py measures, where one writes another there
 generate(rng, size)  a message's input of that size, random but of the suite's form
 sizes                "small", "middle", "large"
 """

@@ -6,6 +6,7 @@ its diagonal, and one derivative of the gradient along that direction gives all 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,13 @@ def cost(centroids: Any, points: Any) -> Any:
     return np.sum(np.min(squares, axis=1))
 
 
-def direction(centroids: Any, points: Any) -> Any:
+def cost_by_products(centroids: Any, points: Any) -> Any:
+    """The same but for rounding, as one writes it where large products are what runs fastest."""
+    squares = np.sum(points**2, 1)[:, None] + np.sum(centroids**2, 1) - 2 * points @ centroids.T
+    return np.sum(np.min(squares, axis=1))
+
+
+def direction(centroids: Any, points: Any, cost: Any = cost) -> Any:
     def gradient(c: Any) -> Any:
         return bs.grad(cost)(c, points)
 
@@ -32,8 +39,13 @@ def prepare(message: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(message["centroids"], dtype=float), np.array(message["points"], dtype=float)
 
 
-functions = {"cost": Function(bs.jit(cost)), "dir": Function(bs.jit(direction))}
+functions = {
+    "cost": Function(bs.jit(cost)),
+    "dir": Function(bs.jit(direction)),
+    "dir by products": Function(bs.jit(partial(direction, cost=cost_by_products))),
+}
 derivative = ("dir",)
+on_gpus = ("dir by products",)
 sizes = {
     "small": {"k": 10, "n": 1000, "d": 8},
     "middle": {"k": 100, "n": 10_000, "d": 16},

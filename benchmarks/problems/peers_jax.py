@@ -318,10 +318,12 @@ PEERS: dict[tuple[str, str], Callable[[Any], Run]] = {
     ("lstm", "jacobian"): of_lstm,
     ("ht", "jacobian"): of_ht,
     ("kmeans", "dir"): of_kmeans,
+    ("kmeans", "dir by products"): of_kmeans,
     ("lse", "gradient"): of_lse,
     ("ode", "gradient"): of_ode,
     ("llsq", "gradient"): of_llsq,
     ("det", "gradient"): of_det,
+    ("det", "gradient by sizes"): of_det,
     **{("particle", modes): partial(of_particle, modes) for modes in ("ff", "fr", "rf", "rr")},
     **{("saddle", modes): partial(of_saddle, modes) for modes in ("ff", "fr", "rf", "rr")},
 }

@@ -46,7 +46,12 @@ class Brought:
             return a if a.shape == self.shape else jax().numpy.broadcast_to(a, self.shape)
         start, stop, k = self.line
         row, column = (jax().lax.broadcasted_iota(np.int32, self.shape, axis) for axis in range(2))
-        is_on = (column - row == k) & (row >= start) & (row < stop)
+        is_on = column - row == k
+        first, end = max(0, -k), min(self.shape[0], self.shape[1] - k)  # of all that lie so
+        if start > first:  # what always holds, XLA would compute in a kernel of its own
+            is_on &= row >= start
+        if stop < end:
+            is_on &= row < stop
         return jax().numpy.where(is_on, a[1], a[0])
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ...errors import DeviceError
+
+_AS_IT_IS = nullcontext()
 
 
 @functools.cache
@@ -25,7 +28,7 @@ def jax() -> Any:
 
 def wide() -> Any:
     """A context in which numbers may have 64 bits; JAX outside of it stays as the user has set it."""
-    return jax().enable_x64(True)
+    return _AS_IT_IS if jax().config.jax_enable_x64 else jax().enable_x64(True)
 
 
 def device_of(name: str | None) -> Any:

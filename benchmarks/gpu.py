@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,13 @@ def milliseconds(contestants: dict[str, Run], turns: int, target: float) -> dict
     """Of a call when calls follow one another; each contestant's best turn, turns interleaved."""
     counts, best = {}, {}
     for name, run in contestants.items():
-        start = time.perf_counter()
-        wait(run())
-        taken = time.perf_counter() - start
+        taken = inf
+        for _ in range(3):  # the first also pays for what was let go before it
+            start = time.perf_counter()
+            wait(run())
+            taken = min(taken, time.perf_counter() - start)
+            if taken > LONGEST:
+                break
         counts[name], best[name] = max(1, min(1000, int(target / taken))), 1e3 * taken
     spent = {name: t / 1e3 for name, t in best.items()}
     for _ in range(turns):

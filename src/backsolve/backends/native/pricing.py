@@ -45,6 +45,7 @@ RATES = {
     # Vectors along the innermost loop.
     "load": 7e-11,
     "store": 8.2e-10,
+    "masked": 3e-10,  # more
     "operation": 1.1e-10,
     "division": 6.5e-9,
     "function": 7e-9,
@@ -86,6 +87,8 @@ PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
+FEW = 16  # rows shorter than this have no single numbers behind their vectors: masks, where the processor has them
+MASKS = 32  # bytes of a vector, from which on it has them
 
 
 def seconds_of(program: Program) -> float:
@@ -212,6 +215,9 @@ class _Loops:
             self.vectors, self.singles = 0, self.length
         elif self.length in WHOLE:
             self.vectors, self.singles = 1, 0
+        elif self.singles and self.length < FEW and vector_bytes() >= MASKS:
+            self.vectors, self.singles = self.vectors + 1, 0
+            to.add("masked", self.rows * self.vectors)
         to.add("row", self.rows if len(domain) > 1 else 0)
         self._statements()
         self._memory(times)

@@ -68,6 +68,8 @@ class Compiled:
         self._unsafe, self._places = unsafe, placed
         self._types = [v.type for v in program.inputs]
         self._given = [_Given.of(t, target.half) for t in self._types]
+        self._arrays = array_type()
+        self._seen: list[Any] = [None for _ in self._given]  # types of the latest call
         # Stacks may turn out too small: then the arguments are needed once more.
         made = [v for e in equations(program, set()) for v in e.outputs]
         _refuse_wide([*self._types, *[v.type for v in made]])
@@ -82,7 +84,7 @@ class Compiled:
         self.calls = 0
 
     def call(self, *leaves: Any) -> Any:
-        if len(leaves) != len(self._given) or not all(map(_fits, leaves, self._given)):
+        if not self._fit(leaves):
             _refuse_bfloat16(leaves, self._target.half)
             return NotImplemented
         self.calls += 1
@@ -106,6 +108,21 @@ class Compiled:
             parts = [y.item() if k in self._numbers else y for k, y in enumerate(results)]
             results = tuple(parts)
         return results if len(results) != 1 else results[0]
+
+    def _fit(self, leaves: Sequence[Any]) -> bool:
+        """Whether they are what was compiled for; of JAX's arrays most are of a type that was just seen."""
+        if len(leaves) != len(self._given):
+            return False
+        seen, arrays = self._seen, self._arrays
+        for k, a in enumerate(leaves):
+            is_array = type(a) is arrays
+            if is_array and a.aval is seen[k]:
+                continue
+            if not _fits(a, self._given[k]):
+                return False
+            if is_array:
+                seen[k] = a.aval
+        return True
 
     def _run(self, code: _Code, leaves: Sequence[Any]) -> tuple[_Code, Any, Any]:
         """Results and the number of a failure; code with more capacity, where stacks needed it."""

@@ -41,12 +41,13 @@ from .views import Buffer, View
 # between ways to the same Jacobians, of one point and of a thousand.
 RATES = {
     "step": 2e-9,
-    "row": 3e-10,  # an innermost loop that is started
+    "row": 1e-9,  # an innermost loop that is started
     # Vectors along the innermost loop.
     "load": 7e-11,
     "store": 8.2e-10,
     "masked": 3e-10,  # more
     "operation": 1.1e-10,
+    "waited": 7e-10,  # for one that it needs, along the longest chain of them
     "division": 6.5e-9,
     "function": 7e-9,
     # Single numbers: ends of rows, and rows that are shorter than a vector.
@@ -65,7 +66,7 @@ RATES = {
     "in turn": 1e-10,  # a number that is loaded or computed in a loop with a scatter
     "same place": 4e-9,  # as the number before: it waits for it
     # Sums.
-    "total": 5e-10,  # of a vector's entries
+    "total": 2e-9,  # of a vector's entries
     "row added": 3.3e-10,  # to one in memory
     "short sum": 1.4e-9,  # a number added to one in memory, in rows that are no vectors
     "running": 1.8e-10,  # a number of a scan, of lines side by side
@@ -87,6 +88,7 @@ PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
+AT_ONCE = 128  # statements that a processor has in its view
 FEW = 16  # rows shorter than this have no single numbers behind their vectors: masks, where the processor has them
 MASKS = 32  # bytes of a vector, from which on it has them
 
@@ -250,19 +252,23 @@ class _Loops:
 
     def _statements(self) -> None:
         kernel = self.kernel
-        varies = {a for a, view in kernel.loads.items() if self.along(view)}
+        depths = {a: 0 for a, view in kernel.loads.items() if self.along(view)}  # of what varies
         for e in kernel.statements:
             name, y = e.primitive.name, e.outputs[0]
             if y in kernel.reads:
                 self.to.add("gather", self.rows * self.length)
-                varies.add(y)
+                depths[y] = 0
                 continue
             what = "function" if name in LONG else "division" if name in SLOW else "operation"
-            if any(type(a) is Var and a in varies for a in e.inputs):
-                varies.add(y)
+            before = [depths[a] for a in e.inputs if type(a) is Var and a in depths]
+            if before:
+                depths[y] = max(before) + 1
                 self.each(what)
             else:  # once a row
                 self.to.add(f"single {what}", self.rows)
+        # Of a short round the processor computes several at once.
+        waits = max(depths.values(), default=0) * min(1, len(kernel.statements) / AT_ONCE)
+        self.to.add("waited", self.rows * (self.vectors + self.singles) * waits)
 
     def _memory(self, times: int) -> None:
         kernel = self.kernel

@@ -219,7 +219,7 @@ class _Loops:
             self.vectors, self.singles = 0, self.length
         elif self.length in WHOLE:
             self.vectors, self.singles = 1, 0
-        elif self.singles and self.length < FEW and vector_bytes() >= MASKS:
+        elif self.singles and 1 < self.length < FEW and vector_bytes() >= MASKS:
             self.vectors, self.singles = self.vectors + 1, 0
             to.add("masked", self.rows * self.vectors)
         to.add("row", self.rows if len(domain) > 1 else 0)

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native.pricing import ROUNDS, counted, lanes, seconds_of
+from backsolve.backends.native.pricing import (
+    FEW,
+    MASKS,
+    RATES,
+    ROUNDS,
+    counted,
+    lanes,
+    seconds_of,
+)
 from backsolve.backends.native.support import Unsupported
 from backsolve.hooks import hooks
 from backsolve.ir import Program, Type
@@ -61,6 +69,72 @@ def test_sums_in_memory_along_rows_that_are_no_vectors() -> None:
     assert counts(added, (90, 8))["short sum"] == 0
     if lanes(FLOAT) > 7:
         assert price(added, (90, 7)) > price(added, (90, 8))
+
+
+def test_ends_of_short_rows_are_masked_vectors() -> None:
+    width = lanes(FLOAT)
+    product = lambda x, y: x * y
+    found = counts(product, (50, width + 1), (width + 1,))
+    if width * FLOAT.itemsize >= MASKS:
+        assert found["masked"] == found["operation"] == 100
+        assert found["single operation"] == 0
+    else:
+        assert found["masked"] == 0
+        assert found["single operation"] == 50
+    assert counts(product, (50, 2 * width), (2 * width,))["masked"] == 0
+    assert counts(product, (50, FEW + width + 1), (FEW + width + 1,))["single operation"] == 50
+
+
+def test_a_chain_waits_for_itself() -> None:
+    """Forty sums of products, one after the other or pair by pair."""
+
+    def chain(x: Any, y: Any) -> Any:
+        for _ in range(40):
+            x = x * y + y
+        return x
+
+    def pairs(x: Any, y: Any) -> Any:
+        parts = [(x + float(k)) * y for k in range(40)]
+        while len(parts) > 1:
+            odd = parts[-1:] if len(parts) % 2 else []
+            parts = [a + b for a, b in zip(parts[::2], parts[1::2], strict=False)] + odd
+        return parts[0]
+
+    shape = (64 * lanes(FLOAT),)
+    assert counts(chain, shape, shape)["waited"] > 5 * counts(pairs, shape, shape)["waited"]
+    assert (
+        counts(chain, shape, shape)["waited"] < 64 * 80
+    )  # of 80 statements several rounds are at work
+
+
+def test_terms_of_tiles_wait_for_each_other() -> None:
+    found = counts(lambda a, b: a @ b, (2, 448), (448, 6))
+    if found["tile"]:
+        assert found["term of a tile"] == 448 * found["tile"]
+
+
+def test_large_products_pack_their_matrices() -> None:
+    found = counts(lambda a, b: a @ b, (512, 512), (512, 512))
+    assert found["by BLAS"] or found["load apart"] >= 512 * 512
+
+
+def test_products_by_blas_with_a_matrix_in_columns() -> None:
+    found = counts(lambda a, b: a @ b.T, (2, 448), (49, 448))
+    assert found["turned by BLAS"] == 2 * 49 * found["by BLAS"]
+    assert counts(lambda a, b: a @ b, (2, 448), (448, 49))["turned by BLAS"] == 0
+
+
+def test_a_scan_along_lines_waits_and_one_across_does_not() -> None:
+    along, across = (counts(lambda a, k=k: np.cumsum(a, k), (200, 200)) for k in (1, 0))
+    assert along["waiting"] == across["running"] == 200 * 200
+    assert RATES["waiting"] > 2 * RATES["running"]
+
+
+def test_what_is_swept_in_parts_is_stored_at_hand() -> None:
+    softmax = lambda x: np.exp(x) / np.sum(np.exp(x), -1, keepdims=True)
+    swept, whole = counts(softmax, (5000, 40)), counts(softmax, (4, 40))
+    assert swept["store at hand"] == swept["store"] == 5000 * 40 / lanes(FLOAT)
+    assert whole["store at hand"] == 0
 
 
 def test_entries_that_are_added_to_the_same_place_wait_for_each_other() -> None:

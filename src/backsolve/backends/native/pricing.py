@@ -45,6 +45,7 @@ RATES = {
     # Vectors along the innermost loop.
     "load": 7e-11,
     "store": 8.2e-10,
+    "store at hand": 4.5e-10,  # in an array that never leaves the first cache
     "masked": 3e-10,  # more
     "operation": 1.1e-10,
     "waited": 7e-10,  # for one that it needs, along the longest chain of them
@@ -53,6 +54,7 @@ RATES = {
     # Single numbers: ends of rows, and rows that are shorter than a vector.
     "single load": 6e-11,
     "single store": 1.2e-10,
+    "single store at hand": 1.2e-10,
     "single operation": 5e-11,
     "single division": 1.1e-9,
     "single function": 1.8e-8,
@@ -78,8 +80,8 @@ RATES = {
     "far": 3e-10,
     # Products of matrices.
     "tile": 2.8e-8,
-    "term of a tile": 9e-10,  # its sums wait for the term before
-    "multiplied": 2.4e-10,  # a vector, in registers
+    "term of a tile": 1.2e-9,  # its sums wait for the term before
+    "multiplied": 2e-10,  # a vector, in registers
     "by BLAS": 3.4e-7,
     "turned by BLAS": 1.2e-9,  # more, an entry of a product whose second matrix lies in columns
     "multiplied by BLAS": 2e-10,
@@ -90,7 +92,7 @@ SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
 AT_ONCE = 128  # statements that a processor has in its view
-FEW = 16  # rows shorter than this have no single numbers behind their vectors: masks, where the processor has them
+FEW = 16  # numbers: shorter rows end in a masked vector where the processor has masks, not in single numbers
 MASKS = 32  # bytes of a vector, from which on it has them
 
 
@@ -219,7 +221,7 @@ class _Loops:
             self.vectors, self.singles = 0, self.length
         elif self.length in WHOLE:
             self.vectors, self.singles = 1, 0
-        elif self.singles and 1 < self.length < FEW and vector_bytes() >= MASKS:
+        elif self.vectors and self.singles and self.length < FEW and vector_bytes() >= MASKS:
             self.vectors, self.singles = self.vectors + 1, 0
             to.add("masked", self.rows * self.vectors)
         to.add("row", self.rows if len(domain) > 1 else 0)
@@ -293,7 +295,7 @@ class _Loops:
             if view.buffer.kind != "local":
                 moved += whole
             if self.along(view) <= 1:
-                self.each("store")
+                self.each("store" if view.buffer.kind != "local" else "store at hand")
             else:
                 self.to.add("store apart", self.rows * self.length)
         self.to.passed(moved / lanes(np.dtype(np.float64)))

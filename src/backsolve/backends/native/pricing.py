@@ -114,9 +114,9 @@ class Counted:
         self.counts: defaultdict[str, float] = defaultdict(float)
         self.others = 0.0  # seconds of steps that are not taken apart
         self.known = known
-        buffers = dict.fromkeys(x for step in steps for x in step.buffers())
-        self.nbytes = sum(x.nbytes for x in buffers)
+        self.nbytes = 0  # of all arrays of the step at hand
         for step in steps:
+            self.nbytes = sum(x.nbytes for x in dict.fromkeys(step.buffers()))
             self.step(step, 1)
 
     @property

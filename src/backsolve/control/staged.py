@@ -169,14 +169,8 @@ def _loop(
     return record_loop(step, goes_on, init, (), count, reads=reads)[0]
 
 
-def scan(
-    body: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
-    length: int | None = None,
-    reverse: bool = False,
-) -> tuple[Any, Any]:
-    """`carry, y = body(carry, x)` for each entry x of `xs` along its first axis; the ys are stacked."""
+def scan(body: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> tuple[Any, Any]:
+    """As the public function, which gives it a body with the state of modules in its carry, if there is any."""
     columns, structure = tree.flatten(xs)
     if any(np.shape(x) == () for x in columns):
         raise ShapeError(

@@ -22,8 +22,50 @@ def _masked(w: Walk, e: Equation) -> Any:
     mask, a, b = e.inputs
     for y, other, value in ((a, b, False), (b, a, True)):
         if w.is_number(other, 0) and type(y) is Var and type_of(y) == e.outputs[0].type:
-            return y if Outside(w).is_zero(y, mask, value) else None
+            if Outside(w).is_zero(y, mask, value):
+                return y
+            return _by_sum(w, e, mask, y) if not value else None
     return None
+
+
+def _by_sum(w: Walk, e: Equation, mask: Any, y: Var) -> Any:
+    """where(any(m), s · z, 0), of a sum s of positive numbers where m is true: it is not 0 where any is."""
+    product = w.producer(y, "multiply")
+    for s in product.inputs if product is not None else ():
+        if type(s) is Var and type(mask) is Var and _adds_where_any(w, s, mask):
+            return instead(e, P.where, w.emit(e, P.not_equal, s, 0), y, 0)
+    return None
+
+
+def _adds_where_any(w: Walk, s: Var, mask: Var) -> bool:
+    made, cover = w.maker(s), w.maker(mask)
+    while made is not None and cover is not None and s.shape == mask.shape:
+        if made.params != cover.params:
+            return False
+        names = made.primitive.name, cover.primitive.name
+        s, mask = made.inputs[0], cover.inputs[0]
+        made = w.maker(s)
+        if names == ("sum", "any"):
+            if made is None or made.primitive is not P.where or s.shape != mask.shape:
+                return False
+            chosen, a, b = made.inputs
+            return chosen is mask and w.is_number(b, 0) and _is_share(w, a)
+        if names not in (("reshape", "reshape"), ("broadcast_to", "broadcast_to")):
+            return False
+        cover = w.maker(mask)
+    return False
+
+
+def _is_share(w: Walk, a: Any) -> bool:
+    """Whether it is one over a count: what each of those gets that are the largest, or the smallest."""
+    made = w.maker(a) if type(a) is Var else None
+    while made is not None and made.primitive.name in ("reshape", "broadcast_to"):
+        made = w.maker(made.inputs[0])
+    if made is None or made.primitive is not P.divide or not w.is_number(made.inputs[0], 1):
+        return False
+    count = w.producer(made.inputs[1], "sum")
+    counted = w.producer(count.inputs[0], "cast") if count is not None else None
+    return counted is not None and type_of(counted.inputs[0]).dtype.kind == "b"
 
 
 class Known(Protocol):

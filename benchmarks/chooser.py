@@ -7,6 +7,8 @@
 
 The ratio is the time of method="auto" over the better one of plain forward and plain reverse: near or
 below 1 if the chooser does not lose. Both plain ways are made twice: how far the two differ is the noise.
+Compiled, the last column tells whose Program the chosen one is. Where it is not that of the better plain way,
+and took more than 1.06 of its time, both are timed three times more, at leisure: the median counts as lost.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ RNG = np.random.default_rng(0)
 WAYS = ("forward", "reverse", "auto")
 AGAIN = ("forward again", "reverse again")
 ROUNDS = 15
+AT_LEISURE = 60  # rounds, of those that seem to lose
+LOST = 1.06
 POINTS = 1000  # of a batch
 SHORT = 40  # entries of an array of one point
 Case = tuple[str, Callable[[Any], Any], Any]
@@ -88,12 +92,30 @@ def batched_cases() -> Iterator[Case]:
         yield name, f, np.linspace(0.5, 1, n)
 
 
-def times(f: Callable[[Any], Any], x: Any, wrap: Callable[[Any], Any]) -> dict[str, float]:
+def made(f: Callable[[Any], Any], wrap: Callable[[Any], Any]) -> dict[str, Any]:
+    """Jacobians, by the names of their ways; the plain ones twice."""
+    return {name: wrap(bs.jacobian(f, method=name.split()[0])) for name in (*WAYS, *AGAIN)}
+
+
+def times(ways: dict[str, Any], x: Any, rounds: int = ROUNDS) -> dict[str, float]:
     """Milliseconds. A turn is several calls: the first one finds the caches as the way before left them."""
-    runs = {
-        name: partial(wrap(bs.jacobian(f, method=name.split()[0])), x) for name in (*WAYS, *AGAIN)
-    }
-    return {way: 1e3 * t for way, t in best_times(runs, turns=ROUNDS, target=0.02).items()}
+    runs = {name: partial(J, x) for name, J in ways.items()}
+    return {way: 1e3 * t for way, t in best_times(runs, turns=rounds, target=0.02).items()}
+
+
+def whose(ways: dict[str, Any], x: Any) -> list[str]:
+    """The plain ways whose Program the chosen one is."""
+    programs = {way: ways[way].lower(x).stages["rewritten"] for way in WAYS}
+    return [way for way in WAYS[:2] if programs[way] == programs["auto"]]
+
+
+def at_leisure(ways: dict[str, Any], x: Any) -> float:
+    """The ratio once more: the median of three."""
+    ratios = []
+    for _ in range(3):
+        found = times({way: ways[way] for way in WAYS}, x, AT_LEISURE)
+        ratios.append(found["auto"] / min(found[way] for way in WAYS[:2]))
+    return float(np.median(ratios))
 
 
 def _batched(J: Any) -> Any:
@@ -115,23 +137,34 @@ def main() -> None:
         seed, count = map(int, sys.argv[sys.argv.index("random") + 1 :])
         some = random_cases(count, seed, SHORT) if is_batched else random_cases(count, seed)
     print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  ratio  noise")
-    ratios, noises = [], []
+    ratios, noises, alike, lost = [], [], 0, {}
+    wrap = _batched if is_batched else bs.jit if is_compiled else _as_it_is
     for name, f, x in some:
         if is_batched:
             x = x + 0.1 * RNG.normal(size=(POINTS, *np.shape(x)))
-        found = times(f, x, _batched if is_batched else bs.jit if is_compiled else _as_it_is)
+        ways = made(f, wrap)
+        found = times(ways, x)
         better = min(WAYS[:2], key=lambda way: found[way])
         ratio = found["auto"] / found[better]
         noise = found[f"{better} again"] / found[better]
         ratios.append(ratio)
         noises.append(max(noise, 1 / noise))
         numbers = " ".join(f"{found[way]:9.4f}" for way in WAYS)
-        chosen = "" if is_compiled else bs.explain_cost(f, x).chosen
+        same = whose(ways, x) if is_compiled else []
+        chosen = " and ".join(same) if is_compiled else bs.explain_cost(f, x).chosen
+        if ratio > LOST:
+            alike += better in same
+            if better not in same and (again := at_leisure(ways, x)) > LOST:
+                lost[name] = round(again, 2)
         print(f"{name:<28} {numbers}  {ratio:5.2f}  {noise:5.2f}  {chosen}", flush=True)
     print(
         f"{len(ratios)} functions: auto over the better plain way {np.median(ratios):.2f} in the median, "
         f"{min(ratios):.2f} at best, {max(ratios):.2f} at worst; "
         f"the same code twice differs by {np.median(noises):.2f} in the median, {max(noises):.2f} at worst"
+    )
+    above = sum(ratio > LOST for ratio in ratios)
+    print(
+        f"{above} above {LOST}, {alike} of them by the very Program of the better way; lost at leisure: {lost}"
     )
 
 

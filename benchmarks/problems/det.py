@@ -23,13 +23,16 @@ def determinant(A: Any) -> Any:
 
 
 def minors(rows: Any, columns: np.ndarray) -> Any:
-    """The determinants of `rows` restricted to each line of `columns`: all minors of a size as one array."""
+    """The determinants of `rows`, of either library, restricted to each line of `columns`.
+
+    All minors of a size are one array, of all ordered choices.
+    """
     m = columns.shape[1]
     if m == 1:
         return rows[0][columns[:, 0]]
     others = np.array([[c for c in range(m) if c != j] for j in range(m)])
     smaller = minors(rows[1:], columns[:, others].reshape(-1, m - 1)).reshape(-1, m)
-    return np.sum((-1.0) ** np.arange(m) * rows[0][columns] * smaller, axis=1)
+    return ((-1.0) ** np.arange(m) * rows[0][columns] * smaller).sum(axis=1)
 
 
 def by_size(A: Any) -> Any:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from . import ba, gmm, ht, kmeans, llsq, lse, lstm, ode
+from . import ba, det, gmm, ht, kmeans, llsq, lse, lstm, ode
 
 jax.config.update("jax_enable_x64", True)
 Run = Callable[[], Any]
@@ -227,20 +227,9 @@ def of_ode(message: Any) -> Run:
 
 
 def of_det(message: Any) -> Run:
-    """Recursion would be unrolled into ℓ! operations: here a level is one array, of all ordered choices."""
-    ell = message["ell"]
-
-    def minors(rows: Any, columns: np.ndarray) -> Any:
-        """The determinants of `rows` restricted to each line of `columns`."""
-        m = columns.shape[1]
-        if m == 1:
-            return rows[0][columns[:, 0]]
-        others = np.array([[c for c in range(m) if c != j] for j in range(m)])
-        smaller = minors(rows[1:], columns[:, others].reshape(-1, m - 1)).reshape(-1, m)
-        return jnp.sum((-1.0) ** np.arange(m) * rows[0][columns] * smaller, axis=1)
-
-    A = np.array(message["A"], dtype=float).reshape(ell, ell)
-    return waiting(jax.jit(jax.grad(lambda A: minors(A, np.arange(ell)[None])[0])), A)
+    """Recursion would be unrolled into ℓ! operations."""
+    (A,), columns = det.prepare(message), np.arange(message["ell"])[None]
+    return waiting(jax.jit(jax.grad(lambda A: det.minors(A, columns)[0])), A)
 
 
 # ---- descent: particle and saddle

@@ -32,22 +32,28 @@ class _Code:
 
     capacity: int
     constants: list[Any]  # the large ones, brought to the device once
-    # ((constants, number of a failure before), *leaves) -> results, failure's number, entries stacks needed
+    # ((constants, number of a failure before), *leaves) -> results, failure's number, entries stacks needed;
+    # results alone, one of them bare, if it is plain
     run: Any = None
+    is_plain: bool = False  # it cannot fail and has no stacks: known when it has been translated
     failures: Failures = field(default_factory=dict)
     raised: list[Exception] = field(default_factory=list)  # on the host, by rows that run there
     elsewhere: list[str] = field(default_factory=list)  # rows that run on the host
     hurries: bool = False  # results are NaN if it fails, so the failure may be looked at later
     trail: Trail | None = None  # of runs that may hurry
 
+    def before(self) -> Any:
+        """The number of a failure before the next run, where runs may hurry."""
+        return None if self.trail is None else self.trail.before()
+
     def start(self, leaves: Sequence[Any]) -> tuple[Any, Any, Any]:
-        if self.trail is None:
-            return self.run((self.constants, None), *leaves)
-        before = self.trail.before()
-        results, failure, needed = self.run((self.constants, before), *leaves)
-        if self.hurries:
-            self.trail.after(before, failure)
-        return results, failure, needed
+        before = self.before()
+        found = self.run((self.constants, before), *leaves)
+        if self.is_plain:
+            return found if type(found) is tuple else (found,), None, None
+        if self.trail is not None and self.hurries:
+            self.trail.after(before, found[1])
+        return found
 
     def error(self, number: int) -> Exception:
         return error_of(self.failures, self.raised, number)
@@ -96,6 +102,8 @@ class Compiled:
             if self._given_away:
                 leaves = _apart(leaves, self._given_away)
             try:
+                if code.is_plain and not self._numbers:
+                    return code.run((code.constants, code.before()), *leaves)
                 code, results, failure = self._run(code, leaves)
             except (ValueError, RuntimeError) as error:
                 known = explained(error, leaves)
@@ -186,6 +194,9 @@ class Compiled:
                     for a, y in zip(program.outputs, results, strict=True)
                 ]
                 failure = jax().numpy.where(before != 0, before, failure)
+            code.is_plain = places is None and failure is None and machine.needed is None
+            if code.is_plain:
+                return results[0] if len(results) == 1 else tuple(results)
             return tuple(results), failure, machine.needed
 
         options: dict[str, Any] = {}
@@ -223,8 +234,7 @@ class Compiled:
                 )
                 for k, t in enumerate(self._types)
             ]
-            before = None if code.trail is None else code.trail.before()
-            return code.run.lower((code.constants, before), *structs)
+            return code.run.lower((code.constants, code.before()), *structs)
 
     @property
     def stats(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import backsolve as bs
 from backsolve.backends.native.mathematics import BINARY, EMITTERS, NARROW, RANGE_LIMIT, kernels
 from backsolve.primitive import PRIMITIVES
 
@@ -465,3 +466,16 @@ def test_mistakes_are_named() -> None:
         kernels.unary("sin", np.float16)
     with pytest.raises(ValueError, match=r"contiguous float64 array of shape \(3,\) \(got float32"):
         kernels.unary("sin", np.float64)(np.zeros(3), out=np.zeros(3, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ends"), [(np.float64, (-744.0, -748.0)), (np.float32, (-103.0, -105.0))]
+)
+def test_exp_ends_in_zero(dtype: Any, ends: tuple[float, float]) -> None:
+    """Through its last subnormal numbers, each at most one off, and not a step too early."""
+    x = np.linspace(*ends, 4001).astype(dtype)
+    least = np.finfo(dtype).smallest_subnormal
+    got, expected = bs.jit(np.exp)(x), np.array([float(mp.exp(mp.mpf(float(a)))) for a in x])
+    assert np.max(np.abs(got.astype(float) - expected)) <= float(least)
+    assert got[0] > 0
+    assert not np.any(bs.jit(np.exp)(np.array([-1e9, -np.inf, -np.finfo(dtype).max], dtype)))

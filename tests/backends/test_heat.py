@@ -179,3 +179,19 @@ def test_a_number_of_rounds_that_cannot_be_is_guessed():
     b.ret_void()
     inner = len(work.blocks[1].instructions)
     assert Heat(module).instructions[work] > GUESS * inner
+
+
+def test_the_smaller_of_two_ends_a_range() -> None:
+    """Rows of six numbers in blocks of at most 1,024, as sines take them: six rounds each."""
+    module = ir.Module()
+    _, b = function(module, "run", internal=False)
+
+    def row(b, i):
+        left = b.sub(INT(6), b.mul(INT(0), INT(1024)))
+        end = b.select(b.icmp_signed("<", left, INT(1024)), left, INT(1024))
+        loop_between(b, INT(0), end, lambda b, j: b.mul(j, j))
+
+    loop(b, 250, row)
+    b.ret_void()
+    (run,) = module.functions
+    assert max(Heat(module)._rounds(run).values()) == 250 * 6

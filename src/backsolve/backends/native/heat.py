@@ -151,7 +151,8 @@ class Heat:
         if isinstance(value, ir.Argument) and self.runs.get(value.parent):
             return self.numbers.get(value, 0) / self.runs[value.parent]
         if isinstance(value, ir.instructions.SelectInstr):  # the smaller of two: the end of a range
-            return max(map(self._number, value.operands[1:]))
+            known = [n for n in map(self._number, value.operands[1:]) if n > 0]
+            return min(known, default=0)
         if isinstance(value, ir.Instruction) and value.opname in COUNTING:
             return COUNTING[value.opname](*map(self._number, value.operands))
         return 0

@@ -202,3 +202,50 @@ def test_a_call_is_no_part_of_a_price() -> None:
 def test_a_branch_is_priced_as_the_longest_of_its_ways() -> None:
     either = lambda x: bs.cond(x[0] > 0, settled, lambda x: x + 1, x)
     assert price(either, (1000,)) == pytest.approx(price(settled, (1000,)), rel=0.1)
+
+
+def test_lines_that_a_round_uses_up_are_read_together() -> None:
+    """All eight columns of a matrix in one loop down its rows, or one of them alone."""
+    added = lambda x: sum(x[:, k] * float(k + 2) for k in range(8))
+    found = counts(added, (500, 8))
+    assert found["load together"] == 8 * 500
+    assert found["load apart"] == 0
+    assert counts(lambda x: x[:, 3] * 2.0, (500, 8))["load apart"] == 500
+
+
+def test_gathers_from_other_lines_of_a_large_array() -> None:
+    at = np.random.default_rng(3).permutation(40)[:29]
+    taken = lambda x: np.transpose(x[:, at]) * 2.0
+    assert counts(taken, (6000, 40))["gather far apart"] == 6000 * 29
+    assert counts(taken, (60, 40))["gather far apart"] == 0
+
+
+def test_a_small_array_comes_from_afar_once() -> None:
+    """A mask of 40 × 40 for each of 1,000 points stays in the first cache."""
+    mask = np.random.default_rng(1).random((40, 40))
+    scaled = lambda x: x[:, :, None] * mask
+    found = counts(scaled, (1000, 40))
+    vectors = 1000 * 40 * 40 / lanes(FLOAT)
+    assert found["written near"] == found["written far"] == found["written farther"] == vectors
+    assert found["near"] < 0.05 * vectors
+
+
+def test_operands_that_are_no_matrices_are_put_into_panels() -> None:
+    """The second axis of a batch is multiplied: its columns lie apart."""
+    b = np.random.default_rng(2).random((5, 5))
+    found = counts(lambda x: np.einsum("ij,njk->nik", b, x), (1000, 5, 125))
+    if found["tile"]:
+        assert found["placed"] == 5 * 125_000  # a number at a time: lines of 5 fill no vector
+
+
+def test_narrow_products_by_blas_cost_more_for_each_multiplication() -> None:
+    narrow, wide = (counts(lambda a, b: a @ b.T, (200, 90), (n, 90)) for n in (4, 64))
+    if narrow["by BLAS"]:
+        assert narrow["narrow by BLAS"] == 200 * 90 * 4
+    assert wide["narrow by BLAS"] == 0
+
+
+def test_a_scan_of_large_arrays_waits_for_memory() -> None:
+    running = lambda x: np.cumsum(x, -1)
+    assert counts(running, (1000, 40, 40))["waiting far"] == 1000 * 40 * 40
+    assert counts(running, (100, 40, 40))["waiting far"] == 0

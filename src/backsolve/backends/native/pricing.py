@@ -9,7 +9,7 @@ part of it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -26,6 +26,7 @@ from .compile import scheduled, without_collections
 from .elementwise import LONG
 from .indexing import Write
 from .kernel import Kernel
+from .lattice_products import LatticeProduct
 from .nests import walk
 from .registers.step import Region
 from .scans import ABREAST, Scan
@@ -37,58 +38,72 @@ from .tiles import registers
 from .tiling import Pack, Tiled
 from .views import Buffer, View
 
-# Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to ratios
-# between ways to the same Jacobians, of one point and of a thousand.
+# Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to the times
+# of some 2,000 steps of Jacobians, most of them of a thousand points, and rounded.
 RATES = {
-    "step": 2e-9,
-    "row": 1e-9,  # an innermost loop that is started
+    "step": 4e-9,
+    "row": 6e-10,  # an innermost loop that is started
     # Vectors along the innermost loop.
-    "load": 7e-11,
-    "store": 8.2e-10,
-    "store at hand": 4.5e-10,  # in an array that never leaves the first cache
-    "masked": 3e-10,  # more
-    "operation": 1.1e-10,
-    "waited": 7e-10,  # for one that it needs, along the longest chain of them
-    "division": 6.5e-9,
-    "function": 7e-9,
+    "load": 9e-11,
+    "store": 6.3e-10,
+    "store at hand": 5.6e-10,  # in an array that never leaves the first cache
+    "masked": 3.1e-10,  # more
+    "operation": 1.05e-10,
+    "waited": 5.2e-10,  # for one that it needs, along the longest chain of them
+    "division": 3e-9,
+    "function": 5.2e-9,
     # Single numbers: ends of rows, and rows that are shorter than a vector.
-    "single load": 6e-11,
+    "single load": 4.5e-11,
     "single store": 1.2e-10,
     "single store at hand": 1.2e-10,
-    "single operation": 5e-11,
+    "single operation": 4e-11,
     "single division": 1.1e-9,
-    "single function": 1.8e-8,
+    "single function": 9e-9,
     # Numbers that do not lie side by side.
-    "load apart": 2e-10,
-    "load off pages": 4e-10,  # more, from an array of more pages than the processor remembers
-    "load far apart": 6e-10,  # more, from lines of an array that leaves the cache before they are read on
-    "store apart": 8e-10,
-    "gather": 2.4e-10,
-    "scatter": 5.7e-10,
-    "in turn": 1e-10,  # a number that is loaded or computed in a loop with a scatter
+    "load apart": 3.2e-10,
+    "load off pages": 2.2e-10,  # more, from an array of more pages than the processor remembers
+    "load far apart": 4.5e-10,  # more, from lines of an array that leaves the cache before they are read on
+    "load together": 1.25e-10,  # with those that lie between them
+    "store apart": 7e-10,
+    "store together": 3.1e-10,
+    "gather": 3.4e-10,
+    "gather far apart": 2.3e-9,  # more, each from another line of a large array
+    "scatter": 6.2e-10,
+    "in turn": 1.1e-10,  # a number that is loaded or computed in a loop with a scatter
     "same place": 4e-9,  # as the number before: it waits for it
     # Sums.
-    "total": 2e-9,  # of a vector's entries
+    "total": 1.25e-9,  # of a vector's entries
     "row added": 3.3e-10,  # to one in memory
     "short sum": 1.4e-9,  # a number added to one in memory, in rows that are no vectors
     "running": 1.8e-10,  # a number of a scan, of lines side by side
-    "waiting": 5e-10,  # the same along lines, where a number waits for the one before it
+    "waiting": 5.3e-10,  # the same along lines, where a number waits for the one before it
+    "waiting far": 7e-10,  # more, for what comes from memory
     "cleared": 6e-10,  # a vector of zeros
     "cleared far": 1.7e-9,  # more, in an array that leaves the cache before it is written into
-    # Vectors of arrays that are together larger than the first cache, or the second.
-    "near": 2.5e-10,
-    "far": 3e-10,
+    # Vectors of arrays that are together larger than the first cache, the second, or a share of the third.
+    "near": 1.1e-10,
+    "far": 2.2e-10,
+    "farther": 1.9e-10,
+    "written near": 1.5e-10,
+    "written far": 4.2e-10,
+    "written farther": 4.3e-10,
     # Products of matrices.
     "tile": 2.8e-8,
-    "term of a tile": 1.2e-9,  # its sums wait for the term before
-    "multiplied": 2e-10,  # a vector, in registers
-    "by BLAS": 3.4e-7,
-    "turned by BLAS": 1.2e-9,  # more, an entry of a product whose second matrix lies in columns
-    "multiplied by BLAS": 2e-10,
+    "term of a tile": 1.22e-9,  # its sums wait for the term before
+    "multiplied": 2.7e-10,  # a vector, in registers
+    "placed": 2e-9,  # a piece of an operand that is no matrix in memory, put into panels
+    "by BLAS": 2.5e-7,
+    "turned by BLAS": 9.5e-10,  # more, an entry of a product whose second matrix lies in columns
+    "narrow by BLAS": 6e-11,  # more, a multiplication for few columns or rows
+    "multiplied by BLAS": 2.4e-10,
 }
-FIRST, SECOND = 1 << 15, 1 << 21  # bytes of caches
+FIRST, SECOND, THIRD = 1 << 15, 1 << 21, 1 << 23  # bytes of caches
 PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
+TOGETHER = (
+    4  # views of one array that a round reads or writes: its lines are used up while they are near
+)
+NARROW = 16  # columns or rows of a product, below which BLAS does not fill its vectors
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
 AT_ONCE = 128  # statements that a processor has in its view
@@ -127,10 +142,11 @@ class Counted:
         if n:
             self.counts[what] += n
 
-    def passed(self, vectors: float) -> None:
+    def passed(self, vectors: float, how: str = "") -> None:
         """So many go through memory, or through the caches that hold all arrays together."""
-        self.add("near", vectors if self.nbytes > FIRST else 0)
-        self.add("far", vectors if self.nbytes > SECOND else 0)
+        self.add(f"{how}near", vectors if self.nbytes > FIRST else 0)
+        self.add(f"{how}far", vectors if self.nbytes > SECOND else 0)
+        self.add(f"{how}farther", vectors if self.nbytes > THIRD else 0)
 
     def cleared(self, buffer: Buffer, times: int) -> None:
         vectors = times * buffer.size / lanes(buffer.dtype)
@@ -159,7 +175,9 @@ class Counted:
             behind, size = prod(step.out.shape[step.axis + 1 :]), prod(step.out.shape)
             few = size < ABREAST * step.out.shape[step.axis]
             self.add("running" if behind > 1 else "waiting", times * size * (1 + few))
-            self.passed(times * 2 * size / lanes(step.out.dtype))
+            self.add("waiting far", times * size if behind <= 1 and self.nbytes > THIRD else 0)
+            self.passed(times * size / lanes(step.out.dtype))
+            self.passed(times * size / lanes(step.out.dtype), "written ")
         elif isinstance(step, LoopStep):
             for inner in step.inner_steps():
                 self.step(inner, times * (step.count if isinstance(step.count, int) else ROUNDS))
@@ -176,17 +194,21 @@ class Counted:
         terms, width = step.flops // max(2 * prod(step.c.shape), 1), tile_lanes(step.c.dtype)
         count = times * prod(batch)
         self.add("store", count * m * -(-n // width))
-        self.passed(count * (m * terms + terms * n + m * n) / width)
+        self.passed(count * (m * terms + terms * n) / width)
+        self.passed(count * m * n / width, "written ")
         if type(step) is Product and not are_small(step):
             self.add("by BLAS", count)
             self.add("multiplied by BLAS", count * m * n * terms / width)
+            self.add("narrow by BLAS", count * m * n * terms if min(m, n) < NARROW else 0)
             is_turned = step.a.strides[-1] == 1 and step.b.strides[-1] != 1
             self.add("turned by BLAS", count * m * n if is_turned else 0)
             return
-        if isinstance(step, Tiled) and step.found is not None:
+        if isinstance(step, Tiled | Blocked | LatticeProduct) and step.found is not None:
             tiles = -(-m // step.found.rows) * -(-n // step.found.columns(step.c.dtype))
             self.add("tile", count * tiles)
             self.add("term of a tile", count * tiles * terms)
+        if isinstance(step, LatticeProduct) and step.columns is not None:
+            self.add("placed", count * terms * n / max(step.columns.piece, 1))
         if isinstance(step, Blocked) and step.sizes is not None:
             self.add("load apart", count * terms * (n + (m if step.sizes.is_packed else 0)))
         self.add("multiplied", count * m * -(-n // width) * terms)
@@ -201,6 +223,12 @@ def tile_lanes(dtype: np.dtype[Any]) -> int:
     """Numbers of a vector in a product of matrices."""
     found = registers()
     return max((16 if found is None else found.nbytes) // dtype.itemsize, 1)
+
+
+def _fresh(buffer: Buffer, times: int) -> int:
+    """Numbers that come from afar in so many rounds: what is small stays near after the first one."""
+    is_same = buffer.kind != "part" and buffer.nbytes <= FIRST
+    return buffer.size * (1 if is_same else times)
 
 
 class _Loops:
@@ -260,7 +288,10 @@ class _Loops:
         for e in kernel.statements:
             name, y = e.primitive.name, e.outputs[0]
             if y in kernel.reads:
-                self.to.add("gather", self.rows * self.length)
+                whole, place = self.rows * self.length, kernel.reads[y].view
+                is_far = self.along(place) > 1 and 2 * place.buffer.nbytes > SECOND
+                self.to.add("gather", whole)
+                self.to.add("gather far apart", whole if is_far else 0)
                 depths[y] = 0
                 continue
             what = "function" if name in LONG else "division" if name in SLOW else "operation"
@@ -277,7 +308,9 @@ class _Loops:
     def _memory(self, times: int) -> None:
         kernel = self.kernel
         whole = self.rows * self.length
-        moved = 0  # numbers; what is read again and again is near by then
+        moved = written = 0  # numbers; what is read again and again is near by then
+        together = Counter([(v.buffer, self.along(v)) for v in kernel.loads.values()])
+        together.update([(v.buffer, self.along(v)) for _, v in kernel.stores])
         for view in kernel.loads.values():
             apart = self.along(view)
             if view.buffer.kind == "ramp":
@@ -286,19 +319,24 @@ class _Loops:
                 self.to.add("single load", self.rows)
                 continue
             if view.buffer.kind != "local":
-                moved += min(whole, times * view.buffer.size)
+                moved += min(whole, _fresh(view.buffer, times))
             if apart == 1:
                 self.each("load")
+            elif together[view.buffer, apart] >= TOGETHER:
+                self.to.add("load together", whole)
             else:
                 self.loads_apart(view)
         for _, view in kernel.stores:
-            if view.buffer.kind != "local":
-                moved += whole
-            if self.along(view) <= 1:
-                self.each("store" if view.buffer.kind != "local" else "store at hand")
+            is_local = view.buffer.kind == "local"
+            written += 0 if is_local else whole
+            if (apart := self.along(view)) <= 1:
+                self.each("store at hand" if is_local else "store")
+            elif together[view.buffer, apart] >= TOGETHER:
+                self.to.add("store together", whole)
             else:
-                self.to.add("store apart", self.rows * self.length)
+                self.to.add("store apart", whole)
         self.to.passed(moved / lanes(np.dtype(np.float64)))
+        self.to.passed(written / lanes(np.dtype(np.float64)), "written ")
 
     def _sums(self) -> None:
         for _, _, view in self.kernel.reductions:
@@ -309,7 +347,7 @@ class _Loops:
                 continue
             self.each("operation")
             if not apart:
-                self.to.add("total", self.rows)
+                self.to.add("total", self.rows if self.vectors else 0)
                 self.to.add("single store", self.rows)
                 continue
             self.each("load")

@@ -38,8 +38,8 @@ from .tiles import registers
 from .tiling import Pack, Tiled
 from .views import Buffer, View
 
-# Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to the times
-# of some 2,000 steps of Jacobians, most of them of a thousand points, and rounded.
+# Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to times of
+# some 2,000 steps of Jacobians, most of them of a thousand points, and rounded.
 RATES = {
     "step": 4e-9,
     "row": 6e-10,  # an innermost loop that is started

@@ -195,3 +195,17 @@ def test_the_smaller_of_two_ends_a_range() -> None:
     b.ret_void()
     (run,) = module.functions
     assert max(Heat(module)._rounds(run).values()) == 250 * 6
+
+
+def test_the_larger_of_two_ends_a_range() -> None:
+    """What is rounded down to vectors, and at least one of them."""
+    module = ir.Module()
+    part, b = function(module, "part", 2)
+    whole = b.and_(b.sub(part.args[1], part.args[0]), INT(-64))
+    end = b.select(b.icmp_unsigned("<", whole, INT(64)), INT(64), whole)
+    loop_between(b, INT(0), end, lambda b, i: b.mul(i, i))
+    b.ret_void()
+    _, b = function(module, "run", internal=False)
+    b.call(part, [INT(0), INT(640)])
+    b.ret_void()
+    assert max(Heat(module)._rounds(part).values()) == 640 / VECTOR

@@ -26,6 +26,14 @@ COUNTING: dict[str, Callable[[float, float], float]] = {
     "mul": operator.mul,
     "and": lambda number, mask: number,  # rounded down
 }
+COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 TOGETHER = 4000  # instructions that are put into one function; beyond, those of a function of LARGE stay apart
 LARGE = 200
 GUESS = 32  # rounds of a loop, and activations of a recursive function, that nothing tells of
@@ -150,9 +158,14 @@ class Heat:
             return value.constant if type(value.constant) is int else 0
         if isinstance(value, ir.Argument) and self.runs.get(value.parent):
             return self.numbers.get(value, 0) / self.runs[value.parent]
-        if isinstance(value, ir.instructions.SelectInstr):  # the smaller of two: the end of a range
-            known = [n for n in map(self._number, value.operands[1:]) if n > 0]
-            return min(known, default=0)
+        if isinstance(value, ir.instructions.SelectInstr):  # the smaller or the larger of two
+            condition, *either = value.operands
+            numbers = [*map(self._number, either)]
+            if isinstance(condition, ir.instructions.ICMPInstr):
+                holds = COMPARED[condition.op.lstrip("us")]
+                taken = numbers[not holds(*map(self._number, condition.operands))]
+                return taken or max(numbers)
+            return max(numbers)
         if isinstance(value, ir.Instruction) and value.opname in COUNTING:
             return COUNTING[value.opname](*map(self._number, value.operands))
         return 0

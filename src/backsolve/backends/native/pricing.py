@@ -100,9 +100,8 @@ RATES = {
 FIRST, SECOND, THIRD = 1 << 15, 1 << 21, 1 << 23  # bytes of caches
 PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
-TOGETHER = (
-    4  # views of one array that a round reads or writes: its lines are used up while they are near
-)
+# Views of one array that a round reads or writes: from so many on its lines are used up while they are near.
+TOGETHER = 4
 NARROW = 16  # columns or rows of a product, below which BLAS does not fill its vectors
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors

@@ -20,6 +20,7 @@ from .adding import with_reads_first, with_sums_in_place, written
 from .callees import Callees, Step, outputs_of
 from .convolutions import joined
 from .kinks import with_truths_again
+from .known import array_of, known_inside
 from .lines import Lines
 from .rows import ROWS
 from .rows.elsewhere import FailedOnHostError, call_elsewhere
@@ -71,14 +72,15 @@ class Machine:
         """The outputs of a program for values of JAX's; stacks are Stacks."""
         if self.callees is None:
             self.callees = Callees(program)
+            self._numbers = known_inside(program)
         values: dict[Var, Any] = {}
         for v, a in zip(program.inputs, args, strict=True):
             values[v] = a.astype(self.half) if v.type.dtype == HALF and not v.type.is_stack else a
         if constants is None:
-            constants = [np.asarray(c._v if hasattr(c, "_v") else c) for _, c in program.constants]
+            constants = [array_of(c) for _, c in program.constants]
         for (v, c), value in zip(program.constants, constants, strict=True):
             values[v] = value.astype(self.half) if v.dtype == HALF else value
-            self._numbers[v] = np.asarray(c._v if hasattr(c, "_v") else c)
+            self._numbers[v] = array_of(c)
         lines = Lines(self)
         steps = with_sums_in_place(program, joined(program))
         if self.on_gpu:  # where kernels are fused, and decide what is kept

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ...ir import Equation, Program, Var, is_uniform
+from .known import array_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Search:
 
     def __init__(self, program: Program):
         self.makers = {v: e for e in program.equations for v in e.outputs}
-        self.constants = {v: np.asarray(getattr(c, "_v", c)) for v, c in program.constants}
+        self.constants = {v: array_of(c) for v, c in program.constants}
 
     def maker(self, a: Any, *names: str) -> Equation | None:
         """The equation of one of these primitives that made an atom."""

@@ -12,6 +12,10 @@ from jax import lax
 from ....operators.gather import line_axis
 from .base import row
 
+# `checked` counts from 0. Out of range, XLA reads the nearest entry and writes none.
+_THERE: dict[str, Any] = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
+_LEFT_OUT: dict[str, Any] = {"mode": "drop", "wrap_negative_indices": False}
+
 
 def checked(m: Any, e: Any, indices: Sequence[Any], first: int, shape: Any) -> tuple[Any, ...]:
     """Indices counted from 0; the run fails where one is out of range."""
@@ -30,7 +34,9 @@ def checked(m: Any, e: Any, indices: Sequence[Any], first: int, shape: Any) -> t
         i = jnp.asarray(index).astype(jnp.int64)
         if known is None and not m.unsafe:
             m.fail_if(jnp.any((i < -size) | (i >= size)), IndexError, _said(axis, size), e.where)
-        found.append(jnp.where(i < 0, i + size, i))
+        if known is None or known.min() < 0:
+            i = jnp.where(i < 0, i + size, i)
+        found.append(i if size >= 1 << 31 else i.astype(jnp.int32))
     return tuple(found)
 
 
@@ -45,7 +51,7 @@ def gather(m: Any, e: Any, inputs: Any) -> Any:
     places = checked(m, e, indices, 1, a.shape)
     if _is_one(places) and e.inputs[0] in m.written:
         return jnp.reshape(_read(m, e.inputs[0], a, places)[0], a.shape[len(places) :])
-    return a.at[places].get(mode="clip")
+    return a.at[places].get(**_THERE)
 
 
 @row("scatter_add")
@@ -67,7 +73,7 @@ def add_at(m: Any, whole: Any, a: Any, t: Any, places: Sequence[Any]) -> Any:
         starts[0] += m.after_reading(whole)
         return lax.dynamic_update_slice(a, old | new if a.dtype == bool else old + new, starts)
     at = a.at[tuple(places)]
-    return at.max(t, mode="drop") if a.dtype == bool else at.add(t, mode="drop")
+    return at.max(t, **_LEFT_OUT) if a.dtype == bool else at.add(t, **_LEFT_OUT)
 
 
 def _is_one(places: Sequence[Any]) -> bool:
@@ -115,20 +121,24 @@ def scatter_set(m: Any, e: Any, inputs: Any) -> Any:
         block = jnp.broadcast_to(v, a.shape[len(places) :])
         return lax.dynamic_update_slice(a, jnp.reshape(block, sizes), starts)
     common = np.broadcast_shapes(*[np.shape(i) for i in places])
-    if _are_distinct(places, common):
-        return a.at[places].set(v, mode="drop")
+    if _are_distinct([m.number(i) for i in e.inputs[2:]], a.shape):
+        return a.at[places].set(v, **_LEFT_OUT)
     numbers = jnp.arange(int(np.prod(common)), dtype=jnp.int64).reshape(common)
-    last = jnp.full(a.shape[: len(places)], -1, jnp.int64).at[places].max(numbers, mode="drop")
-    counts = last.at[places].get(mode="clip") == numbers
+    last = jnp.full(a.shape[: len(places)], -1, jnp.int64).at[places].max(numbers, **_LEFT_OUT)
+    counts = last.at[places].get(**_THERE) == numbers
     first = jnp.where(counts, places[0], a.shape[0])
-    return a.at[(first, *places[1:])].set(v, mode="drop")
+    return a.at[(first, *places[1:])].set(v, **_LEFT_OUT)
 
 
-def _are_distinct(places: Sequence[Any], common: Any) -> bool:
-    if not all(isinstance(i, np.ndarray) for i in places):
+def _are_distinct(numbers: Sequence[Any], shape: Any) -> bool:
+    """Whether no place comes twice, as far as indices are known."""
+    if any(i is None for i in numbers):
         return False
-    rows = np.stack([np.broadcast_to(i, common).ravel() for i in places])
-    return np.unique(rows, axis=1).shape[1] == rows.shape[1]
+    counted = np.broadcast_arrays(
+        *[np.asarray(i) % n for i, n in zip(numbers, shape, strict=False)]
+    )
+    flat = np.ravel_multi_index(counted, shape[: len(counted)])
+    return np.unique(flat).size == flat.size
 
 
 @row("check")

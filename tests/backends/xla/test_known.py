@@ -1,0 +1,110 @@
+"""Constants that regions are given from outside: looked at while translating, not by every run."""
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+
+pytest.importorskip("jax")
+
+N = 3_000  # more than is written into the code
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=50)
+PLACES = RNG.integers(-50, 50, N)
+OTHERS = RNG.integers(0, 50, N)
+
+
+def compiled(f, *args):
+    """The result, beside what NumPy's gives, and the code."""
+    run = bs.jit(f, backend="xla")
+    y = run(*args)
+    np.testing.assert_allclose(y, f(*args), rtol=1e-12, atol=1e-12)
+    return y, run.lower(*args).stages["stablehlo"]
+
+
+def asks(text):
+    """Whether a run looks if all places are there."""
+    return "applies stablehlo.or" in text
+
+
+def nested(x, places, depth):
+    if depth == 0:
+        return np.sum(x[places] ** 2)
+    return np.sin(nested(x[::-1] * 0.9, places, depth - 1))
+
+
+def test_places_are_known_in_calls():
+    f = lambda x: nested(x, PLACES, 3)
+    _, text = compiled(f, X)
+    assert not asks(text)
+    g, text = compiled(bs.grad(f), X)
+    assert not asks(text)
+    np.testing.assert_allclose(g, bs.grad(f)(X), rtol=1e-10)
+
+
+def test_calls_with_other_places_each_read_their_own():
+    compiled(lambda x: nested(x, PLACES, 2) * 3 + nested(x, OTHERS, 2), X)
+
+
+def test_places_are_known_in_rounds_and_branches():
+    def rounds(x):
+        for _ in range(12):
+            x = x + 0.01 * np.sum(x[PLACES])
+        return x
+
+    def sides(x):
+        if x[0] > 0:
+            return np.sum(x[PLACES])
+        return np.sum(x[OTHERS])
+
+    for f in (rounds, sides):
+        _, text = compiled(bs.jit(f), X)
+        assert not asks(text)
+    compiled(bs.jit(sides), -X)
+
+
+def test_places_that_change_from_round_to_round_are_looked_at():
+    def f(x, end):
+        places, total = PLACES, 0.0
+        while np.abs(total) < end:
+            total = total + np.mean(x[places] ** 2)
+            places = places + 1
+        return total
+
+    run = bs.jit(f, backend="xla")
+    positive = np.abs(X) + 1
+    assert run(positive, 1e-3) == pytest.approx(f(positive, 1e-3))
+    with pytest.raises(IndexError):
+        run(positive, 1e9)
+
+
+def test_places_that_are_given_are_looked_at():
+    run = bs.jit(lambda x, i: np.sum(x[i]), backend="xla")
+    assert run(X, PLACES) == pytest.approx(np.sum(X[PLACES]))
+    with pytest.raises(IndexError):
+        run(X, np.where(np.arange(N) == 17, 50, PLACES))
+    with pytest.raises(IndexError):
+        run(X, np.where(np.arange(N) == 17, -51, PLACES))
+
+
+def test_large_integers_are_computed_with_all_their_bits():
+    low, high = np.arange(N) - 1_000, np.arange(N) + (1 << 40)
+    for c in (low, high, low.astype(np.uint64) + 2_000):
+        y, _ = compiled(lambda k, c=c: c * k, np.asarray(1 << 20, c.dtype))
+        assert y.dtype == c.dtype
+        np.testing.assert_array_equal(y, c << np.asarray(20, c.dtype))
+
+
+def test_the_last_of_several_writes_counts_and_others_stand_alone():
+    once = RNG.permutation(2 * N)[:N] - N
+
+    def f(x, places):
+        y = np.zeros(2 * N)
+        y[places] = np.sin(x)
+        return y
+
+    x = RNG.normal(size=N)
+    _, text = compiled(lambda x: f(x, once), x)
+    assert text.count('"stablehlo.scatter"(') == 1
+    _, text = compiled(lambda x: f(x, once % 100), x)
+    assert text.count('"stablehlo.scatter"(') == 2

@@ -97,21 +97,25 @@ class ScatterAdd(Into):
 def line_axis(known: Sequence[Any], shapes: Sequence[Any], shape: Any) -> int | None:
     """The axis along whose lines an array of `shape` has one indexed entry each: 1 of x[arange(n), labels].
 
-    `known` has the values of indices, None for the one that is not known; `shapes` has the shapes of all.
+    `known` has the values of indices, None for one that is not known; `shapes` has the shapes of all.
     """
     unknown = [k for k, values in enumerate(known) if values is None]
-    if len(unknown) != 1 or len(known) != len(shape):
+    if len(unknown) > 1 or len(known) != len(shape):
         return None
-    (axis,) = unknown
-    lines = shape[:axis] + shape[axis + 1 :]
-    if np.broadcast_shapes(*shapes) != lines:
-        return None
-    others = [values for values in known if values is not None]
-    for k, values in enumerate(others):
-        numbers = np.arange(lines[k]).reshape([-1 if n == k else 1 for n in range(len(lines))])
-        if not np.array_equal(np.broadcast_to(values, lines), np.broadcast_to(numbers, lines)):
-            return None
-    return axis
+    for axis in unknown or range(len(known)):
+        lines = shape[:axis] + shape[axis + 1 :]
+        others = [values for k, values in enumerate(known) if k != axis]
+        if np.broadcast_shapes(*shapes) == lines and all(
+            _counts_along(values, k, lines) for k, values in enumerate(others)
+        ):
+            return axis
+    return None
+
+
+def _counts_along(values: Any, axis: int, shape: tuple[int, ...]) -> bool:
+    """Whether values, where they are spread over `shape`, are their own places along an axis."""
+    numbers = np.arange(shape[axis]).reshape([-1 if n == axis else 1 for n in range(len(shape))])
+    return np.array_equal(np.broadcast_to(values, shape), np.broadcast_to(numbers, shape))
 
 
 def gathered_shape(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[int, ...]:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.primitive import P
 
-pytest.importorskip("jax")
+jax = pytest.importorskip("jax")
 
 N = 3_000  # more than is written into the code
 RNG = np.random.default_rng(0)
@@ -108,3 +109,58 @@ def test_the_last_of_several_writes_counts_and_others_stand_alone():
     assert text.count('"stablehlo.scatter"(') == 1
     _, text = compiled(lambda x: f(x, once % 100), x)
     assert text.count('"stablehlo.scatter"(') == 2
+
+
+def test_one_entry_a_line_is_found_by_comparing_though_its_place_is_known():
+    labels, lines = RNG.integers(0, 5, 1_000), np.arange(1_000)
+    t = RNG.normal(size=1_000)
+    for places, shape, compares in (
+        ((lines, labels), (1_000, 5), True),
+        ((labels, lines), (5, 1_000), True),
+        ((lines[::-1].copy(), labels), (1_000, 5), False),
+    ):
+        f = lambda t, places=places, shape=shape: P.scatter_add(t, *places, shape=shape)
+        _, text = compiled(f, t)
+        assert ("stablehlo.scatter" not in text) == compares
+
+
+# ---- many entries for few places, on a device played by the CPU
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    yield
+    bs.settle()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64, np.uint8])
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (128,), (129,), (64, 3)])
+def test_many_entries_for_few_places(dtype, shape, on_gpu):
+    n = 1 << 16
+    t = (RNG.normal(size=n) * 9).astype(np.int64).astype(dtype)
+    given = [RNG.integers(-s, s, n) for s in shape]
+    f = lambda t, *given: P.scatter_add(t, *given, shape=shape)
+    run = bs.jit(f, backend="xla")
+    y = run(t, *given)
+    assert y.dtype == t.dtype
+    np.testing.assert_array_equal(y, f(t, *given))
+    text = run.lower(t, *given).stages["stablehlo"]
+    assert ("stablehlo.scatter" in text) == (np.prod(shape) > 128)
+
+
+def test_infinities_stay_in_their_places(on_gpu):
+    places, t = RNG.integers(0, 5, 1 << 16), RNG.normal(size=1 << 16)
+    t[places == 2], t[places == 3] = np.inf, np.nan
+    y = np.asarray(bs.jit(lambda t: P.scatter_add(t, places, shape=(6,)), backend="xla")(t))
+    assert np.isfinite(y).tolist() == [True, True, False, False, True, True]
+    assert y[5] == 0
+
+
+def test_places_out_of_range_fail_among_many(on_gpu):
+    run = bs.jit(lambda t, i: P.scatter_add(t, i, shape=(6,)), backend="xla")
+    places = RNG.integers(0, 6, 1 << 16)
+    run(np.ones(1 << 16), places)
+    run(np.ones(1 << 16), np.where(np.arange(1 << 16) == 77, 6, places))
+    with pytest.raises(IndexError, match="size 6"):
+        bs.settle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import jax.numpy as jnp
@@ -62,6 +63,8 @@ def scatter_add(m: Any, e: Any, inputs: Any) -> Any:
     axis = line_axis(known, [np.shape(i) for i in indices], shape)
     if axis is not None:
         return _one_a_line(m, e, t, indices, shape, axis)
+    if m.on_gpu and _are_few(t, len(indices), shape):
+        return _by_comparing(t, checked(m, e, indices, 1, shape), shape)
     return add_at(m, None, jnp.zeros(shape, t.dtype), t, checked(m, e, indices, 1, shape))
 
 
@@ -107,6 +110,22 @@ def _one_a_line(m: Any, e: Any, t: Any, indices: Sequence[Any], shape: Any, axis
     )
     entries = jnp.expand_dims(jnp.broadcast_to(t, lines), axis)
     return jnp.where(at, entries, jnp.zeros((), t.dtype))
+
+
+_FEW, _MANY = 128, 1 << 16  # places, and entries for them
+
+
+def _are_few(t: Any, indices: int, shape: Any) -> bool:
+    """Whether many entries go to few places, where those of a GPU would wait for each other."""
+    return indices == len(shape) and prod(shape) <= _FEW and t.size >= _MANY and t.dtype != bool
+
+
+def _by_comparing(t: Any, places: Sequence[Any], shape: Any) -> Any:
+    """The sum of all entries for each place, found by comparing: one kernel, 5 to 100 times as fast there."""
+    flat = sum(jnp.asarray(i) * prod(shape[k + 1 :]) for k, i in enumerate(places))
+    flat, t = (a.reshape(-1, 1) for a in jnp.broadcast_arrays(flat, t))
+    is_here = flat == lax.broadcasted_iota(flat.dtype, (1, prod(shape)), 1)
+    return jnp.sum(jnp.where(is_here, t, 0), axis=0, dtype=t.dtype).reshape(shape)
 
 
 @row("scatter_set")

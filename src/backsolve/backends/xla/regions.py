@@ -21,6 +21,8 @@ from .machine import Machine
 from .rounds import at_once as rounds_at_once
 from .sides import are_small, one_of
 
+_MOST_ROUNDS, _MOST_EQUATIONS = 16, 128  # that a loop's code may have
+
 
 class Stack(NamedTuple):
     """Entries along the first axis of an array, or of the arrays of a Stack of stacks."""
@@ -113,12 +115,21 @@ def _scan(
 
     rounds = jnp.arange(count, dtype=jnp.int64)
     start = (carried, jnp.int64(0), jnp.int64(0))
+    together = _written_out(region) if m.on_gpu else 1
     (carried, failure, needed), made = lax.scan(
-        step, start, (rounds, xs), length=count, reverse=region.reverse
+        step, start, (rounds, xs), length=count, reverse=region.reverse, unroll=together
     )
     _hand_on(m, failure, needed)
     made = [_sequence(m, region, s, k, count) for k, s in enumerate(made)]
     return [*carried, *made, jnp.int64(count)]
+
+
+def _written_out(region: Loop) -> int:
+    """How many rounds follow one another in the code: a GPU starts as many kernels for all as for one."""
+    equations = region.body.equations
+    if any(e.primitive.holds_regions for e in equations):
+        return 1
+    return max(1, min(_MOST_ROUNDS, _MOST_EQUATIONS // max(1, len(equations)), region.count or 1))
 
 
 def _sequence(m: Machine, region: Loop, entries: Any, k: int, count: int) -> Any:

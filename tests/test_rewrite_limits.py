@@ -103,6 +103,27 @@ def test_totals_of_other_powers_have_no_reciprocal():
     np.testing.assert_allclose(bs.jit(f)(x, np.ones(16)), [1, 1], rtol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_a_softmax_are_multiplied_by_one_number_each(dtype):
+    """A total that is bounded otherwise may be as large as numbers are, and is brought into range before."""
+
+    def softmax_(x, w):
+        return bs.grad(lambda x: np.sum(w * bs.nn.functional.softmax(x, 1)))(x)
+
+    def bounded(x, w):
+        powers = np.exp(x - np.minimum(np.max(x, axis=1, keepdims=True), 0.0))
+        return np.sum(w * powers / np.sum(powers, axis=1, keepdims=True), axis=1)
+
+    top = np.log(np.finfo(dtype).max) - 4
+    x, w = np.array([[top] * 16, [-3.0] * 16], dtype), np.arange(16, dtype=dtype)
+    compiled = bs.jit(softmax_)
+    np.testing.assert_allclose(compiled(x, w), softmax_(x, w), rtol=1e-5)
+    assert "greater" not in compiled.lower(x, w).stages["steps"]
+    compiled = bs.jit(bounded)
+    np.testing.assert_allclose(compiled(x, w), [7.5, 7.5], rtol=1e-5)
+    assert "greater" in compiled.lower(x, w).stages["steps"]
+
+
 LESS = np.nextafter(1.0, 0.0)
 JUMPING = {
     "floor": np.floor,

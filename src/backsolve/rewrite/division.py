@@ -98,10 +98,19 @@ def _adds_to_one(e: Equation, made: dict[Any, Equation]) -> bool:
         return False
     x, top = shifted.inputs
     source = made.get(top)
-    while source is not None and source.primitive.name in ("reshape", "broadcast_to", "clip"):
+    while source is not None and (
+        source.primitive.name in ("reshape", "broadcast_to", "clip")
+        or _keeps_below_infinity(source)
+    ):
         source = made.get(source.inputs[0])
     same = source is not None and source.primitive.name == "max" and source.inputs[0] is x
     return same and source is not None and source.params["axis"] == e.params["axis"]
+
+
+def _keeps_below_infinity(e: Equation) -> bool:
+    if e.primitive.name != "minimum" or type(e.inputs[1]) is Var:
+        return False
+    return bool(e.inputs[1] >= np.finfo(e.outputs[0].dtype).max)
 
 
 def share_division(program: Program, rounding: bool = True) -> Program:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 from llvmlite import binding
 
+import backsolve as bs
 from backsolve.backends.native import build
 from backsolve.backends.native.compile import scheduled
 from backsolve.backends.native.kernel import Kernel
@@ -46,3 +50,20 @@ def test_functions_run_along_whole_loops_where_rows_are_short(width: int, rank: 
     steps = scheduled(rewrite_for_machines(program))[0].steps
     (kernel,) = [s for s in steps if isinstance(s, Kernel) and s.statements]
     assert len(walk(kernel, kernel.views())[0]) == rank
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.tanh(x.T * 3.0 + 1.0),
+        lambda x: (x.T * x[:47, :47, None][..., 0].sum() + 1.0) * 2.0,
+        lambda x: x[:, ::5] * 2.0 - 1.0,
+        lambda x: np.stack([x[:, 0] * 3.0, np.sin(x[:, 1]), x[:, 2]], axis=1),
+        lambda x: np.concatenate([x.T * 2.0, x.T[:, ::7]], axis=1),
+    ],
+)
+def test_entries_of_a_vector_are_found_without_multiplying_indices(f: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 47))
+    compiled = bs.jit(f)
+    np.testing.assert_allclose(compiled(x), f(x), rtol=1e-13)
+    assert not re.search(r" mul [a-z ]*<\d+ x i64>", compiled.lower(x).stages["llvm"])

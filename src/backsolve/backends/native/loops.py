@@ -19,7 +19,7 @@ from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, LONG, combine, emit, start_of
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
-from .nests import LONG_LOOP, fill, loop, offset, walk
+from .nests import LONG_LOOP, address, fill, loop, offset, walk
 from .numbers.integer import OUTGROWS
 from .numbers.refusals import refusal
 from .numbers.registers import (
@@ -296,7 +296,7 @@ class Emitter:
     ) -> dict[Var, Any]:
         values: dict[Var, Any] = {}
         for var, view in self.kernel.loads.items():
-            values[var] = self.entry(b, view.buffer, self.offset(b, view, place))
+            values[var] = self._read(b, view, place)
         for e in self.kernel.statements:
             found = self.kernel.reads.get(e.outputs[0])
             if found is not None:
@@ -365,8 +365,14 @@ class Emitter:
             return at if t == INT else b.trunc(at, t)
         return load(b, b.gep(self.pointers[buffer], [at]), buffer.dtype)
 
+    def _read(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
+        if view.buffer.kind == "ramp":
+            return self.entry(b, view.buffer, self.offset(b, view, place))
+        return load(b, self._address(b, view, place), view.dtype)
+
     def _address(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
-        return b.gep(self.pointers[view.buffer], [self.offset(b, view, place)])
+        strides = self.strides[id(view)]
+        return address(b, self.pointers[view.buffer], view.offset, strides, place)
 
     def offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
         return offset(b, view.offset, self.strides[id(view)], place)

@@ -59,6 +59,20 @@ def offset(b: ir.IRBuilder, start: int, strides: Sequence[Any], place: Sequence[
     return at
 
 
+def address(
+    b: ir.IRBuilder, pointer: ir.Value, start: int, strides: Sequence[Any], place: Sequence[Any]
+) -> ir.Value:
+    """Where the entry at a place lies.
+
+    A step along the innermost loop is the size of a type, not a factor: so LLVM finds that the entries of a
+    vector lie a fixed number of bytes apart, where it would multiply vectors of indices."""
+    if not strides or type(strides[-1]) is not int or strides[-1] < 2:
+        return b.gep(pointer, [offset(b, start, strides, place)])
+    first = b.gep(pointer, [offset(b, start, strides[:-1], place[:-1])])
+    step = ir.ArrayType(pointer.type.pointee, strides[-1])
+    return b.gep(b.bitcast(first, step.as_pointer()), [place[-1], INT(0)])
+
+
 def walk(kernel: Kernel, views: Sequence[View]) -> tuple[Shape, list[tuple[int, ...]]]:
     """The loops of a kernel, and how each view walks along them.
 

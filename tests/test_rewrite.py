@@ -629,6 +629,32 @@ def test_ones_are_no_factor(subscripts):
     assert "contract" not in names(after)
 
 
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "is_product"),
+    [
+        ("ik,kj->ij", [(5, 1), (1, 7)], False),
+        ("i,j->ji", [(5,), (7,)], False),
+        ("bki,bkj->bij", [(3, 1, 5), (3, 1, 4)], False),
+        ("aib,cid->dbca", [(2, 1, 3), (4, 1, 5)], False),
+        ("ij,ji->ij", [(3, 4), (4, 3)], False),
+        ("ik,kj->ij", [(0, 1), (1, 3)], False),
+        ("ik,kj->ij", [(5, 2), (2, 7)], True),
+        ("ik,kj->ij", [(2, 0), (0, 3)], True),  # zeros
+        ("ii,ij->ij", [(3, 3), (3, 4)], True),
+    ],
+)
+@pytest.mark.parametrize("dtypes", ["dd", "fd", "FF", "ee", "ll"])
+def test_where_nothing_is_added_up_it_is_a_multiplication(subscripts, shapes, is_product, dtypes):
+    a, b = (RNG.integers(-9, 9, s).astype(t) for s, t in zip(shapes, dtypes, strict=True))
+    f = lambda a, b: np.einsum(subscripts, a, b)
+    after = rewritten(f, a, b)
+    assert ("contract" in names(after)) == (is_product or dtypes not in ("dd", "FF"))
+    (y,) = evaluate(after, [a, b])
+    assert y.dtype == f(a, b).dtype
+    np.testing.assert_array_equal(y, f(a, b))
+    np.testing.assert_array_equal(bs.jit(f)(a, b), f(a, b))
+
+
 def test_the_gradient_of_a_sum_of_an_inverse_is_no_nest_of_four_loops():
     f = bs.jit(bs.grad(lambda a: np.sum(np.linalg.inv(a))))
     a = RNG.normal(size=(40, 40)) + 40 * np.eye(40)

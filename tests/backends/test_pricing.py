@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.backends.native.elementwise import LONG
 from backsolve.backends.native.pricing import (
     FEW,
+    FUNCTIONS,
     MASKS,
     RATES,
     ROUNDS,
+    _pieces,
     counted,
     lanes,
     seconds_of,
@@ -42,7 +45,7 @@ def price(f: Any, *shapes: tuple[int, ...]) -> float:
 
 def test_a_fused_loop_is_counted_once() -> None:
     width = lanes(FLOAT)
-    found = counts(lambda x: np.sin(x) * 2 + 1, (5 * width + 1,))
+    found = counts(lambda x: np.exp(x) * 2 + 1, (5 * width + 1,))
     assert found["step"] == 1
     assert found["function"] == found["load"] == found["store"] == 5
     assert found["operation"] == 10
@@ -246,8 +249,33 @@ def test_operands_that_are_no_matrices_are_put_into_panels() -> None:
 def test_narrow_products_by_blas_cost_more_for_each_multiplication() -> None:
     narrow, wide = (counts(lambda a, b: a @ b.T, (200, 90), (n, 90)) for n in (4, 64))
     if narrow["by BLAS"]:
-        assert narrow["narrow by BLAS"] == 200 * 90 * 4
+        assert narrow["narrow by BLAS"] == 200 * 90
     assert wide["narrow by BLAS"] == 0
+    assert [_pieces(n) for n in (1, 3, 4, 7, 8, 11, 15, 16, 40)] == [1, 2, 1, 3, 1, 3, 4, 0, 0]
+
+
+def test_functions_differ_and_a_sine_and_its_cosine_share_their_work() -> None:
+    shape = (64 * lanes(FLOAT),)
+    assert counts(np.exp, shape)["function"] == 64
+    assert counts(np.arctan2, shape, shape)["function"] == pytest.approx(64 * FUNCTIONS["arctan2"])
+    one = counts(np.sin, shape)["function"]
+    both = counts(lambda x: np.sin(x) + np.cos(x), shape)["function"]
+    apart = counts(lambda x, y: np.sin(x) + np.cos(y), shape, shape)["function"]
+    assert one < both < apart == pytest.approx(2 * one)
+    assert FUNCTIONS.keys() <= LONG
+
+
+def test_functions_of_functions_wait_for_each_other() -> None:
+    shape = (64 * lanes(FLOAT),)
+    chain = counts(lambda x: np.exp(np.tanh(np.exp(-x))), shape)["waited"]
+    aside = counts(lambda x: np.exp(x) + np.tanh(x) + np.exp(-x), shape)["waited"]
+    assert chain > 2 * aside
+    assert aside > 20 * counts(lambda x: x * 2 + 1, shape)["waited"]
+
+
+def test_a_product_in_tiles_begins_late() -> None:
+    found = counts(lambda a, b: a @ b, (2, 448), (448, 6))
+    assert found["by tiles"] == (1 if found["tile"] else 0)
 
 
 def test_a_scan_of_large_arrays_waits_for_memory() -> None:

@@ -41,32 +41,32 @@ from .views import Buffer, View
 # Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to times of
 # some 2,000 steps of Jacobians, most of them of a thousand points, and rounded.
 RATES = {
-    "step": 4e-9,
-    "row": 6e-10,  # an innermost loop that is started
+    "step": 4.5e-9,
+    "row": 4.6e-10,  # an innermost loop that is started
     # Vectors along the innermost loop.
-    "load": 9e-11,
-    "store": 6.3e-10,
+    "load": 1e-10,
+    "store": 6.5e-10,
     "store at hand": 5.6e-10,  # in an array that never leaves the first cache
     "masked": 3.1e-10,  # more
-    "operation": 1.05e-10,
-    "waited": 5.2e-10,  # for one that it needs, along the longest chain of them
-    "division": 3e-9,
-    "function": 5.2e-9,
+    "operation": 9.3e-11,
+    "waited": 4.5e-10,  # for one that it needs, along the longest chain of them
+    "division": 1.8e-9,
+    "function": 4.2e-9,
     # Single numbers: ends of rows, and rows that are shorter than a vector.
     "single load": 4.5e-11,
     "single store": 1.2e-10,
     "single store at hand": 1.2e-10,
     "single operation": 4e-11,
     "single division": 1.1e-9,
-    "single function": 9e-9,
+    "single function": 4e-9,
     # Numbers that do not lie side by side.
-    "load apart": 3.2e-10,
-    "load off pages": 2.2e-10,  # more, from an array of more pages than the processor remembers
-    "load far apart": 4.5e-10,  # more, from lines of an array that leaves the cache before they are read on
+    "load apart": 2.4e-10,
+    "load off pages": 1.6e-10,  # more, from an array of more pages than the processor remembers
+    "load far apart": 3.3e-10,  # more, from lines of an array that leaves the cache before they are read on
     "load together": 1.25e-10,  # with those that lie between them
-    "store apart": 7e-10,
-    "store together": 3.1e-10,
-    "gather": 3.4e-10,
+    "store apart": 7.8e-10,
+    "store together": 3.6e-10,
+    "gather": 4.2e-10,
     "gather far apart": 2.3e-9,  # more, each from another line of a large array
     "scatter": 6.2e-10,
     "in turn": 1.1e-10,  # a number that is loaded or computed in a loop with a scatter
@@ -74,9 +74,9 @@ RATES = {
     # Sums.
     "total": 1.25e-9,  # of a vector's entries
     "row added": 3.3e-10,  # to one in memory
-    "short sum": 1.4e-9,  # a number added to one in memory, in rows that are no vectors
+    "short sum": 9e-10,  # a number added to one in memory, in rows that are no vectors
     "running": 1.8e-10,  # a number of a scan, of lines side by side
-    "waiting": 5.3e-10,  # the same along lines, where a number waits for the one before it
+    "waiting": 6.3e-10,  # the same along lines, where a number waits for the one before it
     "waiting far": 7e-10,  # more, for what comes from memory
     "cleared": 6e-10,  # a vector of zeros
     "cleared far": 1.7e-9,  # more, in an array that leaves the cache before it is written into
@@ -84,28 +84,41 @@ RATES = {
     "near": 1.1e-10,
     "far": 2.2e-10,
     "farther": 1.9e-10,
-    "written near": 1.5e-10,
+    "written near": 1.2e-10,
     "written far": 4.2e-10,
     "written farther": 4.3e-10,
     # Products of matrices.
-    "tile": 2.8e-8,
-    "term of a tile": 1.22e-9,  # its sums wait for the term before
-    "multiplied": 2.7e-10,  # a vector, in registers
+    "by tiles": 1.2e-7,  # a product; its wide vectors wait for what narrow ones have just written
+    "tile": 2.5e-8,
+    "term of a tile": 1.08e-9,  # its sums wait for the term before
+    "multiplied": 2.25e-10,  # a vector, in registers
     "placed": 2e-9,  # a piece of an operand that is no matrix in memory, put into panels
-    "by BLAS": 2.5e-7,
+    "by BLAS": 1.9e-7,
     "turned by BLAS": 9.5e-10,  # more, an entry of a product whose second matrix lies in columns
-    "narrow by BLAS": 6e-11,  # more, a multiplication for few columns or rows
-    "multiplied by BLAS": 2.4e-10,
+    "narrow by BLAS": 1.3e-10,  # more, a term of a piece of few columns or rows
+    "multiplied by BLAS": 2.7e-10,
 }
 FIRST, SECOND, THIRD = 1 << 15, 1 << 21, 1 << 23  # bytes of caches
 PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
+# What a function takes of an exponential's time.
+FUNCTIONS = {
+    **dict.fromkeys(["exp2", "expm1", "exp", "sigmoid", "tanh"], 1.0),
+    **dict.fromkeys(["sin", "cos"], 1.3),
+    **dict.fromkeys(["log", "log1p"], 1.5),
+    **dict.fromkeys(["cosh", "log2", "log10", "sinh"], 1.9),
+    **dict.fromkeys(["arccos", "softplus", "log_sigmoid", "arctan", "arcsin"], 2.4),
+    **dict.fromkeys(["erf", "cbrt", "tan"], 2.7),
+    **dict.fromkeys(["arctanh", "arctan2", "erfc", "arccosh", "arcsinh"], 4.2),
+    **dict.fromkeys(["power", "logaddexp"], 5.5),
+}
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
 # Views of one array that a round reads or writes: from so many on its lines are used up while they are near.
 TOGETHER = 4
 NARROW = 16  # columns or rows of a product, below which BLAS does not fill its vectors
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
-AT_ONCE = 128  # statements that a processor has in its view
+AT_ONCE = 320  # operations that a processor has in its view
+WITHIN = {"operation": 1, "division": 4, "function": 25}  # operations, one after the other
 FEW = 16  # numbers: shorter rows end in a masked vector where the processor has masks, not in single numbers
 MASKS = 32  # bytes of a vector, from which on it has them
 
@@ -198,11 +211,12 @@ class Counted:
         if type(step) is Product and not are_small(step):
             self.add("by BLAS", count)
             self.add("multiplied by BLAS", count * m * n * terms / width)
-            self.add("narrow by BLAS", count * m * n * terms if min(m, n) < NARROW else 0)
+            self.add("narrow by BLAS", count * max(m, n) * terms * _pieces(min(m, n)))
             is_turned = step.a.strides[-1] == 1 and step.b.strides[-1] != 1
             self.add("turned by BLAS", count * m * n if is_turned else 0)
             return
         if isinstance(step, Tiled | Blocked | LatticeProduct) and step.found is not None:
+            self.add("by tiles", times)
             tiles = -(-m // step.found.rows) * -(-n // step.found.columns(step.c.dtype))
             self.add("tile", count * tiles)
             self.add("term of a tile", count * tiles * terms)
@@ -211,6 +225,11 @@ class Counted:
         if isinstance(step, Blocked) and step.sizes is not None:
             self.add("load apart", count * terms * (n + (m if step.sizes.is_packed else 0)))
         self.add("multiplied", count * m * -(-n // width) * terms)
+
+
+def _pieces(few: int) -> int:
+    """Into how many of 8, 4, 2 and 1 BLAS cuts few columns or rows."""
+    return (few & 7).bit_count() + (few >= 8) if few < NARROW else 0
 
 
 def lanes(dtype: np.dtype[Any]) -> int:
@@ -262,7 +281,7 @@ class _Loops:
             to.add("single operation", self.rows * len(end.statements))
             to.add("single store", self.rows * len(end.stores))
 
-    def each(self, what: str, n: int = 1) -> None:
+    def each(self, what: str, n: float = 1) -> None:
         """So many of it for every vector and every single number."""
         if self.kernel.writes and what in ("load", "operation"):
             self.to.add("in turn", n * self.rows * self.length)
@@ -283,7 +302,9 @@ class _Loops:
 
     def _statements(self) -> None:
         kernel = self.kernel
-        depths = {a: 0 for a, view in kernel.loads.items() if self.along(view)}  # of what varies
+        depths = {a: 0.0 for a, view in kernel.loads.items() if self.along(view)}  # of what varies
+        size = 0.0  # of a round
+        turned = set()  # what a sine or a cosine is taken of: the other one of it is nearly free
         for e in kernel.statements:
             name, y = e.primitive.name, e.outputs[0]
             if y in kernel.reads:
@@ -291,17 +312,23 @@ class _Loops:
                 is_far = self.along(place) > 1 and 2 * place.buffer.nbytes > SECOND
                 self.to.add("gather", whole)
                 self.to.add("gather far apart", whole if is_far else 0)
-                depths[y] = 0
+                depths[y] = 0.0
                 continue
             what = "function" if name in LONG else "division" if name in SLOW else "operation"
+            share = FUNCTIONS.get(name, 1.0) if what == "function" else 1.0
+            if name in ("sin", "cos"):
+                share = share if e.inputs[0] not in turned else 0.3
+                turned.add(e.inputs[0])
             before = [depths[a] for a in e.inputs if type(a) is Var and a in depths]
             if before:
-                depths[y] = max(before) + 1
-                self.each(what)
+                depths[y] = max(before) + share * WITHIN[what]
+                size += share * WITHIN[what]
+                self.each(what, share)
             else:  # once a row
-                self.to.add(f"single {what}", self.rows)
+                self.to.add(f"single {what}", share * self.rows)
         # Of a short round the processor computes several at once.
-        waits = max(depths.values(), default=0) * min(1, len(kernel.statements) / AT_ONCE)
+        longest = max(depths.values(), default=0.0)
+        waits = longest * min(1.0, size / AT_ONCE)
         self.to.add("waited", self.rows * (self.vectors + self.singles) * waits)
 
     def _memory(self, times: int) -> None:

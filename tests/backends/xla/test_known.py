@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.backends.xla.constants import Brought
+from backsolve.backends.xla.known import known_inside
+from backsolve.ir import Equation, Program, Type, Var
 from backsolve.primitive import P
+from backsolve.primitives.control import CALL
+from backsolve.regions import Callee
 
 jax = pytest.importorskip("jax")
 
@@ -45,6 +50,28 @@ def test_places_are_known_in_calls():
 
 def test_calls_with_other_places_each_read_their_own():
     compiled(lambda x: nested(x, PLACES, 2) * 3 + nested(x, OTHERS, 2), X)
+
+
+def test_what_two_calls_give_is_known_if_it_is_the_same():
+    """Of one callee, however deep, with constants and with what is not known."""
+    a, b, c = (Var(Type((3,), np.dtype(np.int64))) for _ in range(3))
+    inner = Callee("inner", [a.type], Program((a,), (), (), (a,)))
+    call = lambda callee, x: Equation((Var(a.type),), CALL, (x,), {"region": callee}, "")
+    outer = Callee("outer", [a.type], Program((b,), (), (call(inner, b),), (b,)))
+    one, other = (Var(a.type) for _ in range(2))
+    constants = ((one, np.arange(3)), (other, np.arange(3)))
+    for given, known in (
+        ([one, one], True),
+        ([one], True),
+        ([one, other], False),
+        ([one, c], False),
+        ([c, one], False),
+        ([c], False),
+    ):
+        calls = tuple([call(outer, x) for x in given])
+        found = known_inside(Program((c,), constants, calls, (c,)))
+        assert (b in found) == (a in found) == known
+        assert not known or found[a] is constants[0][1]
 
 
 def test_places_are_known_in_rounds_and_branches():
@@ -89,11 +116,15 @@ def test_places_that_are_given_are_looked_at():
 
 
 def test_large_integers_are_computed_with_all_their_bits():
-    low, high = np.arange(N) - 1_000, np.arange(N) + (1 << 40)
-    for c in (low, high, low.astype(np.uint64) + 2_000):
+    low, high = RNG.integers(-1_000, 1_000, N), np.arange(N) + (1 << 40)
+    for c in (low, high, (low + 2_000).astype(np.uint64)):
         y, _ = compiled(lambda k, c=c: c * k, np.asarray(1 << 20, c.dtype))
         assert y.dtype == c.dtype
         np.testing.assert_array_equal(y, c << np.asarray(20, c.dtype))
+    brought = Brought.of(low, low.shape)
+    assert brought.array.dtype == np.int32
+    assert brought.whole(brought.array).dtype == low.dtype
+    assert Brought.of(high, high.shape).array.dtype == high.dtype
 
 
 def test_the_last_of_several_writes_counts_and_others_stand_alone():

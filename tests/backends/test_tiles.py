@@ -98,7 +98,7 @@ def test_small_products_touch_nothing_beyond_their_operands(
             got = product(x, y)
             in_tiles = "in tiles" in steps(product, x, y)
         np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * 10)
-        assert in_tiles or (m < 4 and y.shape == (n, k))
+        assert in_tiles or (m < 4 and y.shape == (n, k)) or k == 1  # that is a multiplication
 
 
 @pytest.mark.parametrize("size", [(0, 3, 4), (3, 0, 4), (3, 4, 0)], ids=str)

@@ -20,6 +20,7 @@ from .flat import compute_flat
 from .frechet import join_frechets
 from .invariants import do_once
 from .order import read_first
+from .outer import multiply_out
 from .pools import read_from_wholes
 from .regions import inside, merge_extended, prune_regions
 from .rounds import take_rounds_apart
@@ -102,7 +103,7 @@ def rewrite_for_machines(program: Program) -> Program:
 
 def _for_machines(program: Program) -> Program:
     program = share_division(expand(join_frechets(join_cholesky_adjoints(program))))
-    return inside(program, _for_machines)
+    return inside(multiply_out(program), _for_machines)
 
 
 @without_collections()

@@ -166,38 +166,9 @@ def _of_negative(w: Walk, e: Equation) -> Any:
     return None
 
 
-def _without_sums(w: Walk, e: Equation) -> Any:
-    """Where nothing is added up it is a multiplication, which joins the loops around it."""
-    labels, output = split_subscripts(e.params["subscripts"])
-    plain = all(len(set(x)) == len(x) for x in (*labels, output))
-    dtypes = {type_of(a).dtype for a in (*e.inputs, *e.outputs)}
-    if len(labels) != 2 or e.params["sizes"] or not plain:
-        return None
-    if len(dtypes) > 1 or e.outputs[0].dtype.char not in SUMMED:
-        return None
-    shapes = [type_of(a).shape for a in e.inputs]
-    lengths = {
-        c: n for x, shape in zip(labels, shapes, strict=True) for c, n in zip(x, shape, strict=True)
-    }
-    if any(n != 1 for c, n in lengths.items() if c not in output):
-        return None
-    parts = []
-    for a, mine in zip(e.inputs, labels, strict=True):
-        kept = [c for c in mine if c in output]
-        if len(kept) < len(mine):
-            a = w.emit(e, P.reshape, a, shape=tuple([lengths[c] for c in kept]))
-        order = sorted(range(len(kept)), key=lambda k: output.index(kept[k]))
-        if order != list(range(len(kept))):
-            a = w.emit(e, P.permute, a, axes=tuple(order))
-        spaced = tuple([lengths[c] if c in kept else 1 for c in output])
-        parts.append(a if type_of(a).shape == spaced else w.emit(e, P.reshape, a, shape=spaced))
-    return instead(e, P.multiply, *parts)
-
-
 RULES: dict[str, list[Rule]] = {
     "contract": [
-        *(_of_permuted, _of_ones, _of_broadcast, _of_lonely, _of_one, _of_negative, _in_order),
-        _without_sums,
+        *(_of_permuted, _of_ones, _of_broadcast, _of_lonely, _of_one, _of_negative, _in_order)
     ],
 }
 PERMUTED: Rule = _permuted

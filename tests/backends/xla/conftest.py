@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+import backsolve as bs
 from backsolve.primitive import Primitive
 
 
@@ -19,3 +21,11 @@ def judged() -> Primitive:
         return a * 2
 
     return Primitive("judged", judge, type=lambda a: a)
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """jit on XLA, where the CPU plays a GPU."""
+    monkeypatch.setattr(pytest.importorskip("jax"), "default_backend", lambda: "gpu")
+    yield lambda f, **options: bs.jit(f, backend="xla", **options)
+    bs.settle()

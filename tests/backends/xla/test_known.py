@@ -11,7 +11,7 @@ from backsolve.primitive import P
 from backsolve.primitives.control import CALL
 from backsolve.regions import Callee
 
-jax = pytest.importorskip("jax")
+pytest.importorskip("jax")
 
 N = 3_000  # more than is written into the code
 RNG = np.random.default_rng(0)
@@ -156,13 +156,6 @@ def test_one_entry_a_line_is_found_by_comparing_though_its_place_is_known():
 
 
 # ---- many entries for few places, on a device played by the CPU
-
-
-@pytest.fixture
-def on_gpu(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    yield
-    bs.settle()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.int64, np.uint8])

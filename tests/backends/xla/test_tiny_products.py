@@ -5,15 +5,8 @@ import pytest
 
 import backsolve as bs
 
-jax = pytest.importorskip("jax")
+pytest.importorskip("jax")
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture
-def on_gpu(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    yield lambda f, **options: bs.jit(f, backend="xla", **options)
-    bs.settle()
 
 
 PRODUCTS = {

@@ -5,15 +5,8 @@ import pytest
 
 import backsolve as bs
 
-jax = pytest.importorskip("jax")
+pytest.importorskip("jax")
 T = np.linspace(-1, 1, 40)
-
-
-@pytest.fixture
-def on_gpu(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    yield lambda f, **options: bs.jit(f, backend="xla", **options)
-    bs.settle()
 
 
 def horner(x, t):

@@ -115,6 +115,19 @@ def test_places_that_are_given_are_looked_at():
         run(X, np.where(np.arange(N) == 17, -51, PLACES))
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (5, 0)])
+def test_places_of_nothing_are_no_places(shape):
+    for run in (
+        bs.jit(lambda x: x[..., PLACES], backend="xla"),
+        bs.jit(lambda x, i=PLACES: x[..., i], backend="xla"),
+        bs.jit(bs.grad(lambda x: np.sum(x[PLACES])), backend="xla"),
+    ):
+        with pytest.raises(IndexError, match="out of bounds"):
+            run(np.ones(shape))
+    y = bs.jit(lambda x, i: x[i], backend="xla")(np.ones(shape), np.array([], int))
+    assert y.shape == (0, *shape[1:])
+
+
 def test_large_integers_are_computed_with_all_their_bits():
     low, high = RNG.integers(-1_000, 1_000, N), np.arange(N) + (1 << 40)
     for c in (low, high, (low + 2_000).astype(np.uint64)):

@@ -50,6 +50,8 @@ def gather(m: Any, e: Any, inputs: Any) -> Any:
     a, *indices = inputs
     a = jnp.asarray(a)
     places = checked(m, e, indices, 1, a.shape)
+    if not a.size:  # there is no place to read: nothing is asked for, or the run fails
+        return jnp.zeros(e.outputs[0].shape, a.dtype)
     if _is_one(places) and e.inputs[0] in m.written:
         return jnp.reshape(_read(m, e.inputs[0], a, places)[0], a.shape[len(places) :])
     return a.at[places].get(**_THERE)

@@ -130,6 +130,11 @@ def softmax_without_keepdims(x):
     return e / np.sum(e, axis=-1)[..., None]
 
 
+def softmax_of_a_vector(x):
+    e = np.exp(x)
+    return e / e.sum()
+
+
 STABLE = {  # the naive form, and what it shall be
     "log Σ eˣ": (lambda x: np.log(np.sum(np.exp(x), axis=-1)), special.logsumexp),
     "logsumexp by hand": (logsumexp_by_hand, special.logsumexp),
@@ -137,6 +142,8 @@ STABLE = {  # the naive form, and what it shall be
     "softmax": (softmax_plain, special.softmax),
     "softmax, shifted": (softmax, special.softmax),
     "softmax without keepdims": (softmax_without_keepdims, special.softmax),
+    "softmax of a vector": (softmax_of_a_vector, special.softmax),
+    "x − log Σ eˣ of a vector": (lambda x: x - np.log(np.sum(np.exp(x))), special.log_softmax),
     "log softmax": (lambda x: np.log(softmax_plain(x)), special.log_softmax),
     "log softmax, shifted": (lambda x: np.log(softmax(x)), special.log_softmax),
     "x − log Σ eˣ": (
@@ -210,9 +217,46 @@ def test_stable_form(name):
     np.testing.assert_allclose(got[..., 3], slope, rtol=1e-5, atol=1e-8)
 
 
+AROUND = {  # one Jacobian for each line of x
+    "vmap inside jit": lambda f: bs.jit(bs.vmap(bs.jacobian(f))),
+    "jit inside vmap": lambda f: bs.vmap(bs.jacobian(bs.jit(f))),
+    "a derivative of vmap": lambda f: bs.jit(
+        lambda x: np.einsum("iajb->iab", bs.jacobian(bs.vmap(f))(x) * np.eye(2)[:, None, :, None])
+    ),
+    "vmap in vmap": lambda f: bs.jit(
+        lambda x: bs.vmap(bs.vmap(bs.jacobian(f)))(x[None])[0],
+    ),
+    "checkpoint": lambda f: bs.jit(bs.vmap(bs.jacobian(bs.checkpoint(f)))),
+    "a loop": lambda f: bs.jit(
+        lambda x: bs.scan(lambda c, row: (c, bs.jacobian(f)(row)), 0.0, x)[1]
+    ),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", ["softmax of a vector", "x − log Σ eˣ of a vector", "log(1 + eˣ)"])
+def test_stable_forms_inside_of_other_transformations(name, around):
+    naive, _ = STABLE[name]
+    lines = np.stack([HARD, HARD[::-1] / 2])
+    right = np.stack([bs.jit(bs.jacobian(naive))(x) for x in lines])
+    assert np.isfinite(right).all()
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(AROUND[around](naive)(lines), right, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize("f", [softmax_of_a_vector, lambda x: np.log(np.sum(np.exp(x)))])
+def test_a_square_takes_its_total_over_both_axes(f):
+    """A sum over all is no sum over lines: it stands under a matrix, too."""
+    x = np.random.default_rng(0).normal(size=(3, 3))
+    np.testing.assert_allclose(bs.jit(f)(x), f(x), rtol=1e-14)
+    np.testing.assert_allclose(bs.jit(bs.jacobian(f))(x), bs.jacobian(f)(x), rtol=1e-12, atol=1e-15)
+
+
 @pytest.mark.parametrize(
     "f",
     [
+        lambda x: np.exp(x) / np.sum(np.exp(x), 0),
+        lambda x: np.exp(x) / np.sum(np.exp(x), 1),  # another row's total
         lambda x: np.max(x, 0) + np.log(np.sum(np.exp(x - np.max(x, 0)), 0)),
         lambda x: np.max(x, 1) + np.log(np.sum(np.exp(x - np.max(x, 1)[:, None]), 1)),
         lambda x: np.max(x) + np.log(np.sum(np.exp(x - np.max(x)))),
@@ -222,7 +266,7 @@ def test_stable_form(name):
         lambda x: np.max(x, 0) + np.log(np.sum(np.exp(x - np.max(x, 0)), 1)),  # along another axis
     ],
 )
-def test_a_maximum_taken_off_by_hand_along_any_axis(f):
+def test_what_is_reduced_by_hand_along_any_axis(f):
     x = np.random.default_rng(0).normal(size=(3, 3))
     np.testing.assert_allclose(bs.jit(f)(x), f(x), rtol=1e-14)
 

@@ -34,6 +34,7 @@ class _Active(threading.local):
     def __init__(self) -> None:
         self.regions: list[Recorder] = []
         self.stages = 0  # how many calls of `stage` are under way
+        self.recognise: Callable[..., Any] | None = None  # of the innermost of them
         self.where = ""  # the line that the equation being evaluated stands for
 
 
@@ -212,19 +213,22 @@ def stage(
     """Record `f` on values of the given types; also give back what it returned, staged.
 
     `lasting`: the Program takes the place of `f` where it is differentiated, so `stop_gradient` and `Function`
-    must stand in it. `examples` are numbers that the inputs may be (see `example_of`). `batch`: it will run for
-    so many examples at once.
+    must stand in it; what is recognised around it is recognised in it. `examples` are numbers that the inputs
+    may be (see `example_of`). `batch`: it will run for so many examples at once.
     """
-    recorder = Recorder(recognise)
+    around = _active.recognise
+    recorder = Recorder(around if lasting and recognise is None else recognise)
     recorder.is_lasting, recorder.batch = lasting, batch
     padded = [*names, *[None] * (len(types) - len(names))]
     inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
     recorder.examples = dict(zip(inputs, examples, strict=False))
     _active.stages += 1
+    _active.recognise = recorder.recognise
     try:
         result = f(*[wrap(v, None) for v in inputs])
     finally:
         _active.stages -= 1
+        _active.recognise = around
     flat = result if isinstance(result, list | tuple) else [result]
     return recorder.program(inputs, flat), result
 

@@ -23,7 +23,7 @@ from .arguments import Arguments, names_of, raw
 from .defaults import default_target, of_default
 from .derivative import run_differentiable
 from .entrance import entrance
-from .specialise import Specialised, seconds_of, specialise
+from .specialise import Specialised, recognising, seconds_of, specialise
 from .state import Stateful, with_state
 
 _MOST_ENTRANCES = 8  # forms of arguments that are looked for before the general way
@@ -131,7 +131,8 @@ class Jitted:
         leaves = given.numbers
         tensors = any(isinstance(x, Tensor) for x in leaves)
         if tensors and any(isinstance(x, Staged) for x in leaves):
-            return self._rewritten()(*args, **kwargs)
+            with recognising(leaves):
+                return self._rewritten()(*args, **kwargs)
         special = self._specialise(given)
         if special is None:
             return self._f(*args, **kwargs)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from ..rewrite import rewrite, rewrite_for_machines, rewrite_for_xla
 from ..rewrite.stable import recognise
 from ..row import ancestors, next_index
 from ..tensor import Staged, Tensor
-from ..trace import evaluate, stage
+from ..trace import evaluate, recorder_of, stage
 from .arguments import plain
 from .defaults import settle
 from .state import taken_back
@@ -194,6 +195,17 @@ def specialise(
         has_own_derivative=own,
         changed=changed,
     )
+
+
+@contextlib.contextmanager
+def recognising(staged: Sequence[Any]) -> Iterator[None]:
+    """Stable forms of a compiled function where others record it (an eager `vmap`), as in its own Program."""
+    recorder = recorder_of("jit", staged)
+    before, recorder.recognise = recorder.recognise, recognise
+    try:
+        yield
+    finally:
+        recorder.recognise = before
 
 
 def record(flat: Any, types: Sequence[Type]) -> Program | None:

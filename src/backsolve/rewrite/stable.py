@@ -228,8 +228,7 @@ def _is_largest(r: Recorder, top: Any, x: Any, axis: tuple[int, ...]) -> bool:
     found = _made(r, _kept(r, top), "max")
     if found is None or not _same(r, found.args[0], x) or found.params["axis"] != axis:
         return False
-    under = tuple(1 if k in axis else n for k, n in enumerate(x.shape))
-    return bool((1,) * (x.ndim - top.ndim) + top.shape == under)
+    return _under(x, axis) == (1,) * (x.ndim - top.ndim) + top.shape
 
 
 def _kept(r: Recorder, a: Any) -> Any:
@@ -249,8 +248,12 @@ def _kept(r: Recorder, a: Any) -> Any:
 
 def _fits(b: Any, a: Any, total: Call) -> bool:
     """Whether the reduced value stands under a's axes as keepdims would have it."""
-    axis = total.params["axis"]
-    return bool(b.shape == tuple(1 if k in axis else n for k, n in enumerate(a.shape)))
+    return _under(a, total.params["axis"]) == (1,) * (a.ndim - b.ndim) + b.shape
+
+
+def _under(x: Any, axis: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what keepdims leaves of x."""
+    return tuple([1 if k in axis else n for k, n in enumerate(x.shape)])
 
 
 def _unshifted(r: Recorder, z: Any, axis: tuple[int, ...]) -> Any:

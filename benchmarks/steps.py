@@ -30,7 +30,8 @@ from scipy.optimize import nnls
 import backsolve as bs
 from backsolve.backends.native import build
 from backsolve.backends.native import compile as native
-from backsolve.backends.native.pricing import RATES, Counted
+from backsolve.backends.native.pricing import Counted
+from backsolve.backends.native.rates import RATES
 from backsolve.backends.native.steps import Site, Step
 from backsolve.backends.native.sweep import Sweep
 from backsolve.ir import Program

@@ -11,15 +11,14 @@ import backsolve as bs
 from backsolve.backends.native.elementwise import LONG
 from backsolve.backends.native.pricing import (
     FEW,
-    FUNCTIONS,
     MASKS,
-    RATES,
     ROUNDS,
     _pieces,
     counted,
     lanes,
     seconds_of,
 )
+from backsolve.backends.native.rates import FUNCTIONS, RATES
 from backsolve.backends.native.support import Unsupported
 from backsolve.hooks import hooks
 from backsolve.ir import Program, Type
@@ -214,6 +213,30 @@ def test_lines_that_a_round_uses_up_are_read_together() -> None:
     assert found["load together"] == 8 * 500
     assert found["load apart"] == 0
     assert counts(lambda x: x[:, 3] * 2.0, (500, 8))["load apart"] == 500
+
+
+def test_lines_that_are_written_in_part() -> None:
+    """All columns of a matrix, or one: each comes to every line of it, unless those are in the first cache."""
+
+    def columns(n: int) -> Any:
+        return lambda x: np.stack([x * float(k + 2) for k in range(n)], 1)
+
+    few, many = (counts(columns(n), (4000,)) for n in (4, 20))
+    assert (few["store apart"], many["store apart"]) == (4 * 4000, 20 * 4000)
+    assert (few["line stored"], many["line stored"]) == (4000 / 2, 20 * 4000 / 8)
+    assert counts(columns(4), (40,))["line stored"] == 0
+    one = counts(lambda x: x[:, 3] * 2.0, (4000, 20))
+    assert one["line loaded"] == 4000  # not one for a number and a half
+
+
+def test_rows_that_are_put_together_from_columns() -> None:
+    """LLVM turns up to eight vectors in registers; of more each number is taken out of its vector."""
+
+    def rows(*columns: Any) -> Any:
+        return np.stack([c * c for c in columns], 1)
+
+    assert counts(rows, *[(400,)] * 8)["store from columns"] == 0
+    assert counts(rows, *[(400,)] * 9)["store from columns"] == 9 * 400
 
 
 def test_gathers_from_other_lines_of_a_large_array() -> None:

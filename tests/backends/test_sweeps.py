@@ -158,3 +158,22 @@ def test_division_by_roots(dtype):
 @pytest.mark.parametrize("seed", range(50_000, 50_020))
 def test_random_programs(seed):
     fuzz.check(sketch(seed))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lead", "rows"),
+    [
+        (10, (1000,), 8),
+        (30, (1000,), 20),
+        (60, (1000,), 40),
+        (300, (1000,), 200),
+        (13, (997,), 8),  # a prime: a shorter slice is the last
+        (5, (997,), 5),
+        (13, (3, 997), 1),
+        (9, (27,), 9),
+        (2000, (1000,), 1000),
+        (1, (7,), 1),
+    ],
+)
+def test_slices_are_whole_vectors_where_they_can_be(wanted, lead, rows):
+    assert cutting.near(wanted, lead) == rows

@@ -201,12 +201,16 @@ def chunk_of(plan: Plan) -> int:
 def near(wanted: int, lead: Shape) -> int:
     """A divisor of the rows near `wanted`; or, where there is none, `wanted` itself and a shorter last slice.
 
-    That one there can be only if a single axis is swept.
+    That one there can be only if a single axis is swept. Of near divisors whole vectors are taken: short loops
+    over the rows of a slice that are none would run number by number.
     """
     rows = lead[-1]
     wanted = min(wanted, rows)
-    divisor = max(c for c in range(1, wanted + 1) if rows % c == 0)
-    return divisor if 2 * divisor >= wanted or len(lead) > 1 else wanted
+    divisors = [c for c in range(1, wanted + 1) if rows % c == 0]
+    near = [c for c in divisors if 2 * c >= wanted]
+    if near:
+        return max(near, key=lambda c: (c % 8 == 0, c % 4 == 0, c))
+    return divisors[-1] if len(lead) > 1 else max(wanted - wanted % 8, min(wanted, 8))
 
 
 def one_by_one(step: Any, outside: set[Buffer]) -> Plan | None:

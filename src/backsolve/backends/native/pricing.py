@@ -28,6 +28,7 @@ from .indexing import Write
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
 from .nests import walk
+from .rates import FIRST, FUNCTIONS, PAGES, RATES, SECOND, THIRD
 from .registers.step import Region
 from .scans import ABREAST, Scan
 from .share_out import Shared
@@ -38,82 +39,11 @@ from .tiles import registers
 from .tiling import Pack, Tiled
 from .views import Buffer, View
 
-# Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to times of
-# some 2,000 steps of Jacobians, most of them of a thousand points, and rounded.
-RATES = {
-    "step": 4.5e-9,
-    "row": 4.6e-10,  # an innermost loop that is started
-    # Vectors along the innermost loop.
-    "load": 1e-10,
-    "store": 6.5e-10,
-    "store at hand": 5.6e-10,  # in an array that never leaves the first cache
-    "masked": 3.1e-10,  # more
-    "operation": 9.3e-11,
-    "waited": 4.5e-10,  # for one that it needs, along the longest chain of them
-    "division": 1.8e-9,
-    "function": 4.2e-9,
-    # Single numbers: ends of rows, and rows that are shorter than a vector.
-    "single load": 4.5e-11,
-    "single store": 1.2e-10,
-    "single store at hand": 1.2e-10,
-    "single operation": 4e-11,
-    "single division": 1.1e-9,
-    "single function": 4e-9,
-    # Numbers that do not lie side by side.
-    "load apart": 2.4e-10,
-    "load off pages": 1.6e-10,  # more, from an array of more pages than the processor remembers
-    "load far apart": 3.3e-10,  # more, from lines of an array that leaves the cache before they are read on
-    "load together": 1.25e-10,  # with those that lie between them
-    "store apart": 7.8e-10,
-    "store together": 3.6e-10,
-    "gather": 4.2e-10,
-    "gather far apart": 2.3e-9,  # more, each from another line of a large array
-    "scatter": 6.2e-10,
-    "in turn": 1.1e-10,  # a number that is loaded or computed in a loop with a scatter
-    "same place": 4e-9,  # as the number before: it waits for it
-    # Sums.
-    "total": 1.25e-9,  # of a vector's entries
-    "row added": 3.3e-10,  # to one in memory
-    "short sum": 9e-10,  # a number added to one in memory, in rows that are no vectors
-    "running": 1.8e-10,  # a number of a scan, of lines side by side
-    "waiting": 6.3e-10,  # the same along lines, where a number waits for the one before it
-    "waiting far": 7e-10,  # more, for what comes from memory
-    "cleared": 6e-10,  # a vector of zeros
-    "cleared far": 1.7e-9,  # more, in an array that leaves the cache before it is written into
-    # Vectors of arrays that are together larger than the first cache, the second, or a share of the third.
-    "near": 1.1e-10,
-    "far": 2.2e-10,
-    "farther": 1.9e-10,
-    "written near": 1.2e-10,
-    "written far": 4.2e-10,
-    "written farther": 4.3e-10,
-    # Products of matrices.
-    "by tiles": 1.2e-7,  # a product; its wide vectors wait for what narrow ones have just written
-    "tile": 2.5e-8,
-    "term of a tile": 1.08e-9,  # its sums wait for the term before
-    "multiplied": 2.25e-10,  # a vector, in registers
-    "placed": 2e-9,  # a piece of an operand that is no matrix in memory, put into panels
-    "by BLAS": 1.9e-7,
-    "turned by BLAS": 9.5e-10,  # more, an entry of a product whose second matrix lies in columns
-    "narrow by BLAS": 1.3e-10,  # more, a term of a piece of few columns or rows
-    "multiplied by BLAS": 2.7e-10,
-}
-FIRST, SECOND, THIRD = 1 << 15, 1 << 21, 1 << 23  # bytes of caches
-PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
-# What a function takes of an exponential's time.
-FUNCTIONS = {
-    **dict.fromkeys(["exp2", "expm1", "exp", "sigmoid", "tanh"], 1.0),
-    **dict.fromkeys(["sin", "cos"], 1.3),
-    **dict.fromkeys(["log", "log1p"], 1.5),
-    **dict.fromkeys(["cosh", "log2", "log10", "sinh"], 1.9),
-    **dict.fromkeys(["arccos", "softplus", "log_sigmoid", "arctan", "arcsin"], 2.4),
-    **dict.fromkeys(["erf", "cbrt", "tan"], 2.7),
-    **dict.fromkeys(["arctanh", "arctan2", "erfc", "arccosh", "arcsinh"], 4.2),
-    **dict.fromkeys(["power", "logaddexp"], 5.5),
-}
 SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
-# Views of one array that a round reads or writes: from so many on its lines are used up while they are near.
+# Views of one array that a round reads: from so many on its lines are used up while they are near.
 TOGETHER = 4
+LINE = 64  # bytes
+WIDEST = 8  # vectors that LLVM turns into rows in registers
 NARROW = 16  # columns or rows of a product, below which BLAS does not fill its vectors
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
@@ -289,11 +219,10 @@ class _Loops:
         self.to.add(what, n * self.rows * self.vectors)
         self.to.add(f"single {what}", n * self.rows * self.singles)
 
-    def loads_apart(self, view: View) -> None:
-        whole = self.rows * self.length
-        self.to.add("load apart", whole)
-        self.to.add("load off pages", whole if view.buffer.nbytes > PAGES else 0)
-        self.to.add("load far apart", whole if view.buffer.nbytes > SECOND else 0)
+    def loads_apart(self, buffer: Buffer, numbers: int) -> None:
+        self.to.add("load apart", numbers)
+        self.to.add("load off pages", numbers if buffer.nbytes > PAGES else 0)
+        self.to.add("load far apart", numbers if buffer.nbytes > SECOND else 0)
 
     def along(self, view: View) -> int:
         """How far apart are two numbers that follow each other in the innermost loop."""
@@ -332,44 +261,55 @@ class _Loops:
         self.to.add("waited", self.rows * (self.vectors + self.singles) * waits)
 
     def _memory(self, times: int) -> None:
-        kernel = self.kernel
-        whole = self.rows * self.length
-        moved = written = 0  # numbers; what is read again and again is near by then
-        together = Counter([(v.buffer, self.along(v)) for v in kernel.loads.values()])
-        together.update([(v.buffer, self.along(v)) for _, v in kernel.stores])
-        for view in kernel.loads.values():
-            apart = self.along(view)
-            if view.buffer.kind == "ramp":
-                continue
-            if not apart:
+        kernel, whole = self.kernel, self.rows * self.length
+        loads = [v for v in kernel.loads.values() if v.buffer.kind != "ramp"]
+        stores = [v for _, v in kernel.stores]
+        for view in loads:
+            if not (apart := self.along(view)):
                 self.to.add("single load", self.rows)
-                continue
-            if view.buffer.kind != "local":
-                moved += min(whole, _fresh(view.buffer, times))
-            if apart == 1:
+            elif apart == 1:
                 self.each("load")
-            elif together[view.buffer, apart] >= TOGETHER:
-                self.to.add("load together", whole)
-            else:
-                self.loads_apart(view)
-        for _, view in kernel.stores:
-            is_local = view.buffer.kind == "local"
-            written += 0 if is_local else whole
-            if (apart := self.along(view)) <= 1:
-                self.each("store at hand" if is_local else "store")
-            elif together[view.buffer, apart] >= TOGETHER:
-                self.to.add("store together", whole)
-            else:
-                self.to.add("store apart", whole)
+        for view in stores:
+            if self.along(view) <= 1:
+                self.each("store at hand" if view.buffer.kind == "local" else "store")
+        self._apart(loads, stores)
+        # Numbers; what is read again and again is near by then.
+        moving = [v.buffer for v in loads if self.along(v) and v.buffer.kind != "local"]
+        moved = sum(min(whole, _fresh(b, times)) for b in moving)
+        written = whole * sum(v.buffer.kind != "local" for v in stores)
         self.to.passed(moved / lanes(np.dtype(np.float64)))
         self.to.passed(written / lanes(np.dtype(np.float64)), "written ")
+
+    def _apart(self, loads: Sequence[View], stores: Sequence[View]) -> None:
+        """Numbers that do not lie side by side, and the lines of the first cache that they come through."""
+        whole = self.rows * self.length
+        read = Counter([(v.buffer, self.along(v)) for v in loads])
+        written = Counter([(v.buffer, self.along(v)) for v in stores])
+        beside = sum(n for (_, apart), n in (*read.items(), *written.items()) if apart == 1)
+        for (buffer, apart), n in read.items():
+            if apart > 1 and n < TOGETHER:
+                self.loads_apart(buffer, whole * n)
+            elif apart > 1:
+                self.to.add("load together", whole * n)
+            if apart > 1:
+                self._lines("loaded", buffer, apart, n)
+        for (buffer, apart), n in written.items():
+            if apart > 1:
+                self.to.add("store apart", whole * n)
+                is_mixed = apart > WIDEST and min(n, beside) >= TOGETHER
+                self.to.add("store from columns", whole * n if is_mixed else 0)
+                self._lines("stored", buffer, apart, n)
+
+    def _lines(self, how: str, buffer: Buffer, apart: int, n: int) -> None:
+        """Lines that `n` views of an array come to in each round."""
+        lines = self.rows * self.length * min(n, apart * buffer.dtype.itemsize / LINE)
+        self.to.add(f"line {how}", lines if self.to.nbytes > FIRST else 0)
 
     def _sums(self) -> None:
         for _, _, view in self.kernel.reductions:
             apart = self.along(view)
             if apart > 1:
-                self.loads_apart(view)
-                self.to.add("store apart", self.rows * self.length)
+                self._apart([view], [view])
                 continue
             self.each("operation")
             if not apart:

@@ -76,9 +76,9 @@ def test_sums_in_memory_along_rows_that_are_no_vectors() -> None:
 def test_ends_of_short_rows_are_masked_vectors() -> None:
     width = lanes(FLOAT)
     product = lambda x, y: x * y
-    found = counts(product, (50, width + 1), (width + 1,))
+    found = counts(product, (50, 2 * width + 1), (2 * width + 1,))
     if width * FLOAT.itemsize >= MASKS:
-        assert found["masked"] == found["operation"] == 100
+        assert found["masked"] == found["operation"] == 150
         assert found["single operation"] == 0
     else:
         assert found["masked"] == 0
@@ -237,6 +237,34 @@ def test_rows_that_are_put_together_from_columns() -> None:
 
     assert counts(rows, *[(400,)] * 8)["store from columns"] == 0
     assert counts(rows, *[(400,)] * 9)["store from columns"] == 9 * 400
+
+
+def test_short_rows_are_written_out() -> None:
+    """A thousand points in the plane are one loop over the points."""
+    turned = np.array([[0.6, -0.8], [0.8, 0.6]])
+    width = lanes(FLOAT)
+    found = counts(lambda x, y: x * y + turned[0], (160 * width, 2), (160 * width, 2))
+    assert found["operation"] == 2 * 2 * 160
+    assert found["load apart"] == 2 * 2 * 160 * width
+    assert found["store apart"] == 2 * 160 * width
+    assert found["row"] == found["masked"] == found["single operation"] == 0
+    by_lines = counts(
+        lambda x, y: x[:, :, None] * y[:, None, :], (160 * width, 2), (160 * width, 3)
+    )
+    assert by_lines["operation"] == 6 * 160
+    assert by_lines["load apart"] == (2 + 3) * 160 * width  # each once
+    summed = counts(lambda x, y: (x * y).sum(1), (160 * width, 3), (160 * width, 3))
+    assert summed["operation"] == (3 + 3) * 160
+    assert summed["total"] == summed["short sum"] == 0
+
+
+def test_gaps_between_what_is_stored() -> None:
+    def placed(x: Any) -> Any:
+        y = bs.tensor(np.zeros((400, 4)))
+        y[:, 1] = x
+        return y
+
+    assert counts(placed, (400,))["store with gaps"] == 400
 
 
 def test_gathers_from_other_lines_of_a_large_array() -> None:

@@ -8,6 +8,7 @@ row, it is stored, and what follows from it is computed there and then (row_ends
 
 from __future__ import annotations
 
+import functools
 from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from ...ir import Equation, Shape, Var
 from .elementwise import FUNCTIONS, LONG, combine, emit, start_of
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
-from .nests import LONG_LOOP, address, fill, loop, offset, walk
+from .nests import LONG_LOOP, address, fill, loop, offset, walk, written_out
 from .numbers.integer import OUTGROWS
 from .numbers.refusals import refusal
 from .numbers.registers import (
@@ -66,9 +67,9 @@ class Emitter:
         self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
         self.strides: dict[int, tuple[Any, ...]] = {}  # by the identity of a view
         self.ends: list[Emitter] = []  # of what is done at the end of a row
-        self.aside: dict[
-            int, tuple[int, ir.Value]
-        ] = {}  # by reduction: from which loop on, and where
+        # By reduction: from which loop on, and where.
+        self.aside: dict[int, tuple[int, ir.Value]] = {}
+        self.written_out = 0  # the first loop that is written out round by round
 
     def run(self, b: ir.IRBuilder) -> None:
         kernel = self.kernel
@@ -77,6 +78,7 @@ class Emitter:
         self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
         if self.length is not None:
             self.strides = {v: (s and self.length, t) for v, (s, t) in self.strides.items()}
+        self.written_out = written_out(kernel, domain)
         inner = len(domain) - 1
         self.in_register = [
             k
@@ -145,6 +147,10 @@ class Emitter:
         def single(b: ir.IRBuilder, i: ir.Value) -> None:
             self._nest(b, domain, axis + 1, [*index, i])
 
+        if axis >= self.written_out:
+            for k in range(domain[axis]):
+                single(b, INT(k))
+            return
         if first is None:
             done = domain[axis] - domain[axis] % together if several else 0
             if several:
@@ -243,6 +249,8 @@ class Emitter:
         elif narrow or (in_blocks.are_wider and domain[-1] >= 2 * size and len(rows) == 1):
             dtypes = in_blocks.dtypes
             totals = loop_in_blocks(b, rounds, size, in_blocks, step, side_by_side, narrow)
+        elif self.written_out < len(domain):
+            totals = functools.reduce(lambda t, k: body(b, INT(k), t), range(domain[-1]), starts)
         else:
             totals = loop_with(b, rounds, starts, step, side_by_side)
         for (k, r), dtype, total in zip(slots, dtypes, totals, strict=True):

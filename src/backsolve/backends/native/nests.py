@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from ...ir import Shape
+from .elementwise import LONG
 from .numbers.registers import clear, is_zero, store
 from .repeat import loop_with
 from .views import Buffer, View
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 LONG_LOOP = 64  # rounds from which on several vectors are under way
+# Innermost loops that are written out: of so many rounds each and together, around so many statements and
+# functions in all, inside of a loop of so many rounds.
+NO_VECTORS = (2, 3, 5, 6, 7)
+MOST_ROUNDS, MOST_STATEMENTS, MOST_FUNCTIONS = 12, 96, 12
+ENOUGH = 16
 
 
 def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], None]) -> None:
@@ -93,6 +100,27 @@ def walk(kernel: Kernel, views: Sequence[View]) -> tuple[Shape, list[tuple[int, 
             shape = tuple([shape[k] for k in order])
             strides = [tuple([s[k] for k in order]) for s in strides]
     return merge_axes(shape, strides)
+
+
+def written_out(kernel: Kernel, domain: Shape) -> int:
+    """From which loop on all are written out, round by round; the number of loops if none is.
+
+    Rows of two or three numbers fill no vectors. Written out, they leave the long loop around them as the
+    innermost one, of which LLVM makes vectors."""
+    loops = len(domain)
+    if kernel.writes or kernel.can_fail or loops < 2 or domain[-1] not in NO_VECTORS:
+        return loops
+    functions = sum(e.primitive.name in LONG for e in kernel.statements)
+    for first in range(1, loops):
+        rounds = prod(domain[first:])
+        fits = rounds <= MOST_ROUNDS and rounds * functions <= MOST_FUNCTIONS
+        if (
+            fits
+            and domain[first - 1] >= ENOUGH
+            and rounds * len(kernel.statements) <= MOST_STATEMENTS
+        ):
+            return first
+    return loops - (domain[-1] == 2)
 
 
 def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:

@@ -10,7 +10,7 @@ part of it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -27,7 +27,7 @@ from .elementwise import LONG
 from .indexing import Write
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
-from .nests import walk
+from .nests import walk, written_out
 from .rates import FIRST, FUNCTIONS, PAGES, RATES, SECOND, THIRD
 from .registers.step import Region
 from .scans import ABREAST, Scan
@@ -188,7 +188,12 @@ class _Loops:
         domain, strides = walk(kernel, views)
         if 0 in domain:
             return
-        self.strides = {id(v): s for v, s in zip(views, strides, strict=True)}
+        first = written_out(kernel, domain)
+        self.copies = domain[first:]  # rounds of inner loops that are written out
+        self.moves = {id(v): s[first:] for v, s in zip(views, strides, strict=True)}  # along those
+        self.strides = {id(v): s[:first] for v, s in zip(views, strides, strict=True)}
+        ends = times * prod(domain[:-1])
+        domain = domain[:first]
         self.length = domain[-1] if domain else 1
         self.rows = times * prod(domain[:-1])
         width = min([lanes(v.dtype) for v in views if v.buffer.kind != "ramp"], default=1)
@@ -207,9 +212,9 @@ class _Loops:
         for write in kernel.writes:
             self._write(write, times)
         for end in kernel.ends:
-            to.add("single load", self.rows * len(end.loads))
-            to.add("single operation", self.rows * len(end.statements))
-            to.add("single store", self.rows * len(end.stores))
+            to.add("single load", ends * len(end.loads))
+            to.add("single operation", ends * len(end.statements))
+            to.add("single store", ends * len(end.stores))
 
     def each(self, what: str, n: float = 1) -> None:
         """So many of it for every vector and every single number."""
@@ -229,15 +234,29 @@ class _Loops:
         strides = self.strides[id(view)]
         return abs(strides[-1]) if strides else 0
 
+    def moving(self, view: View) -> frozenset[int]:
+        """The loops among those that are written out, along which a view moves."""
+        return frozenset([k for k, s in enumerate(self.moves[id(view)]) if s])
+
+    def times(self, moving: Iterable[int]) -> int:
+        """How often something stands there that moves along these loops."""
+        return prod([self.copies[k] for k in moving])
+
+    def views(self, view: View) -> int:
+        return self.times(self.moving(view))
+
     def _statements(self) -> None:
         kernel = self.kernel
         depths = {a: 0.0 for a, view in kernel.loads.items() if self.along(view)}  # of what varies
+        moving = {a: self.moving(view) for a, view in kernel.loads.items()}
         size = 0.0  # of a round
         turned = set()  # what a sine or a cosine is taken of: the other one of it is nearly free
         for e in kernel.statements:
             name, y = e.primitive.name, e.outputs[0]
+            moving[y] = frozenset().union(*[moving[a] for a in e.inputs if a in moving])
             if y in kernel.reads:
-                whole, place = self.rows * self.length, kernel.reads[y].view
+                moving[y] = frozenset(range(len(self.copies)))
+                whole, place = self.rows * self.length * prod(self.copies), kernel.reads[y].view
                 is_far = self.along(place) > 1 and 2 * place.buffer.nbytes > SECOND
                 self.to.add("gather", whole)
                 self.to.add("gather far apart", whole if is_far else 0)
@@ -251,8 +270,8 @@ class _Loops:
             before = [depths[a] for a in e.inputs if type(a) is Var and a in depths]
             if before:
                 depths[y] = max(before) + share * WITHIN[what]
-                size += share * WITHIN[what]
-                self.each(what, share)
+                size += share * WITHIN[what] * self.times(moving[y])
+                self.each(what, share * self.times(moving[y]))
             else:  # once a row
                 self.to.add(f"single {what}", share * self.rows)
         # Of a short round the processor computes several at once.
@@ -266,25 +285,28 @@ class _Loops:
         stores = [v for _, v in kernel.stores]
         for view in loads:
             if not (apart := self.along(view)):
-                self.to.add("single load", self.rows)
+                self.to.add("single load", self.rows * self.views(view))
             elif apart == 1:
-                self.each("load")
+                self.each("load", self.views(view))
         for view in stores:
             if self.along(view) <= 1:
-                self.each("store at hand" if view.buffer.kind == "local" else "store")
+                what = "store at hand" if view.buffer.kind == "local" else "store"
+                self.each(what, self.views(view))
         self._apart(loads, stores)
         # Numbers; what is read again and again is near by then.
-        moving = [v.buffer for v in loads if self.along(v) and v.buffer.kind != "local"]
-        moved = sum(min(whole, _fresh(b, times)) for b in moving)
-        written = whole * sum(v.buffer.kind != "local" for v in stores)
+        far = [v for v in loads if self.along(v) and v.buffer.kind != "local"]
+        moved = sum(min(whole * self.views(v), _fresh(v.buffer, times)) for v in far)
+        written = whole * sum(self.views(v) for v in stores if v.buffer.kind != "local")
         self.to.passed(moved / lanes(np.dtype(np.float64)))
         self.to.passed(written / lanes(np.dtype(np.float64)), "written ")
 
     def _apart(self, loads: Sequence[View], stores: Sequence[View]) -> None:
         """Numbers that do not lie side by side, and the lines of the first cache that they come through."""
         whole = self.rows * self.length
-        read = Counter([(v.buffer, self.along(v)) for v in loads])
-        written = Counter([(v.buffer, self.along(v)) for v in stores])
+        read, written = Counter[tuple[Buffer, int]](), Counter[tuple[Buffer, int]]()
+        for counter, views in ((read, loads), (written, stores)):
+            for v in views:
+                counter[v.buffer, self.along(v)] += self.views(v)
         beside = sum(n for (_, apart), n in (*read.items(), *written.items()) if apart == 1)
         for (buffer, apart), n in read.items():
             if apart > 1 and n < TOGETHER:
@@ -295,7 +317,8 @@ class _Loops:
                 self._lines("loaded", buffer, apart, n)
         for (buffer, apart), n in written.items():
             if apart > 1:
-                self.to.add("store apart", whole * n)
+                has_gaps = n < apart <= WIDEST
+                self.to.add("store with gaps" if has_gaps else "store apart", whole * n)
                 is_mixed = apart > WIDEST and min(n, beside) >= TOGETHER
                 self.to.add("store from columns", whole * n if is_mixed else 0)
                 self._lines("stored", buffer, apart, n)
@@ -310,14 +333,17 @@ class _Loops:
             apart = self.along(view)
             if apart > 1:
                 self._apart([view], [view])
+                self.each("operation", prod(self.copies))
                 continue
-            self.each("operation")
+            self.each("operation", prod(self.copies))
             if not apart:
                 self.to.add("total", self.rows if self.vectors else 0)
                 self.to.add("single store", self.rows)
                 continue
             self.each("load")
             self.each("store")
+            if self.copies:
+                continue
             if self.vectors:
                 self.to.add("row added", self.rows)
             else:

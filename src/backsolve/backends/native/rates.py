@@ -4,13 +4,13 @@
 # some 2,000 steps of Jacobians, most of them of a thousand points, and rounded.
 RATES = {
     "step": 4.5e-9,
-    "row": 4.6e-10,  # an innermost loop that is started
+    "row": 4.2e-10,  # an innermost loop that is started
     # Vectors along the innermost loop.
     "load": 1e-10,
     "store": 6.5e-10,
     "store at hand": 5.6e-10,  # in an array that never leaves the first cache
-    "masked": 3.1e-10,  # more
-    "operation": 9.3e-11,
+    "masked": 3.4e-10,  # more
+    "operation": 8e-11,
     "waited": 4.5e-10,  # for one that it needs, along the longest chain of them
     "division": 1.8e-9,
     "function": 4.2e-9,
@@ -22,12 +22,13 @@ RATES = {
     "single division": 1.1e-9,
     "single function": 4e-9,
     # Numbers that do not lie side by side.
-    "load apart": 1.8e-10,
+    "load apart": 1.3e-10,
     "load off pages": 1.6e-10,  # more, from an array of more pages than the processor remembers
     "load far apart": 3.3e-10,  # more, from lines of an array that leaves the cache before they are read on
     "load together": 1.15e-10,  # with those that lie between them
     "line loaded": 1.4e-10,  # a line of the first cache, where arrays are larger than that
-    "store apart": 2.1e-10,
+    "store apart": 1.7e-10,
+    "store with gaps": 5.5e-10,  # where all that lies between would be turned in registers
     "store from columns": 2.2e-10,  # more, of rows that are longer than what is turned in registers
     "line stored": 7e-10,
     "gather": 4.2e-10,

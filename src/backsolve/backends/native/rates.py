@@ -3,7 +3,7 @@
 # Seconds for each. Of an x86-64 with vectors of four numbers in loops and eight in products, fitted to times of
 # some 2,000 steps of Jacobians, most of them of a thousand points, and rounded.
 RATES = {
-    "step": 4.5e-9,
+    "step": 1e-9,
     "row": 4.2e-10,  # an innermost loop that is started
     # Vectors along the innermost loop.
     "load": 1e-10,
@@ -28,7 +28,7 @@ RATES = {
     "load together": 1.15e-10,  # with those that lie between them
     "line loaded": 1.4e-10,  # a line of the first cache, where arrays are larger than that
     "store apart": 1.7e-10,
-    "store with gaps": 5.5e-10,  # where all that lies between would be turned in registers
+    "store with gaps": 6e-10,  # where all that lies between would be turned in registers
     "store from columns": 2.2e-10,  # more, of rows that are longer than what is turned in registers
     "line stored": 7e-10,
     "gather": 4.2e-10,
@@ -53,7 +53,7 @@ RATES = {
     "written far": 4.2e-10,
     "written farther": 4.3e-10,
     # Products of matrices.
-    "by tiles": 1.2e-7,  # a product; its wide vectors wait for what narrow ones have just written
+    "by tiles": 1.1e-7,  # a product; its wide vectors wait for what narrow ones have just written
     "tile": 2.5e-8,
     "term of a tile": 1.08e-9,  # its sums wait for the term before
     "multiplied": 2.25e-10,  # a vector, in registers

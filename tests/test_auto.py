@@ -273,6 +273,28 @@ def test_inside_of_vmap_the_whole_batch_is_priced(monkeypatch: pytest.MonkeyPatc
         assert [a.type.shape for a in program.outputs] == [(50, 3, 12)]
 
 
+@pytest.mark.parametrize("wrap", [bs.jit, lambda J: bs.jit(bs.vmap(J))], ids=["alone", "batched"])
+def test_what_is_priced_is_what_is_compiled(wrap: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stable forms are recognised in what is recorded aside as they are in what is kept."""
+    chosen: list[Any] = []
+    original = auto._by_steps
+    monkeypatch.setattr(
+        auto, "_by_steps", lambda *args: chosen.append(original(*args)) or chosen[-1]
+    )
+
+    def f(x: Any) -> Any:
+        for _ in range(3):
+            e = np.exp(np.sin(x) + x)
+            x = e / e.sum()
+        return x
+
+    J = wrap(bs.jacobian(f))
+    J(RNG.normal(size=(300, 4)) if wrap is not bs.jit else RNG.normal(size=4))
+    (special,) = J._known.values()
+    seconds = hooks.seconds_of(special.program)
+    assert seconds == pytest.approx(chosen[-1].seconds, rel=0.02)
+
+
 def test_a_layer_is_scaled_once() -> None:
     """W scaled row by row is the Jacobian: back it would be multiplied with a diagonal."""
     f, x = lambda x: np.tanh(W[:40, :40] @ x), np.linspace(0, 1, 40)

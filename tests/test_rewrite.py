@@ -271,6 +271,25 @@ def test_what_is_reduced_by_hand_along_any_axis(f):
     np.testing.assert_allclose(bs.jit(f)(x), f(x), rtol=1e-14)
 
 
+def test_all_seeds_of_a_softmax_are_not_summed_up():
+    """Σ_k I_ik p_k is p_i."""
+    J = bs.jit(bs.jacobian(softmax_of_a_vector, method="forward"))
+    x = np.linspace(-1, 2, 30)
+    p = special.softmax(x)
+    np.testing.assert_allclose(J(x), np.diag(p) - np.outer(p, p), rtol=1e-13, atol=1e-300)
+    assert "sum(" not in J.lower(x).stages["rewritten"]
+    x[3] = np.nan
+    assert np.isnan(J(x)).all()
+    some = bs.jit(lambda x: (np.eye(30)[:, ::-1] * softmax_of_a_vector(x)).sum(1))
+    np.testing.assert_allclose(some(V30), special.softmax(V30)[::-1], rtol=1e-13)
+    other = bs.jit(lambda x: (np.eye(30) * np.exp(x)).sum(1))
+    with np.errstate(all="ignore"):
+        assert np.isnan(other(np.full(30, 1000.0))).all()  # ∞ · 0: no softmax, as NumPy has it
+
+
+V30 = np.linspace(-2, 1, 30)
+
+
 def test_log1p():
     x = np.array([1e-18, -1e-12, 0.5])
     np.testing.assert_array_equal(bs.jit(lambda x: np.log(1 + x))(x), np.log1p(x))

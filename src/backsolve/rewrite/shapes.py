@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..ir import Equation, Shape, Var, type_of
 from ..operators.broadcast import reduced_shape
 from ..operators.nests import split_subscripts
@@ -185,6 +187,21 @@ def _sum_of_products(w: Walk, e: Equation) -> Any:
     return y if y.shape == shape else instead(e, P.reshape, y, shape=shape)
 
 
+def _sum_of_chosen(w: Walk, e: Equation) -> Any:
+    """Σ_k I_ik p_k is p_i: all seeds of a softmax, whose shares are finite beside zeros, or NaN together."""
+    product = w.sole(e.inputs[0], "multiply")
+    if product is None or e.params["axis"] != (1,) or product.outputs[0].type.ndim != 2:
+        return None
+    for chosen, shares in (product.inputs, product.inputs[::-1]):
+        made = w.producer(shares, "softmax")
+        if made is None or type(chosen) is not Var or type_of(shares).shape != chosen.shape[1:]:
+            continue
+        choices = w.array(chosen)
+        if choices is not None and np.array_equal(choices, np.eye(len(choices))):
+            return instead(e, P.reshape, shares, shape=e.outputs[0].shape)
+    return None
+
+
 def _sum_of_contraction(w: Walk, e: Equation) -> Any:
     """Σ_n a[n,k] b[k,j] is (Σ_n a[n,k]) b[k,j]: what only one operand counts is summed before the product."""
     product = w.sole(e.inputs[0], "contract")
@@ -243,6 +260,7 @@ RULES: dict[str, list[Rule]] = {
         *_ANY_REDUCTION,
         _sum_of_sum,
         _sum_of_negative,
+        _sum_of_chosen,
         _sum_of_products,
         _sum_of_contraction,
     ],

@@ -7,12 +7,14 @@ import gc
 import os
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
 
 import backsolve as bs
 from backsolve.backends.native import compile as native
+from backsolve.backends.native import objects
 
 
 @pytest.fixture(params=[True, False], ids=["fast entry", "slow entry"])
@@ -178,3 +180,14 @@ def test_compilations_leave_no_memory_behind():
         compile_some(range(first, first + 25))
         left.append((resident() - before) / 25)
     assert min(left) < 35_000  # bytes each; LLVM alone once left 75,000
+
+
+def test_definitions_outlive_their_class(monkeypatch):
+    """When the interpreter ends, functions that are garbage may go last, and CPython reads these."""
+    monkeypatch.setattr(objects._Definition, "spare", [])
+    definition = objects._Definition(0)
+    method = weakref.ref(definition.method)
+    del definition
+    objects._Definition.spare.clear()
+    gc.collect()
+    assert method() is not None

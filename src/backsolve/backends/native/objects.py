@@ -102,7 +102,10 @@ class _Method(ctypes.Structure):
 
 
 class _Definition:
-    """A built-in's definition. CPython reads it even while it frees the function: used again, never freed."""
+    """A built-in's definition. CPython reads it even while it frees the function: used again, never freed.
+
+    Not when the interpreter ends, either: then this class may go before functions that are garbage do.
+    """
 
     spare: list[_Method] = []  # noqa: RUF012
 
@@ -113,6 +116,7 @@ class _Definition:
         else:
             text = b"A program compiled by Backsolve."
             self.method = _Method(b"compiled", address, _FASTCALL, text)
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.method))
 
     def __del__(self) -> None:
         self.spare.append(self.method)

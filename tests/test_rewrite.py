@@ -244,6 +244,12 @@ def test_stable_forms_inside_of_other_transformations(name, around):
         np.testing.assert_allclose(AROUND[around](naive)(lines), right, rtol=1e-13, atol=1e-300)
 
 
+def test_what_is_not_compiled_means_what_numpy_means():
+    bs.jit(softmax_of_a_vector)(HARD)
+    with np.errstate(all="ignore"):
+        assert np.isnan(bs.vmap(softmax_of_a_vector)(HARD[None])).any()
+
+
 @pytest.mark.parametrize("f", [softmax_of_a_vector, lambda x: np.log(np.sum(np.exp(x)))])
 def test_a_square_takes_its_total_over_both_axes(f):
     """A sum over all is no sum over lines: it stands under a matrix, too."""

@@ -115,7 +115,8 @@ def test_the_site_builds_and_stands_alone(tmp_path: Path, request: pytest.Fixtur
 
     reference = look(browser, tmp_path, "reference/derivatives.html")
     reference.locator("[data-md-component=search-query]").fill("per_sample_norms")
-    reference.locator(".md-search-result__link[href*='reference/ways.html']").first.wait_for()
+    found = reference.locator(".md-search-result__link[href*='reference/ways.html']").first
+    found.wait_for(timeout=150_000)  # its index is made in the browser, beside all other tests
     for tab in (tour, reference):
         assert tab.said == []
         assert [url for url in tab.asked if not url.startswith(("file:", "data:", "blob:"))] == []

@@ -51,16 +51,15 @@ def recorded_aside(way: Callable[[], Sequence[Any]], recorder: Recorder) -> Prog
         return program
     shared = {v for v, c in recorder.order if _staged(c) is not None}
     mapped = [v.recorder is recorder and v not in shared for v in inputs]
-    return _for_all(program, mapped, min(recorder.batch, _MOST), recorder.recognise)
+    return _for_all(program, mapped, min(recorder.batch, _MOST))
 
 
-def _for_all(program: Program, mapped: Sequence[bool], size: int, recognise: Any) -> Program:
+def _for_all(program: Program, mapped: Sequence[bool], size: int) -> Program:
     types = [
         Type((size, *v.type.shape), v.dtype) if is_mapped else v.type
         for v, is_mapped in zip(program.inputs, mapped, strict=True)
     ]
-    run = lambda *xs: evaluate_batched(program, xs, mapped, size)
-    return stage(run, types, recognise=recognise)[0]
+    return stage(lambda *xs: evaluate_batched(program, xs, mapped, size), types)[0]
 
 
 def _staged(constant: Any) -> Var | None:

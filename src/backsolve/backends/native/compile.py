@@ -23,6 +23,7 @@ from .functions import keep_apart
 from .halves import text_of
 from .heat import spare_work
 from .kernel import Kernel
+from .masks import widen_masks
 from .objects import CALLS, Table, knows_layout, make_builtin
 from .rounding import round_apart
 from .schedule import Schedule
@@ -160,6 +161,7 @@ def scheduled(
     """The steps that are emitted, and which outputs take the memory of which inputs."""
     schedule = Schedule(round_apart(program), unsafe=unsafe)
     donors = donate(schedule, donated)
+    widen_masks(schedule)
     schedule.steps = with_sweeps(schedule.steps)
     with_tiles(schedule)
     return schedule, donors

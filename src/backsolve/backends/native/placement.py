@@ -43,6 +43,7 @@ class Placement:
         self.arena: list[Buffer] = []
         self.outputs: list[Buffer] = []
         self.constants: list[tuple[Buffer, Any]] = []
+        self.read_inside: set[Buffer] = set()  # of the root's constants, those that regions read
         self.lifted: list[tuple[Buffer, View]] = []  # memory of the outer schedule, by other names
         self.now = 0  # the equation that is being lowered
         self.last_use: dict[Var, int] = {}
@@ -77,6 +78,7 @@ class Placement:
     def constant(self, raw: Any) -> View:
         if self.root is not self:  # all constants are the root's, found through its table
             view = self.root.constant(raw)
+            self.root.read_inside.add(view.buffer)
             self.ready[view.buffer] = -1
             return view
         kept = without_copies(raw)
@@ -91,6 +93,7 @@ class Placement:
     def lift(self, view: View) -> View:
         """Memory of the outer schedule that stays as it is while this region runs."""
         if view.buffer.kind in ("ramp", "constant"):
+            self.root.read_inside.add(view.buffer)
             self.ready[view.buffer] = -1
             return view
         for inner, known in self.lifted:

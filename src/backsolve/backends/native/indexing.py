@@ -26,7 +26,7 @@ from .steps import Zero
 from .views import View
 
 if TYPE_CHECKING:
-    from .loops import Emitter
+    from .entries import Entries
     from .schedule import Schedule
 
 INT = ir.IntType(64)
@@ -63,7 +63,7 @@ class Place:
     view: View
     axes: list[Axis]
 
-    def read(self, emitter: Emitter, b: ir.IRBuilder, values: Any, place: list[Any]) -> ir.Value:
+    def read(self, emitter: Entries, b: ir.IRBuilder, values: Any, place: list[Any]) -> ir.Value:
         return emitter.entry(b, self.view.buffer, emitter.indexed(b, self, values, place))
 
 

@@ -8,7 +8,6 @@ row, it is stored, and what follows from it is computed there and then (row_ends
 
 from __future__ import annotations
 
-import functools
 from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -16,20 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from ...ir import Equation, Shape, Var
-from .elementwise import FUNCTIONS, LONG, combine, emit, start_of
+from ...ir import Shape, Var
+from .elementwise import FUNCTIONS, LONG, combine, start_of
+from .entries import Entries
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
-from .nests import LONG_LOOP, address, fill, loop, offset, walk, written_out
-from .numbers.integer import OUTGROWS
-from .numbers.refusals import refusal
+from .nests import LONG_LOOP, fill, left_over, loop, walk, written_out
 from .numbers.registers import (
-    BOOL,
     convert,
     load,
     memory_type,
-    number,
-    register_type,
     store,
 )
 from .repeat import loop_between, loop_with
@@ -38,7 +33,6 @@ from .totals import ROWS, Totals, entry_dtype, wide_dtype
 from .views import Buffer, View
 
 if TYPE_CHECKING:
-    from .indexing import Place, Write
     from .kernel import Kernel
 
 INT = ir.IntType(64)
@@ -50,7 +44,7 @@ BUSY = 48  # statements that keep all units busy by themselves: one vector at a 
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
 
-class Emitter:
+class Emitter(Entries):
     def __init__(
         self,
         kernel: Kernel,
@@ -60,16 +54,15 @@ class Emitter:
         first: ir.Value | None = None,
         length: ir.Value | None = None,
     ):
-        self.kernel, self.numbers, self.pointers = kernel, numbers, pointers
+        super().__init__(kernel, numbers, pointers)
         self.count = count  # of the outermost loop, if it is not known
         self.first = first  # its first round, if it is a part of all
         self.length = length  # of rows that lie one after another, if it is not known
-        self.flags: dict[int, ir.Value] = {}  # by failure: whether it happened
-        self.strides: dict[int, tuple[Any, ...]] = {}  # by the identity of a view
-        self.ends: list[Emitter] = []  # of what is done at the end of a row
+        self.ends: list[Entries] = []  # of what is done at the end of a row
         # By reduction: from which loop on, and where.
         self.aside: dict[int, tuple[int, ir.Value]] = {}
         self.written_out = 0  # the first loop that is written out round by round
+        self.narrow: Narrow | None = None  # of the loop around those
 
     def run(self, b: ir.IRBuilder) -> None:
         kernel = self.kernel
@@ -93,7 +86,7 @@ class Emitter:
         if 0 in domain:
             return
         for end in kernel.ends:
-            self.ends.append(Emitter(end, self.numbers, self.pointers))
+            self.ends.append(Entries(end, self.numbers, self.pointers))
             self.ends[-1].strides = self.strides
         for k in self.in_register:
             self._keep_aside(b, domain, k)
@@ -126,7 +119,7 @@ class Emitter:
             how, _, view = self.kernel.reductions[k]
             wide = wide_dtype(how, view.dtype)
             last = [*index, *[INT(0)] * (len(domain) - axis)]
-            self._combine_in_memory(b, how, view, last, load(b, self.aside[k][1], wide), wide)
+            self.combine_in_memory(b, how, view, last, load(b, self.aside[k][1], wide), wide)
 
     def _loops(self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]) -> None:
         if axis >= len(domain) - 1:
@@ -151,6 +144,9 @@ class Emitter:
             for k in range(domain[axis]):
                 single(b, INT(k))
             return
+        if axis == self.written_out - 1 and self._narrow_around(domain):
+            self._loop_around(b, domain, axis, index)
+            return
         if first is None:
             done = domain[axis] - domain[axis] % together if several else 0
             if several:
@@ -163,6 +159,30 @@ class Emitter:
             loop_between(b, INT(0), groups, group)
             low = b.add(first, b.mul(groups, INT(together)))
         loop_between(b, low, b.add(first, count), single)
+
+    def _narrow_around(self, domain: Shape) -> list[np.dtype[Any]]:
+        """Of the loop around rows that are written out: dtypes of narrow forms, where each row makes the whole
+        of its totals."""
+        is_whole = len(self.stored) == len(self.kernel.reductions)
+        return narrow_dtypes(self.kernel) if self.written_out < len(domain) and is_whole else []
+
+    def _loop_around(
+        self, b: ir.IRBuilder, domain: Shape, axis: int, index: list[ir.Value]
+    ) -> None:
+        first, count = (self.first, self.count) if axis == 0 else (None, None)
+
+        def rows(b: ir.IRBuilder, i: ir.Value, now: Any, narrow: Narrow | None = None) -> Any:
+            self.narrow = narrow
+            self._nest(b, domain, axis + 1, [*index, i])
+            self.narrow = None
+            return now
+
+        step = rows if first is None else from_(first, rows)
+        rounds: Any = domain[axis] if count is None else count
+        size = BLOCK // prod(domain[axis + 1 :])
+        anything = nullcontext() if count is None else b.if_then(b.icmp_signed(">", count, INT(0)))
+        with anything:
+            loop_in_blocks(b, rounds, size, Totals([], []), step, 0, self._narrow_around(domain))
 
     def _shares_loads(self, domain: Shape) -> bool:
         """Whether the last loop but one reads or sums up the same entries again and again.
@@ -188,7 +208,8 @@ class Emitter:
         view = self._guard(domain)
         if view is None:
             return nullcontext()
-        return b.if_then(self.entry(b, view.buffer, self.offset(b, view, [*index, INT(0)])))
+        condition = self.entry(b, view.buffer, self.offset(b, view, [*index, INT(0)]))
+        return b.if_then(convert(b, condition, view.dtype, np.dtype(bool)))
 
     def _innermost(self, b: ir.IRBuilder, domain: Shape, rows: list[list[ir.Value]]) -> None:
         """The last loop, over several rows of it together."""
@@ -215,7 +236,7 @@ class Emitter:
                 place = row if i is None else [*row, i]
                 values = self.entries(b, place, narrow)
                 for write in kernel.writes:
-                    self._write(b, write, values, place)
+                    self.write(b, write, values, place)
                 for k, (how, a, view) in enumerate(kernel.reductions):
                     dtype = _dtype_of_entries(how, a, view)
                     v = convert(b, *self.value(b, a, values, dtype), dtype)
@@ -223,7 +244,7 @@ class Emitter:
                         slot = (k, r) if (k, r) in new else (k, 0)
                         new[slot] = combine(b, how, new[slot], v, dtype)
                     else:
-                        self._combine_in_memory(b, how, view, place, v, dtype)
+                        self.combine_in_memory(b, how, view, place, v, dtype)
             return list(new.values())
 
         # A transcendental function is one long chain of operations, and so is a running total: keep
@@ -237,22 +258,27 @@ class Emitter:
         if len(rows) > 1 or len(kernel.statements) > BUSY:
             side_by_side = 1
         narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []
+        if self._narrow_around(domain):
+            narrow = []
         in_blocks = Totals(hows, dtypes)
         size = BLOCK if narrow else TOTAL
         first, count = (self.first, self.count) if len(domain) == 1 else (None, None)
         rounds: Any = domain[-1] if domain and count is None else count
         if self.length is not None:
             rounds = self.length
+        behind = left_over(rounds, kernel.views()) if isinstance(rounds, int) else 0
         step = body if first is None else from_(first, body)
         if not domain:
             totals = body(b, None, starts)
         elif narrow or (in_blocks.are_wider and domain[-1] >= 2 * size and len(rows) == 1):
             dtypes = in_blocks.dtypes
-            totals = loop_in_blocks(b, rounds, size, in_blocks, step, side_by_side, narrow)
+            totals = loop_in_blocks(b, rounds, size, in_blocks, step, side_by_side, narrow, behind)
         elif self.written_out < len(domain):
-            totals = functools.reduce(lambda t, k: body(b, INT(k), t), range(domain[-1]), starts)
+            totals = starts
+            for k in range(domain[-1]):
+                totals = body(b, INT(k), totals, self.narrow)
         else:
-            totals = loop_with(b, rounds, starts, step, side_by_side)
+            totals = loop_with(b, rounds, starts, step, side_by_side, behind)
         for (k, r), dtype, total in zip(slots, dtypes, totals, strict=True):
             how, _, view = kernel.reductions[k]
             if k in self.aside:
@@ -263,9 +289,9 @@ class Emitter:
             last = [*rows[r], INT(0)] if domain else rows[r]
             if k in self.stored:
                 v = convert(b, total, dtype, view.dtype)
-                store(b, v, self._address(b, view, last), view.dtype)
+                store(b, v, self.address(b, view, last), view.dtype)
             else:
-                self._combine_in_memory(b, how, view, last, total, dtype)
+                self.combine_in_memory(b, how, view, last, total, dtype)
         for row in rows:
             for end in self.ends:
                 end.entries(b, [*row, INT(0)])
@@ -278,112 +304,6 @@ class Emitter:
 
     def _strides(self, k: int) -> tuple[int, ...]:
         return self.strides[id(self.kernel.reductions[k][2])]
-
-    def _combine_in_memory(
-        self, b: ir.IRBuilder, how: str, view: View, place: Any, v: Any, dtype: np.dtype[Any]
-    ) -> None:
-        """Of what stands there and v, in the wider of their dtypes."""
-        address = self._address(b, view, place)
-        wider = max(dtype, view.dtype, key=lambda t: t.itemsize)
-        old = convert(b, load(b, address, view.dtype), view.dtype, wider)
-        new = combine(b, how, old, convert(b, v, dtype, wider), wider)
-        store(b, convert(b, new, wider, view.dtype), address, view.dtype)
-
-    def entries(
-        self, b: ir.IRBuilder, place: list[ir.Value], narrow: Narrow | None = None
-    ) -> dict[Var, Any]:
-        """All that is computed at one place, what is to be stored stored there."""
-        values = self._statements(b, place, narrow)
-        for a, view in self.kernel.stores:
-            v = convert(b, *self.value(b, a, values, view.dtype), view.dtype)
-            store(b, v, self._address(b, view, place), view.dtype)
-        return values
-
-    def _statements(
-        self, b: ir.IRBuilder, place: list[ir.Value], narrow: Narrow | None
-    ) -> dict[Var, Any]:
-        values: dict[Var, Any] = {}
-        for var, view in self.kernel.loads.items():
-            values[var] = self._read(b, view, place)
-        for e in self.kernel.statements:
-            found = self.kernel.reads.get(e.outputs[0])
-            if found is not None:
-                values[e.outputs[0]] = found.read(self, b, values, place)
-                continue
-            inputs = [self.value(b, a, values, e.outputs[0].dtype) for a in e.inputs]
-            if narrow is not None and narrow.takes(e):
-                values[e.outputs[0]] = narrow.emit(b, e, inputs)
-            else:
-                values[e.outputs[0]] = emit(b, e, inputs, inline=bool(place))
-            if e.outputs[0] in self.kernel.refusals:
-                self._refuse(b, e, inputs)
-        return values
-
-    def _write(self, b: ir.IRBuilder, w: Write, values: dict[Var, Any], place: Any) -> None:
-        dtype = w.place.view.dtype
-        v = convert(b, *self.value(b, w.value, values, dtype), dtype)
-        address = b.gep(
-            self.pointers[w.place.view.buffer], [self.indexed(b, w.place, values, place)]
-        )
-        if w.how != "set":
-            v = combine(b, w.how, load(b, address, dtype), v, dtype)
-        store(b, v, address, dtype)
-
-    def indexed(
-        self, b: ir.IRBuilder, target: Place, values: dict[Var, Any], place: list[ir.Value]
-    ) -> ir.Value:
-        at, integer = self.offset(b, target.view, place), np.dtype(np.int64)
-        for axis in target.axes:
-            i = convert(b, *self.value(b, axis.index, values, integer), integer)
-            at = b.add(at, axis.position(b, i, lambda code: self._flag(b, code)))
-        return at
-
-    def _refuse(self, b: ir.IRBuilder, e: Equation, inputs: list[tuple[Any, Any]]) -> None:
-        out = e.outputs[0]
-        args = [convert(b, v, t, out.dtype) for v, t in inputs]
-        slot = self._flag(b, self.kernel.refusals[out])
-        name = e.primitive.name
-        refused = refusal(e)
-        test = refused[2] if refused is not None else OUTGROWS[name]
-        b.store(b.or_(b.load(slot), test(b, *args)), slot)
-
-    def _flag(self, b: ir.IRBuilder, code: int) -> ir.Value:
-        if code not in self.flags:
-            with b.goto_entry_block():
-                self.flags[code] = b.alloca(BOOL)
-                b.store(BOOL(0), self.flags[code])
-        return self.flags[code]
-
-    def value(self, b: ir.IRBuilder, a: Any, values: dict[Var, Any], like: Any) -> tuple[Any, Any]:
-        """The register and dtype of an atom; a bare Python number takes the dtype of its company."""
-        if type(a) is Var:
-            if a in values:
-                dtype = self.kernel.loads[a].dtype if a in self.kernel.loads else a.dtype
-                return values[a], dtype
-            known = self.numbers[a]
-            return number(known, np.dtype(known.dtype)), np.dtype(known.dtype)
-        dtype = np.dtype(like)
-        if "biufc".index(dtype.kind) < "biufc".index(np.dtype(type(a)).kind):
-            dtype = np.dtype(type(a))
-        return number(a, dtype), dtype
-
-    def entry(self, b: ir.IRBuilder, buffer: Buffer, at: ir.Value) -> ir.Value:
-        if buffer.kind == "ramp":
-            t = register_type(buffer.dtype)
-            return at if t == INT else b.trunc(at, t)
-        return load(b, b.gep(self.pointers[buffer], [at]), buffer.dtype)
-
-    def _read(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
-        if view.buffer.kind == "ramp":
-            return self.entry(b, view.buffer, self.offset(b, view, place))
-        return load(b, self._address(b, view, place), view.dtype)
-
-    def _address(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
-        strides = self.strides[id(view)]
-        return address(b, self.pointers[view.buffer], view.offset, strides, place)
-
-    def offset(self, b: ir.IRBuilder, view: View, place: list[ir.Value]) -> ir.Value:
-        return offset(b, view.offset, self.strides[id(view)], place)
 
 
 def _dtype_of_entries(how: str, a: Any, view: View) -> np.dtype[Any]:

@@ -79,6 +79,7 @@ def loop_in_blocks(
     body: Any,
     side_by_side: int,
     dtypes: Sequence[np.dtype[Any]],
+    last: int = 0,
 ) -> list[ir.Value]:
     """As loop_with, in blocks of `size` entries, whose totals are put together.
 
@@ -86,8 +87,10 @@ def loop_in_blocks(
 
     def block(b: ir.IRBuilder, k: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
         first = b.mul(k, INT(size), flags=("nsw",))
-        left = b.sub(stop, first)
-        length = b.select(b.icmp_signed("<", left, INT(size)), left, INT(size))
+        length: Any = count
+        if not is_one:
+            left = b.sub(stop, first)
+            length = b.select(b.icmp_signed("<", left, INT(size)), left, INT(size))
         starts = totals.before(state)
 
         def at(b: ir.IRBuilder, i: ir.Value) -> ir.Value:
@@ -104,7 +107,7 @@ def loop_in_blocks(
         if not dtypes:
             return totals.after(b, state, loop_with(b, length, starts, wide, side_by_side))
         zeros = [number(0.0, t) for t in dtypes]
-        done = loop_with(b, length, [*starts, *zeros], quick, side_by_side)
+        done = loop_with(b, length, [*starts, *zeros], quick, side_by_side, last if is_one else 0)
         largest = dict(zip(dtypes, done[len(state) :], strict=True))
         before = b.block
         with b.if_then(beyond_range(b, largest), likely=False):
@@ -116,6 +119,7 @@ def loop_in_blocks(
         return totals.after(b, state, result)
 
     stop = INT(count) if isinstance(count, int) else count
+    is_one = isinstance(count, int) and count <= size
     if isinstance(count, int):
         return loop_with(b, -(-count // size), totals.starts(), block)
     blocks = b.udiv(b.add(count, INT(size - 1)), INT(size))

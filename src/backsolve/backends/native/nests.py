@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from ...ir import Shape
+from .build import vector_bytes
 from .elementwise import LONG
 from .numbers.registers import clear, is_zero, store
 from .repeat import loop_with
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 LONG_LOOP = 64  # rounds from which on several vectors are under way
-# Innermost loops that are written out: of so many rounds each and together, around so many statements and
-# functions in all, inside of a loop of so many rounds.
+# Innermost loops that are written out: of so many rounds together, and each where vectors have masks, around so
+# many statements and functions in all, inside of a loop of so many rounds.
 NO_VECTORS = (2, 3, 5, 6, 7)
 MOST_ROUNDS, MOST_STATEMENTS, MOST_FUNCTIONS = 12, 96, 12
 ENOUGH = 16
+TINY = 16  # rounds: of fewer LLVM makes vectors only if they fill them, or if there are masks for the last
+MASKS = 32  # bytes of a vector, from which on a processor has them
 
 
 def loop(b: ir.IRBuilder, count: int, body: Callable[[ir.IRBuilder, ir.Value], None]) -> None:
@@ -108,7 +112,9 @@ def written_out(kernel: Kernel, domain: Shape) -> int:
     Rows of two or three numbers fill no vectors. Written out, they leave the long loop around them as the
     innermost one, of which LLVM makes vectors."""
     loops = len(domain)
-    if kernel.writes or kernel.can_fail or loops < 2 or domain[-1] not in NO_VECTORS:
+    if kernel.writes or kernel.can_fail or loops < 2:
+        return loops
+    if domain[-1] not in NO_VECTORS and (has_masks() or domain[-1] > MOST_ROUNDS):
         return loops
     functions = sum(e.primitive.name in LONG for e in kernel.statements)
     for first in range(1, loops):
@@ -116,11 +122,31 @@ def written_out(kernel: Kernel, domain: Shape) -> int:
         fits = rounds <= MOST_ROUNDS and rounds * functions <= MOST_FUNCTIONS
         if (
             fits
-            and domain[first - 1] >= ENOUGH
+            and domain[first - 1] >= (ENOUGH if domain[-1] in NO_VECTORS else LONG_LOOP)
             and rounds * len(kernel.statements) <= MOST_STATEMENTS
         ):
             return first
     return loops - (domain[-1] == 2)
+
+
+def has_masks() -> bool:
+    return vector_bytes() >= MASKS
+
+
+def lanes(dtype: np.dtype[Any]) -> int:
+    """Numbers of a vector in a loop."""
+    return max(vector_bytes() // dtype.itemsize, 1)
+
+
+def common_lanes(views: Sequence[View]) -> int:
+    """Of all that a loop reads and writes, numbers of a vector."""
+    return min([lanes(v.dtype) for v in views if v.buffer.kind != "ramp"], default=1)
+
+
+def left_over(rounds: int, views: Sequence[View]) -> int:
+    """The last rounds of a short row that would keep LLVM from making vectors of the others."""
+    rest = rounds % common_lanes(views)
+    return 0 if rounds >= TINY or has_masks() or rest == rounds else rest
 
 
 def merge_axes(shape: Shape, strides: list[tuple[int, ...]]) -> tuple[Shape, list[tuple[int, ...]]]:

@@ -20,10 +20,18 @@ def loop_with(
     starts: list[Register],
     body: Any,
     side_by_side: int = 0,
+    last: int = 0,
 ) -> list[Register]:
     """for i in range(count): state = body(i, state); the final state. `b` ends up behind the loop.
 
-    A count that is not known before must be 1 at least."""
+    A count that is not known before must be 1 at least. Of a known one, the `last` rounds stand behind the
+    loop."""
+    if last:
+        assert isinstance(count, int)
+        state = loop_with(b, count - last, starts, body, side_by_side)
+        for k in range(count - last, count):
+            state = body(b, INT(k), state)
+        return state
     if count == 0:
         return starts
     if count == 1:

@@ -40,7 +40,7 @@ from .steps import Site, Step
 from .views import Buffer, View
 
 if TYPE_CHECKING:
-    from .loops import Emitter
+    from .entries import Entries
     from .schedule import Schedule
 
 INT = ir.IntType(64)
@@ -263,7 +263,7 @@ class Search:
     right: bool
     axes: list[Axis] = field(default_factory=list)  # it cannot fail
 
-    def read(self, emitter: Emitter, b: ir.IRBuilder, values: Any, place: list[Any]) -> ir.Value:
+    def read(self, emitter: Entries, b: ir.IRBuilder, values: Any, place: list[Any]) -> ir.Value:
         v = convert(b, *emitter.value(b, self.value, values, self.dtype), self.dtype)
         origin = emitter.offset(b, self.view, place)
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from chooser import POINTS, SHORT
 from harness import keep_to_cores
-from llvmlite import ir
+from llvmlite import binding, ir
 from random_functions import random_cases
 from scipy.optimize import nnls
 
@@ -68,6 +68,7 @@ def now(b: ir.IRBuilder) -> ir.Value:
 
 
 def ticks_a_second() -> float:
+    binding.initialize_native_asmparser()  # of arm64's counter
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(INT, []), "ticks")
     b = ir.IRBuilder(function.append_basic_block())

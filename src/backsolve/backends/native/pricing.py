@@ -21,13 +21,12 @@ from .array_regions.branch import BranchStep
 from .array_regions.loop import LoopStep
 from .blas import Product
 from .blocked import Blocked
-from .build import vector_bytes
 from .compile import scheduled, without_collections
 from .elementwise import LONG
 from .indexing import Write
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
-from .nests import walk, written_out
+from .nests import TINY, has_masks, lanes, common_lanes, walk, written_out
 from .rates import FIRST, FUNCTIONS, PAGES, RATES, SECOND, THIRD
 from .registers.step import Region
 from .scans import ABREAST, Scan
@@ -49,8 +48,6 @@ ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of 
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
 AT_ONCE = 320  # operations that a processor has in its view
 WITHIN = {"operation": 1, "division": 4, "function": 25}  # operations, one after the other
-FEW = 16  # numbers: shorter rows end in a masked vector where the processor has masks, not in single numbers
-MASKS = 32  # bytes of a vector, from which on it has them
 
 
 def seconds_of(program: Program) -> float:
@@ -149,6 +146,8 @@ class Counted:
             self.add("by tiles", times)
             tiles = -(-m // step.found.rows) * -(-n // step.found.columns(step.c.dtype))
             self.add("tile", count * tiles)
+            is_whole = step.found.masks or n % width == 0
+            self.add("tile in part", 0 if is_whole else count * -(-m // step.found.rows))
             self.add("term of a tile", count * tiles * terms)
         if isinstance(step, LatticeProduct) and step.columns is not None:
             self.add("placed", count * terms * n / max(step.columns.piece, 1))
@@ -160,11 +159,6 @@ class Counted:
 def _pieces(few: int) -> int:
     """Into how many of 8, 4, 2 and 1 BLAS cuts few columns or rows."""
     return (few & 7).bit_count() + (few >= 8) if few < NARROW else 0
-
-
-def lanes(dtype: np.dtype[Any]) -> int:
-    """Numbers of a vector in a loop."""
-    return max(vector_bytes() // dtype.itemsize, 1)
 
 
 def tile_lanes(dtype: np.dtype[Any]) -> int:
@@ -196,13 +190,12 @@ class _Loops:
         domain = domain[:first]
         self.length = domain[-1] if domain else 1
         self.rows = times * prod(domain[:-1])
-        width = min([lanes(v.dtype) for v in views if v.buffer.kind != "ramp"], default=1)
-        self.vectors, self.singles = divmod(self.length, width)
+        self.vectors, self.singles = divmod(self.length, common_lanes(views))
         if kernel.writes:  # of two writes to one place the last counts
             self.vectors, self.singles = 0, self.length
-        elif self.length in WHOLE:
+        elif not self.vectors and self.length in WHOLE:
             self.vectors, self.singles = 1, 0
-        elif self.vectors and self.singles and self.length < FEW and vector_bytes() >= MASKS:
+        elif self.vectors and self.singles and self.length < TINY and has_masks():
             self.vectors, self.singles = self.vectors + 1, 0
             to.add("masked", self.rows * self.vectors)
         to.add("row", self.rows if len(domain) > 1 else 0)
@@ -218,7 +211,7 @@ class _Loops:
 
     def each(self, what: str, n: float = 1) -> None:
         """So many of it for every vector and every single number."""
-        if self.kernel.writes and what in ("load", "operation"):
+        if self.kernel.writes and what in ("load", "mask", "operation"):
             self.to.add("in turn", n * self.rows * self.length)
             return
         self.to.add(what, n * self.rows * self.vectors)
@@ -287,7 +280,7 @@ class _Loops:
             if not (apart := self.along(view)):
                 self.to.add("single load", self.rows * self.views(view))
             elif apart == 1:
-                self.each("load", self.views(view))
+                self.each("load" if view.dtype.kind != "b" else "mask", self.views(view))
         for view in stores:
             if self.along(view) <= 1:
                 what = "store at hand" if view.buffer.kind == "local" else "store"

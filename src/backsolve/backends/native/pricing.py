@@ -26,7 +26,7 @@ from .elementwise import LONG
 from .indexing import Write
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
-from .nests import TINY, has_masks, lanes, common_lanes, walk, written_out
+from .nests import TINY, common_lanes, has_masks, lanes, walk, written_out
 from .rates import FIRST, FUNCTIONS, PAGES, RATES, SECOND, THIRD
 from .registers.step import Region
 from .scans import ABREAST, Scan

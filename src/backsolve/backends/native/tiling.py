@@ -129,7 +129,9 @@ def _in_sweep(schedule: Schedule, sweep: Sweep, found: Registers) -> None:
             terms, n = step.b.shape
             if any(moves) or whole.kind == "local" or not step.c.is_contiguous:
                 continue
-            if n <= THIN or not fits_panels(step.c.dtype, terms, n) or _steps(step.a)[1] > 1:
+            if n <= (1 if found.by_lane else THIN):
+                continue
+            if not fits_panels(step.c.dtype, terms, n) or _steps(step.a)[1] > 1:
                 continue
             matrix = View(whole, step.b.imaginary)
             key = (whole, matrix.offset, matrix.strides)

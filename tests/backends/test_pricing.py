@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.backends.native import rates
 from backsolve.backends.native.compile import scheduled
 from backsolve.backends.native.elementwise import LONG
 from backsolve.backends.native.lattice_products import LatticeProduct
@@ -86,6 +88,39 @@ def test_ends_of_short_rows_are_masked_vectors() -> None:
         assert found["single operation"] == 50 * (13 % width)
     assert counts(product, (50, 8), (8,))["masked"] == 0
     assert counts(product, (50, TINY + width + 1), (TINY + width + 1,))["single operation"] == 50
+
+
+def test_a_product_that_is_only_added_is_a_factor_of_the_sum() -> None:
+    shape = (64 * lanes(FLOAT),)
+    found = counts(lambda x, y: x * y + y, shape, shape)
+    assert found["factor"] == found["operation"] == 64
+    found = counts(lambda x, y: (x * y) * (x * y + y), shape, shape)  # read twice
+    assert found["factor"] == 0
+    assert found["operation"] == 3 * 64
+    assert counts(lambda x, y: x * y - x * x, shape, shape)["factor"] == 64  # one of the two
+    assert counts(lambda x, y: (x * y).sum(), shape, shape)["factor"] == 64
+    assert counts(lambda x: x * 3.0 + 2.0, shape)["factor"] == 0  # a number would be copied first
+
+
+def test_zeros_that_are_added_again_are_left_out() -> None:
+    shape = (64 * lanes(FLOAT),)
+    f = lambda x, y: ((x - y) + 0.0) + 0.0
+    assert counts(f, shape, shape)["operation"] == 2 * 64
+    text = str(bs.jit(f).lower(np.ones(shape), np.ones(shape)).stages["llvm"])
+    assert text.count(" fadd ") == text.count(" fsub ") > 0  # so does LLVM
+
+
+def test_rows_that_lie_across_many_pages() -> None:
+    turned = lambda x: x.T + 1.0
+    assert counts(turned, (700, 701))["load across pages"] == 700 * 701
+    assert counts(turned, (30, 31))["load across pages"] == 0
+    assert counts(lambda x: x + 1.0, (700, 701))["load across pages"] == 0
+
+
+def test_rates_are_of_the_family_of_the_processor() -> None:
+    is_arm = platform.machine() in ("aarch64", "arm64")
+    assert {what: seconds[is_arm] for what, seconds in rates._RATES.items()} == RATES
+    assert all(len(seconds) == 2 and min(seconds) >= 0 for seconds in rates._RATES.values())
 
 
 def test_a_chain_waits_for_itself() -> None:
@@ -245,7 +280,7 @@ def test_short_rows_are_written_out() -> None:
     turned = np.array([[0.6, -0.8], [0.8, 0.6]])
     width = lanes(FLOAT)
     found = counts(lambda x, y: x * y + turned[0], (160 * width, 2), (160 * width, 2))
-    assert found["operation"] == 2 * 2 * 160
+    assert found["operation"] + found["factor"] == 2 * 2 * 160
     assert found["load apart"] == 2 * 2 * 160 * width
     assert found["store apart"] == 2 * 160 * width
     assert found["row"] == found["masked"] == found["single operation"] == 0
@@ -255,7 +290,7 @@ def test_short_rows_are_written_out() -> None:
     assert by_lines["operation"] == 6 * 160
     assert by_lines["load apart"] == (2 + 3) * 160 * width  # each once
     summed = counts(lambda x, y: (x * y).sum(1), (160 * width, 3), (160 * width, 3))
-    assert summed["operation"] == (3 + 3) * 160
+    assert summed["operation"] == summed["factor"] == 3 * 160
     assert summed["total"] == summed["short sum"] == 0
 
 

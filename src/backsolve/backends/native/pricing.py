@@ -24,6 +24,7 @@ from .blocked import Blocked
 from .compile import scheduled, without_collections
 from .elementwise import LONG
 from .indexing import Write
+from .instructions import dropped_sums, fused_products
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
 from .nests import TINY, common_lanes, has_masks, lanes, walk, written_out
@@ -47,7 +48,12 @@ NARROW = 16  # columns or rows of a product, below which BLAS does not fill its 
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
 AT_ONCE = 320  # operations that a processor has in its view
-WITHIN = {"operation": 1, "division": 4, "function": 25}  # operations, one after the other
+WITHIN = {
+    "operation": 1,
+    "factor": 1,
+    "division": 4,
+    "function": 25,
+}  # operations, one after the other
 
 
 def seconds_of(program: Program) -> float:
@@ -107,7 +113,7 @@ class Counted:
         elif isinstance(step, Product):
             self.product(step, times)
         elif isinstance(step, Pack):
-            self.add("load apart", times * prod(step.source.shape))
+            self.add("packed", times * prod(step.source.shape))
         elif isinstance(step, Zero):
             self.cleared(step.buffer, times)
         elif isinstance(step, Scan):
@@ -211,14 +217,16 @@ class _Loops:
 
     def each(self, what: str, n: float = 1) -> None:
         """So many of it for every vector and every single number."""
-        if self.kernel.writes and what in ("load", "mask", "operation"):
+        if self.kernel.writes and what in ("load", "mask", "operation", "factor"):
             self.to.add("in turn", n * self.rows * self.length)
             return
         self.to.add(what, n * self.rows * self.vectors)
         self.to.add(f"single {what}", n * self.rows * self.singles)
 
-    def loads_apart(self, buffer: Buffer, numbers: int) -> None:
+    def loads_apart(self, buffer: Buffer, apart: int, numbers: int) -> None:
+        is_across = self.length * apart * buffer.dtype.itemsize > PAGES
         self.to.add("load apart", numbers)
+        self.to.add("load across pages", numbers if is_across else 0)
         self.to.add("load off pages", numbers if buffer.nbytes > PAGES else 0)
         self.to.add("load far apart", numbers if buffer.nbytes > SECOND else 0)
 
@@ -244,6 +252,7 @@ class _Loops:
         moving = {a: self.moving(view) for a, view in kernel.loads.items()}
         size = 0.0  # of a round
         turned = set()  # what a sine or a cosine is taken of: the other one of it is nearly free
+        fused, dropped = fused_products(kernel), dropped_sums(kernel)
         for e in kernel.statements:
             name, y = e.primitive.name, e.outputs[0]
             moving[y] = frozenset().union(*[moving[a] for a in e.inputs if a in moving])
@@ -256,12 +265,15 @@ class _Loops:
                 depths[y] = 0.0
                 continue
             what = "function" if name in LONG else "division" if name in SLOW else "operation"
+            what = "factor" if y in fused else what
             share = FUNCTIONS.get(name, 1.0) if what == "function" else 1.0
             if name in ("sin", "cos"):
                 share = share if e.inputs[0] not in turned else 0.3
                 turned.add(e.inputs[0])
             before = [depths[a] for a in e.inputs if type(a) is Var and a in depths]
-            if before:
+            if y in dropped:
+                depths[y] = max(before, default=0.0)
+            elif before:
                 depths[y] = max(before) + share * WITHIN[what]
                 size += share * WITHIN[what] * self.times(moving[y])
                 self.each(what, share * self.times(moving[y]))
@@ -303,7 +315,7 @@ class _Loops:
         beside = sum(n for (_, apart), n in (*read.items(), *written.items()) if apart == 1)
         for (buffer, apart), n in read.items():
             if apart > 1 and n < TOGETHER:
-                self.loads_apart(buffer, whole * n)
+                self.loads_apart(buffer, apart, whole * n)
             elif apart > 1:
                 self.to.add("load together", whole * n)
             if apart > 1:

@@ -15,7 +15,8 @@ _RATES = {
     "store at hand": (5.6e-10, 2.7e-10),  # in an array that never leaves the first cache
     "masked": (3.4e-10, 0.0),  # more
     "operation": (8e-11, 1.75e-10),
-    "waited": (4.5e-10, 3.2e-10),  # for one that it needs, along the longest chain of them
+    "factor": (8e-11, 1e-10),  # a product that is only added to something
+    "waited": (4.5e-10, 4.5e-10),  # for one that it needs, along the longest chain of them
     "division": (1.8e-9, 3.1e-9),
     "function": (4.2e-9, 7e-9),
     # Single numbers: ends of rows, and rows that are shorter than a vector.
@@ -24,11 +25,13 @@ _RATES = {
     "single store": (1.2e-10, 3e-10),
     "single store at hand": (1.2e-10, 2.7e-10),
     "single operation": (4e-11, 1.75e-10),
+    "single factor": (4e-11, 1e-10),
     "single division": (1.1e-9, 1.6e-9),
     "single function": (4e-9, 6e-9),
     # Numbers that do not lie side by side.
     "load apart": (1.3e-10, 1.4e-10),
     "load off pages": (1.6e-10, 1.4e-10),  # more, from an array of more pages than are remembered
+    "load across pages": (0.0, 1e-9),  # more, where a row comes to more pages than that
     "load far apart": (
         3.3e-10,
         1.6e-10,
@@ -55,16 +58,10 @@ _RATES = {
     "row added": (3.3e-10, 3.5e-10),  # to one in memory
     "short sum": (9e-10, 9.7e-10),  # a number added to one in memory, in rows that are no vectors
     "running": (1.8e-10, 1.9e-10),  # a number of a scan, of lines side by side
-    "waiting": (
-        6.3e-10,
-        5.7e-10,
-    ),  # the same along lines, where a number waits for the one before it
+    "waiting": (6.3e-10, 5.7e-10),  # the same along lines, each waiting for the one before
     "waiting far": (7e-10, 8.9e-10),  # more, for what comes from memory
-    "cleared": (6e-10, 2.4e-10),  # a vector of zeros
-    "cleared far": (
-        1.7e-9,
-        1.5e-9,
-    ),  # more, in an array that leaves the cache before it is written into
+    "cleared": (6e-10, 2e-10),  # a vector of zeros
+    "cleared far": (1.7e-9, 5e-11),  # more, in one that leaves the cache before it is written into
     # Vectors of arrays that are together larger than the first cache, the second, or a share of the third.
     "near": (1.1e-10, 4e-11),
     "far": (2.2e-10, 1.3e-10),
@@ -81,14 +78,15 @@ _RATES = {
     "tile in part": (2e-8, 2e-8),  # more, whose columns do not fill vectors that have no masks
     "term of a tile": (1.08e-9, 5.1e-10),  # its sums wait for the term before
     "multiplied": (2.25e-10, 2.05e-10),  # a vector, in registers
+    "packed": (1.3e-10, 5e-10),  # a number of a matrix that is put into panels
     "placed": (2e-9, 2.2e-9),  # a piece of an operand that is no matrix in memory, put into panels
     "by BLAS": (1.9e-7, 2.1e-7),
     "turned by BLAS": (
         9.5e-10,
         9.7e-10,
     ),  # more, an entry of a product whose second matrix lies in columns
-    "narrow by BLAS": (1.3e-10, 1.8e-10),  # more, a term of a piece of few columns or rows
-    "multiplied by BLAS": (2.7e-10, 2.65e-10),
+    "narrow by BLAS": (1.3e-10, 2.2e-10),  # more, a term of a piece of few columns or rows
+    "multiplied by BLAS": (2.7e-10, 2.45e-10),
 }
 IS_ARM = platform.machine() in ("aarch64", "arm64")
 RATES = {what: seconds[IS_ARM] for what, seconds in _RATES.items()}

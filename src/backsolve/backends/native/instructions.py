@@ -1,0 +1,50 @@
+"""Statements of a kernel that become no instructions of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ...ir import Var
+from .kernel import Kernel
+
+
+def fused_products(kernel: Kernel) -> set[Var]:
+    """Those that are only added to what varies, or to 0: one instruction multiplies and adds.
+
+    To another number it would add in a copy of that, which takes as long as to multiply.
+    """
+    products = {
+        e.outputs[0]
+        for e in kernel.statements
+        if e.primitive.name == "multiply" and e.outputs[0].dtype.kind == "f"
+    }
+    varies = kernel.made | kernel.loads.keys()
+    read = [a for e in kernel.statements for a in e.inputs]
+    read += [a for a, _ in kernel.stores] + [w.value for w in kernel.writes]
+    read += [a for _, a, _ in kernel.reductions]
+    uses = Counter[Var](a for a in read if type(a) is Var)
+    added = [a for how, a, _ in kernel.reductions if how == "add"]
+    for e in kernel.statements:
+        if e.primitive.name not in ("add", "subtract"):
+            continue
+        if all(a in varies or _is_zero(a) for a in e.inputs):  # of two products one
+            added += [a for a in e.inputs if type(a) is Var and a in products][:1]
+    return {a for a in added if type(a) is Var and a in products and uses[a] == 1}
+
+
+def dropped_sums(kernel: Kernel) -> set[Var]:
+    """Sums with 0 of what is one already: only -0 would change, and LLVM leaves them out."""
+    with_zero: set[Var] = set()
+    dropped: set[Var] = set()
+    for e in kernel.statements:
+        if e.primitive.name == "add" and any(_is_zero(a) for a in e.inputs):
+            dropped.update(e.outputs if any(a in with_zero for a in e.inputs) else ())
+            with_zero.update(e.outputs)
+        elif e.primitive.name == "subtract" and _is_zero(e.inputs[0]):
+            with_zero.update(e.outputs)
+    return dropped
+
+
+def _is_zero(a: Any) -> bool:
+    return type(a) is float and a == 0

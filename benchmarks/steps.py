@@ -62,13 +62,13 @@ def now(b: ir.IRBuilder) -> ir.Value:
     """Ticks: of arm64's virtual counter, which every program may read, else LLVM's choice."""
     kind = ir.FunctionType(INT, [])
     if platform.machine() in ("aarch64", "arm64"):
+        binding.initialize_native_asmparser()
         return b.asm(kind, "mrs $0, cntvct_el0", "=r", [], True)
     name = "llvm.readcyclecounter"
     return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), [])
 
 
 def ticks_a_second() -> float:
-    binding.initialize_native_asmparser()  # of arm64's counter
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(INT, []), "ticks")
     b = ir.IRBuilder(function.append_basic_block())

@@ -14,6 +14,7 @@ import pytest
 
 import backsolve as bs
 from backsolve.backends.native import contraction, tiling
+from backsolve.backends.native.blas import THIN
 from backsolve.backends.native.tiles import Registers
 
 from .test_blocks import MACHINES
@@ -275,6 +276,16 @@ def test_layers_pass_rows_on_in_slices(machine: Any) -> None:
     x, w, v = normal(1030, 40), normal(40, 64) / 6, normal(64, 36) / 8
     f = lambda x, w, v: np.tanh(np.tanh(x @ w) @ v).sum(axis=0)
     np.testing.assert_allclose(bs.jit(f)(x, w, v), f(x, w, v), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 20, 33])
+def test_thin_products_of_slices(columns: int, machine: Any) -> None:
+    x, w = normal(1030, 40), normal(40, columns) / 6
+    f = lambda x, w: np.tanh(np.maximum(x, 0.0) @ w).sum(axis=1)
+    np.testing.assert_allclose(bs.jit(f)(x, w), f(x, w), rtol=1e-11, atol=1e-11)
+    made = steps(bs.jit(f), x, w)
+    assert "sweep" in made
+    assert ("in tiles" in made) == (columns > (1 if machine.by_lane else THIN))
 
 
 def test_rows_that_lie_across_lines_stay_whole() -> None:

@@ -56,7 +56,10 @@ def samples(name):
     for case in cases(name, others=EVERY_INTEGER):
         if "complex" in case.dtype + str(case.params) or "uint64" in case.dtype:
             continue
-        yield str(case), case.make(np.random.default_rng(3)), case.params
+        args = case.make(np.random.default_rng(3))
+        if name == "reciprocal" and np.asarray(args[0]).dtype.kind in "biu":
+            args = [args[0] | (args[0] == 0)]  # of 0 NumPy gives what the processor does
+        yield str(case), args, case.params
     if prim.elementwise and name not in NOT_AT_EDGES | WHOLE:
         arity = next(len(case.make(np.random.default_rng(0))) for case in cases(name))
         grid = np.meshgrid(*[np.array(EDGES)] * min(arity, 2), indexing="ij")

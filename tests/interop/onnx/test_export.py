@@ -31,6 +31,8 @@ def test_rows(name):
     most = 12 if name in ROWS or name in FORMULAS else 3
     for case in chosen[:: len(chosen) // most + 1]:
         args = case.make(np.random.default_rng(0))
+        if name == "reciprocal" and np.asarray(args[0]).dtype.kind in "bi":
+            args = [args[0] | (args[0] == 0)]  # of 0 NumPy gives what the processor does
         call = lambda *xs, case=case: case.primitive(*xs, **case.params)
         with np.errstate(all="ignore"):
             expected = np.asarray(call(*args))

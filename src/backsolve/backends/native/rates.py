@@ -16,7 +16,7 @@ _RATES = {
     "masked": (3.4e-10, 0.0),  # more
     "operation": (8e-11, 1.75e-10),
     "factor": (8e-11, 1e-10),  # a product that is only added to something
-    "waited": (4.5e-10, 4.5e-10),  # for one that it needs, along the longest chain of them
+    "waited": (4.5e-10, 5.5e-10),  # for one that it needs, along the longest chain of them
     "division": (1.8e-9, 3.1e-9),
     "function": (4.2e-9, 7e-9),
     # Single numbers: ends of rows, and rows that are shorter than a vector.

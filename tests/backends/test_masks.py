@@ -44,6 +44,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[int, ...], Any, list[str]]] = {
     "a row of it": (lambda x: np.where(M[2], x, 0.0), (9, 13, 11), float, ["int64"]),
     # Added up only where it holds: a branch around the innermost loop.
     "whole rows": (lambda x: np.where(M[:, :1], x, 0.0).sum(-1), (9, 13, 11), float, ["int64"]),
+    "for a number, too": (lambda x: np.where(M, M, x), (9, 13, 11), float, ["int64"]),
     "whole numbers": (lambda x: np.where(M, x, 0), (9, 13, 11), np.int64, ["bool"]),
     "of another mask": (lambda x: np.where(M & (x > 0), x, 0.0), (9, 13, 11), float, ["bool"]),
     "for itself": (lambda x: np.where(M, x, 0.0) + (M ^ (x > 0)), (9, 13, 11), float, ["bool"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,14 @@ def test_as_numpy_with_other_vectors(
             got = compile_program(rewrite_for_machines(program)).call(x, y)
             eps = np.finfo(dtype).eps
             np.testing.assert_allclose(got, f(x, y), rtol=64 * eps, atol=16 * eps)
+
+
+@pytest.mark.parametrize("f", [np.exp, lambda x: np.sin(np.tanh(x))])
+def test_rows_of_odd_length_are_vectors(f: Any) -> None:
+    """All but their last number: sines by their narrow form, too."""
+    c = np.linspace(0, 1, 13)
+    text = str(bs.jit(lambda x: f(x * c)).lower(rng.normal(size=(50, 13))).stages["llvm"])
+    assert re.search(r"fmul[a-z ]* <\d+ x double>", text)
 
 
 def test_how_many_rounds_are_left_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,5 @@ def _widths(step: Step, buffer: Buffer) -> Iterator[int | None]:
     for e in step.statements:
         if any(a is mask for a in e.inputs for mask in masks):
             is_choice = e.primitive.name == "where" and e.inputs[0] in masks
-            is_more = any(a is mask for a in e.inputs[1:] for mask in masks)
             of = e.outputs[0].dtype
-            yield real_dtype(of).itemsize if is_choice and not is_more and of.kind in "fc" else None
+            yield real_dtype(of).itemsize if is_choice and of.kind in "fc" else None

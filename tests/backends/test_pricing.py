@@ -22,6 +22,8 @@ from backsolve.backends.native.pricing import (
 )
 from backsolve.backends.native.rates import FUNCTIONS, RATES
 from backsolve.backends.native.support import Unsupported
+from backsolve.backends.native.tiles import registers
+from backsolve.backends.native.tiling import Pack
 from backsolve.hooks import hooks
 from backsolve.ir import Program, Type
 from backsolve.rewrite import rewrite_for_machines
@@ -149,6 +151,17 @@ def test_terms_of_tiles_wait_for_each_other() -> None:
     found = counts(lambda a, b: a @ b, (2, 448), (448, 6))
     if found["tile"]:
         assert found["term of a tile"] == 448 * found["tile"]
+
+
+def test_panels_and_tiles_that_do_not_fill_their_vectors() -> None:
+    product = program(lambda a, b: a @ b.T, (32, 64), (45, 64))
+    found, machine = counted(product).counts, registers()
+    if any(isinstance(step, Pack) for step in scheduled(product)[0].steps):
+        assert found["packed"] == 64 * 45
+    if found["tile"] and machine is not None:
+        whole = 0 if machine.masks else -(-32 // machine.rows)
+        assert found["tile in part"] == whole
+    assert counts(lambda a, b: a @ b, (32, 64), (64, 48))["tile in part"] == 0
 
 
 def test_large_products_pack_their_matrices() -> None:

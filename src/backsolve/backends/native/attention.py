@@ -22,11 +22,11 @@ from .blas import CINT, INT, by_address, fortran, layout
 from .contraction import has_unit_stride, same_dtype
 from .cutting import Put, slice_view
 from .elementwise import combine, start_of
-from .loops import INTERLEAVE
 from .nests import loop, nest, offset
 from .numbers.registers import memory_type, number
 from .repeat import loop_with
 from .steps import FUNCTION_FLOPS, POINTER, Site, Step, Zero
+from .under_way import INTERLEAVE
 from .views import Buffer, View
 
 if TYPE_CHECKING:

@@ -1,12 +1,27 @@
-"""Statements of a kernel that become no instructions of their own."""
+"""The instructions that statements of a kernel become."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir import Var
-from .kernel import Kernel
+from .elementwise import LONG
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
+WITHIN = {
+    "operation": 1,
+    "factor": 1,
+    "division": 4,
+    "function": 25,
+}  # operations, one after the other
+
+
+def kind_of(name: str) -> str:
+    return "function" if name in LONG else "division" if name in SLOW else "operation"
 
 
 def fused_products(kernel: Kernel) -> set[Var]:

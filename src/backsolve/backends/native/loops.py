@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Shape, Var
-from .elementwise import FUNCTIONS, LONG, combine, start_of
+from .elementwise import FUNCTIONS, combine, start_of
 from .entries import Entries
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
@@ -30,17 +30,14 @@ from .numbers.registers import (
 from .repeat import loop_between, loop_with
 from .totals import BLOCK as TOTAL
 from .totals import ROWS, Totals, entry_dtype, wide_dtype
+from .under_way import vectors_under_way
 from .views import Buffer, View
 
 if TYPE_CHECKING:
     from .kernel import Kernel
 
 INT = ir.IntType(64)
-INTERLEAVE = 4
-# Vectors under way, for so many loads and stores.
-BY_LOADS = ((INTERLEAVE, 4), (2, 8), (1, 1 << 30))
 APART = 4  # entries of a vector
-BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
 TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
 
@@ -247,16 +244,11 @@ class Emitter(Entries):
                         self.combine_in_memory(b, how, view, place, v, dtype)
             return list(new.values())
 
-        # A transcendental function is one long chain of operations, and so is a running total: keep
-        # several vectors under way. Several functions are under way together by themselves.
-        functions = sum(e.primitive.name in LONG for e in kernel.statements)
-        several = INTERLEAVE if functions < 2 else 2
-        if not functions:  # then loads and stores are what takes time, once there are many of them
-            several = next(n for n, most in BY_LOADS if self._loads_and_stores() <= most)
         is_long = bool(domain) and domain[-1] >= LONG_LOOP
-        side_by_side = several if (carried or functions) and is_long else 0
-        if len(rows) > 1 or len(kernel.statements) > BUSY:
-            side_by_side = 1
+        side_by_side = 1
+        if len(rows) == 1:
+            moved = self._loads_and_stores()
+            side_by_side = vectors_under_way(kernel, is_long, bool(carried), moved)
         narrow = narrow_dtypes(kernel) if len(self.in_register) == len(kernel.reductions) else []
         if self._narrow_around(domain):
             narrow = []

@@ -22,9 +22,8 @@ from .array_regions.loop import LoopStep
 from .blas import Product
 from .blocked import Blocked
 from .compile import scheduled, without_collections
-from .elementwise import LONG
 from .indexing import Write
-from .instructions import dropped_sums, fused_products
+from .instructions import WITHIN, dropped_sums, fused_products, kind_of
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
 from .nests import TINY, common_lanes, has_masks, lanes, walk, written_out
@@ -39,7 +38,6 @@ from .tiles import registers
 from .tiling import Pack, Tiled
 from .views import Buffer, View
 
-SLOW = {"divide", "sqrt", "reciprocal", "remainder", "floor_divide"}
 # Views of one array that a round reads: from so many on its lines are used up while they are near.
 TOGETHER = 4
 LINE = 64  # bytes
@@ -48,12 +46,6 @@ NARROW = 16  # columns or rows of a product, below which BLAS does not fill its 
 ROUNDS = 32  # of a loop until something holds: a few of Newton's, some tens of a bisection or a fixed point
 WHOLE = (2, 4)  # rows shorter than a vector that are shorter vectors
 AT_ONCE = 320  # operations that a processor has in its view
-WITHIN = {
-    "operation": 1,
-    "factor": 1,
-    "division": 4,
-    "function": 25,
-}  # operations, one after the other
 
 
 def seconds_of(program: Program) -> float:
@@ -264,8 +256,7 @@ class _Loops:
                 self.to.add("gather far apart", whole if is_far else 0)
                 depths[y] = 0.0
                 continue
-            what = "function" if name in LONG else "division" if name in SLOW else "operation"
-            what = "factor" if y in fused else what
+            what = "factor" if y in fused else kind_of(name)
             share = FUNCTIONS.get(name, 1.0) if what == "function" else 1.0
             if name in ("sin", "cos"):
                 share = share if e.inputs[0] not in turned else 0.3

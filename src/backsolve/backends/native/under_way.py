@@ -1,0 +1,54 @@
+"""How many vectors of a loop are under way at once.
+
+A processor looks some tens of instructions ahead. Where the statements of a round wait for each other, one long
+chain of them, most of its units are idle, unless the same statements for several vectors stand side by side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...ir import Var
+from .elementwise import LONG
+from .instructions import WITHIN, kind_of
+from .rates import FUNCTIONS
+from .tiles import registers
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+INTERLEAVE = 4
+BY_LOADS = ((INTERLEAVE, 4), (2, 8), (1, 1 << 30))  # for so many loads and stores
+BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
+DEEP = 10  # operations one after the other from which on a round waits for them
+BY_WIDTH = ((INTERLEAVE, 2.2), (2, 5.0), (1, float("inf")))  # for so many chains side by side
+
+
+def vectors_under_way(kernel: Kernel, is_long: bool, has_totals: bool, moved: int) -> int:
+    """In a loop with so many loads and stores; 0: as many as LLVM finds right."""
+    functions = sum(e.primitive.name in LONG for e in kernel.statements)
+    found = registers()
+    if is_long and found is not None and found.by_lane:  # 32 of them, few instructions in view
+        work, longest = _work(kernel)
+        if functions or longest >= DEEP:
+            return next(n for n, most in BY_WIDTH if work <= most * longest)
+    if len(kernel.statements) > BUSY:
+        return 1
+    if not is_long:
+        return 0
+    if functions:  # several of them are under way together by themselves
+        return INTERLEAVE if functions < 2 else 2
+    # A running total is a chain, too; with many loads and stores it is they that take time.
+    return next(n for n, most in BY_LOADS if moved <= most) if has_totals else 0
+
+
+def _work(kernel: Kernel) -> tuple[float, float]:
+    """The operations of a round, and the most of them that wait for each other."""
+    work, depths = 0.0, dict[Var, float]()
+    for e in kernel.statements:
+        name = e.primitive.name
+        takes = FUNCTIONS.get(name, 1.0) * WITHIN[kind_of(name)]
+        before = [depths.get(a, 0.0) for a in e.inputs if type(a) is Var]
+        depths |= dict.fromkeys(e.outputs, takes + max(before, default=0.0))
+        work += takes
+    return work, max(depths.values(), default=0.0)

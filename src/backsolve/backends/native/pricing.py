@@ -36,6 +36,7 @@ from .steps import Step, Zero
 from .sweep import Sweep
 from .tiles import registers
 from .tiling import Pack, Tiled
+from .under_way import left_waiting
 from .views import Buffer, View
 
 # Views of one array that a round reads: from so many on its lines are used up while they are near.
@@ -272,7 +273,7 @@ class _Loops:
                 self.to.add(f"single {what}", share * self.rows)
         # Of a short round the processor computes several at once.
         longest = max(depths.values(), default=0.0)
-        waits = longest * min(1.0, size / AT_ONCE)
+        waits = longest * min(1.0, size / AT_ONCE) * left_waiting(kernel, self.length)
         self.to.add("waited", self.rows * (self.vectors + self.singles) * waits)
 
     def _memory(self, times: int) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...ir import Var
 from .elementwise import LONG
 from .instructions import WITHIN, kind_of
+from .nests import LONG_LOOP
 from .rates import FUNCTIONS
 from .tiles import registers
 
@@ -26,20 +27,36 @@ BY_WIDTH = ((INTERLEAVE, 2.2), (2, 5.0), (1, float("inf")))  # for so many chain
 
 def vectors_under_way(kernel: Kernel, is_long: bool, has_totals: bool, moved: int) -> int:
     """In a loop with so many loads and stores; 0: as many as LLVM finds right."""
-    functions = sum(e.primitive.name in LONG for e in kernel.statements)
-    found = registers()
-    if is_long and found is not None and found.by_lane:  # 32 of them, few instructions in view
-        work, longest = _work(kernel)
-        if functions or longest >= DEEP:
-            return next(n for n, most in BY_WIDTH if work <= most * longest)
+    if is_long and (several := _by_width(kernel)):
+        return several
     if len(kernel.statements) > BUSY:
         return 1
     if not is_long:
         return 0
-    if functions:  # several of them are under way together by themselves
+    if functions := _functions(kernel):  # several are under way together by themselves
         return INTERLEAVE if functions < 2 else 2
     # A running total is a chain, too; with many loads and stores it is they that take time.
     return next(n for n, most in BY_LOADS if moved <= most) if has_totals else 0
+
+
+def left_waiting(kernel: Kernel, rounds: int) -> float:
+    """The share of a chain's time that is waited for all the same, for its price."""
+    return 0.5 if rounds >= LONG_LOOP and _by_width(kernel) == INTERLEAVE else 1.0
+
+
+def _by_width(kernel: Kernel) -> int:
+    """By the chains that stand side by side already; 0 where it is not for them to say."""
+    found = registers()
+    if found is None or not found.by_lane:  # those have 32 registers, and few instructions in view
+        return 0
+    work, longest = _work(kernel)
+    if longest < DEEP and not _functions(kernel):
+        return 0
+    return next(n for n, most in BY_WIDTH if work <= most * longest)
+
+
+def _functions(kernel: Kernel) -> int:
+    return sum(e.primitive.name in LONG for e in kernel.statements)
 
 
 def _work(kernel: Kernel) -> tuple[float, float]:

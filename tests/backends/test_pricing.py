@@ -371,6 +371,13 @@ def test_functions_differ_and_a_sine_and_its_cosine_share_their_work() -> None:
     assert FUNCTIONS.keys() <= LONG
 
 
+def test_a_cube_is_two_products() -> None:
+    shape = (64 * lanes(FLOAT),)
+    cube = counts(lambda x: x**3, shape)
+    assert (cube["operation"], cube["function"]) == (2 * 64, 0)
+    assert counts(lambda x: x**3.5, shape)["function"] == pytest.approx(64 * FUNCTIONS["power"])
+
+
 def test_functions_of_functions_wait_for_each_other() -> None:
     shape = (12 * lanes(FLOAT),)
     chain = counts(lambda x: np.exp(np.tanh(np.exp(-x))), shape)["waited"]

@@ -84,6 +84,11 @@ def test_functions_are_chains(by_lane: bool) -> None:
     assert several(functions(1), is_long=False) == 0
 
 
+def test_divisions_wait_for_the_one_unit_that_divides(by_lane: bool) -> None:
+    assert several(lambda x, y: np.exp(x / y)) == INTERLEAVE
+    assert several(lambda x, y: x / (np.exp(x / y) + 1)) == (2 if by_lane else INTERLEAVE)
+
+
 def test_many_statements_are_enough(by_lane: bool) -> None:
     wide = chains(BUSY, 1)
     assert several(wide) == several(wide, is_long=False) == 1

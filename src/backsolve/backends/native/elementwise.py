@@ -32,8 +32,10 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
 }
 
 
-def _is_three(a: Any) -> bool:
-    return type(a) in (int, float) and a == 3
+def is_cube(e: Equation) -> bool:
+    """Whether this is a power that is two products; integers have their own."""
+    power = e.inputs[1] if e.primitive.name == "power" else None
+    return type(power) in (int, float) and power == 3 and compute_dtype(e).kind == "f"
 
 
 def emit(
@@ -53,7 +55,7 @@ def emit(
     args = [convert(b, v, t, dtype) for v, t in values]
     if dtype == np.float16:
         return half.RULES[name](b, *args)
-    if name == "power" and dtype.kind == "f" and _is_three(e.inputs[1]):
+    if is_cube(e):
         # As the NumPy backend does; of several products none is fused with a sum, as no power would be.
         return b.fmul(b.fmul(args[0], args[0]), args[0])
     if name in FUNCTIONS and dtype.kind == "f":

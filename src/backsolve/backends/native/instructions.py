@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ...ir import Var
-from .elementwise import LONG
+from ...ir import Equation, Var
+from .elementwise import LONG, is_cube
+from .rates import FUNCTIONS
 
 if TYPE_CHECKING:
     from .kernel import Kernel
@@ -20,8 +21,18 @@ WITHIN = {
 }  # operations, one after the other
 
 
-def kind_of(name: str) -> str:
-    return "function" if name in LONG else "division" if name in SLOW else "operation"
+def instructions_of(e: Equation) -> tuple[str, float]:
+    """What a statement becomes, and how many of them; of functions, in times of an exponential."""
+    name = e.primitive.name
+    if is_cube(e):
+        return "operation", 2.0
+    if name in LONG:
+        return "function", FUNCTIONS.get(name, 1.0)
+    return "division" if name in SLOW else "operation", 1.0
+
+
+def is_function(e: Equation) -> bool:
+    return instructions_of(e)[0] == "function"
 
 
 def fused_products(kernel: Kernel) -> set[Var]:

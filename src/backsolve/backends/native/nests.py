@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from ...ir import Shape
 from .build import vector_bytes
-from .elementwise import LONG
+from .instructions import is_function
 from .numbers.registers import clear, is_zero, store
 from .repeat import loop_with
 from .views import Buffer, View
@@ -116,7 +116,7 @@ def written_out(kernel: Kernel, domain: Shape) -> int:
         return loops
     if domain[-1] not in NO_VECTORS and (has_masks() or domain[-1] > MOST_ROUNDS):
         return loops
-    functions = sum(e.primitive.name in LONG for e in kernel.statements)
+    functions = sum(map(is_function, kernel.statements))
     for first in range(1, loops):
         rounds = prod(domain[first:])
         fits = rounds <= MOST_ROUNDS and rounds * functions <= MOST_FUNCTIONS

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...ir import Program, Shape, Type, Var, is_uniform, type_of
 from .constants import same_bits, without_copies
-from .elementwise import LONG
+from .instructions import is_function
 from .kernel import Kernel
 from .nests import LONG_LOOP, merge_axes
 from .steps import Step
@@ -286,7 +286,7 @@ class Placement:
 
 def _cuts_functions(kernel: Kernel, target: View) -> bool:
     """Whether loops that compute functions in one go would run along short rows for this store."""
-    if len(kernel.domain) < 2 or not any(e.primitive.name in LONG for e in kernel.statements):
+    if len(kernel.domain) < 2 or not any(map(is_function, kernel.statements)):
         return False
     strides = [v.strides for v in kernel.views()]
     if len(merge_axes(kernel.domain, strides)[0]) != 1:

@@ -23,11 +23,11 @@ from .blas import Product
 from .blocked import Blocked
 from .compile import scheduled, without_collections
 from .indexing import Write
-from .instructions import WITHIN, dropped_sums, fused_products, kind_of
+from .instructions import WITHIN, dropped_sums, fused_products, instructions_of
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
 from .nests import TINY, common_lanes, has_masks, lanes, walk, written_out
-from .rates import FIRST, FUNCTIONS, PAGES, RATES, SECOND, THIRD
+from .rates import FIRST, PAGES, RATES, SECOND, THIRD
 from .registers.step import Region
 from .scans import ABREAST, Scan
 from .share_out import Shared
@@ -257,8 +257,7 @@ class _Loops:
                 self.to.add("gather far apart", whole if is_far else 0)
                 depths[y] = 0.0
                 continue
-            what = "factor" if y in fused else kind_of(name)
-            share = FUNCTIONS.get(name, 1.0) if what == "function" else 1.0
+            what, share = ("factor", 1.0) if y in fused else instructions_of(e)
             if name in ("sin", "cos"):
                 share = share if e.inputs[0] not in turned else 0.3
                 turned.add(e.inputs[0])

@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir import Var
-from .elementwise import LONG
-from .instructions import WITHIN, kind_of
+from .instructions import WITHIN, instructions_of, is_function
 from .nests import LONG_LOOP
-from .rates import FUNCTIONS
 from .tiles import registers
 
 if TYPE_CHECKING:
@@ -22,6 +20,7 @@ INTERLEAVE = 4
 BY_LOADS = ((INTERLEAVE, 4), (2, 8), (1, 1 << 30))  # for so many loads and stores
 BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
 DEEP = 10  # operations one after the other from which on a round waits for them
+DIVIDING = 20  # operations in whose time one unit divides once
 BY_WIDTH = ((INTERLEAVE, 2.2), (2, 5.0), (1, float("inf")))  # for so many chains side by side
 
 
@@ -49,23 +48,19 @@ def _by_width(kernel: Kernel) -> int:
     found = registers()
     if found is None or not found.by_lane:  # those have 32 registers, and few instructions in view
         return 0
-    work, longest = _work(kernel)
+    work, divisions, depths = 0.0, 0, dict[Var, float]()
+    for e in kernel.statements:
+        what, share = instructions_of(e)
+        before = [depths.get(a, 0.0) for a in e.inputs if type(a) is Var]
+        depths |= dict.fromkeys(e.outputs, share * WITHIN[what] + max(before, default=0.0))
+        work += share * WITHIN[what]
+        divisions += what == "division"
+    longest = max(depths.values(), default=0.0)
     if longest < DEEP and not _functions(kernel):
         return 0
-    return next(n for n, most in BY_WIDTH if work <= most * longest)
+    several = next(n for n, most in BY_WIDTH if work <= most * longest)
+    return several if work >= divisions * DIVIDING else min(several, 2)
 
 
 def _functions(kernel: Kernel) -> int:
-    return sum(e.primitive.name in LONG for e in kernel.statements)
-
-
-def _work(kernel: Kernel) -> tuple[float, float]:
-    """The operations of a round, and the most of them that wait for each other."""
-    work, depths = 0.0, dict[Var, float]()
-    for e in kernel.statements:
-        name = e.primitive.name
-        takes = FUNCTIONS.get(name, 1.0) * WITHIN[kind_of(name)]
-        before = [depths.get(a, 0.0) for a in e.inputs if type(a) is Var]
-        depths |= dict.fromkeys(e.outputs, takes + max(before, default=0.0))
-        work += takes
-    return work, max(depths.values(), default=0.0)
+    return sum(map(is_function, kernel.statements))

@@ -16,11 +16,11 @@ import numpy as np
 from llvmlite import ir
 
 from ...ir import Shape, Var
-from .elementwise import FUNCTIONS, combine, start_of
+from .elementwise import combine, start_of
 from .entries import Entries
 from .guard import condition_of_sums
 from .narrowing import BLOCK, Narrow, loop_in_blocks, narrow_dtypes
-from .nests import LONG_LOOP, fill, left_over, loop, walk, written_out
+from .nests import LONG_LOOP, fill, left_over, loop, rounds_together, walk, written_out
 from .numbers.registers import (
     convert,
     load,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 APART = 4  # entries of a vector
-TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 
 
 class Emitter(Entries):
@@ -124,8 +123,10 @@ class Emitter(Entries):
                 self._innermost(b, domain, [index])
             return
         guarded = self._guard(domain) is not None
-        several = axis == len(domain) - 2 and not guarded and self._shares_loads(domain)
-        together = TOGETHER if several else 1
+        together = 1
+        if axis == len(domain) - 2 and not guarded:
+            together = rounds_together(self.kernel, domain, self.strides)
+        several = together > 1
         first, count = (self.first, self.count) if axis == 0 else (None, None)
 
         def group(b: ir.IRBuilder, i: ir.Value) -> None:
@@ -180,21 +181,6 @@ class Emitter(Entries):
         anything = nullcontext() if count is None else b.if_then(b.icmp_signed(">", count, INT(0)))
         with anything:
             loop_in_blocks(b, rounds, size, Totals([], []), step, 0, self._narrow_around(domain))
-
-    def _shares_loads(self, domain: Shape) -> bool:
-        """Whether the last loop but one reads or sums up the same entries again and again.
-
-        Doing several of its rounds together then loads them once: so for sums of products.
-        """
-        kernel = self.kernel
-        if domain[-2] < 2 * TOGETHER or len(kernel.statements) > 4 or not kernel.reductions:
-            return False
-        if kernel.writes or kernel.stores or kernel.can_fail:
-            return False
-        strides = [self.strides[id(v)] for v in kernel.views()]
-        return any(s[-2] == 0 and s[-1] != 0 for s in strides) and not any(
-            e.primitive.name in FUNCTIONS for e in kernel.statements
-        )
 
     def _guard(self, domain: Shape) -> View | None:
         if not domain or (self.count is not None and len(domain) == 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from ...ir import Shape
 from .build import vector_bytes
+from .elementwise import FUNCTIONS
 from .instructions import is_function
 from .numbers.registers import clear, is_zero, store
 from .repeat import loop_with
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 INT = ir.IntType(64)
 LONG_LOOP = 64  # rounds from which on several vectors are under way
+TOGETHER = 4  # rounds of an outer loop done together, where they share what they load
 # Innermost loops that are written out: of so many rounds together, and each where vectors have masks, around so
 # many statements and functions in all, inside of a loop of so many rounds.
 NO_VECTORS = (2, 3, 5, 6, 7)
@@ -104,6 +106,19 @@ def walk(kernel: Kernel, views: Sequence[View]) -> tuple[Shape, list[tuple[int, 
             shape = tuple([shape[k] for k in order])
             strides = [tuple([s[k] for k in order]) for s in strides]
     return merge_axes(shape, strides)
+
+
+def rounds_together(kernel: Kernel, domain: Shape, strides: Mapping[int, tuple[int, ...]]) -> int:
+    """How many rounds of the last loop but one are done together: several where it reads or sums up the same
+    entries again and again, which are loaded once then: so for sums of products."""
+    if domain[-2] < 2 * TOGETHER or len(kernel.statements) > 4 or not kernel.reductions:
+        return 1
+    if kernel.writes or kernel.stores or kernel.can_fail:
+        return 1
+    of_views = [strides[id(v)] for v in kernel.views()]
+    is_shared = any(s[-2] == 0 and s[-1] != 0 for s in of_views)
+    are_plain = not any(e.primitive.name in FUNCTIONS for e in kernel.statements)
+    return TOGETHER if is_shared and are_plain else 1
 
 
 def written_out(kernel: Kernel, domain: Shape) -> int:

@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import Program, Var
+from ...ir import Program, Shape, Var
 from .array_regions.branch import BranchStep
 from .array_regions.loop import LoopStep
 from .blas import Product
 from .blocked import Blocked
 from .compile import scheduled, without_collections
+from .guard import condition_of_sums
 from .indexing import Write
 from .instructions import WITHIN, dropped_sums, fused_products, instructions_of
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
-from .nests import TINY, common_lanes, has_masks, lanes, walk, written_out
-from .rates import FIRST, PAGES, RATES, SECOND, THIRD
+from .nests import TINY, common_lanes, has_masks, lanes, rounds_together, walk, written_out
+from .rates import FIRST, IS_ARM, PAGES, RATES, SECOND, THIRD, TURNED
 from .registers.step import Region
 from .scans import ABREAST, Scan
 from .share_out import Shared
@@ -197,7 +198,8 @@ class _Loops:
         elif self.vectors and self.singles and self.length < TINY and has_masks():
             self.vectors, self.singles = self.vectors + 1, 0
             to.add("masked", self.rows * self.vectors)
-        to.add("row", self.rows if len(domain) > 1 else 0)
+        self.together = self._rounds_together(domain)
+        to.add("row", self.rows / self.together if len(domain) > 1 else 0)
         self._statements()
         self._memory(times)
         self._sums()
@@ -207,6 +209,18 @@ class _Loops:
             to.add("single load", ends * len(end.loads))
             to.add("single operation", ends * len(end.statements))
             to.add("single store", ends * len(end.stores))
+
+    def _rounds_together(self, domain: Shape) -> int:
+        if len(domain) < 2 or not IS_ARM:  # x86-64's rates were fitted without it
+            return 1
+        if condition_of_sums(self.kernel, self.length, self.along) is not None:
+            return 1
+        return rounds_together(self.kernel, domain, self.strides)
+
+    def once(self, view: View) -> float:
+        """The share of rounds in which a view is read or written, for some share it."""
+        is_shared = self.together > 1 and not self.strides[id(view)][-2]
+        return 1 / self.together if is_shared else 1.0
 
     def each(self, what: str, n: float = 1) -> None:
         """So many of it for every vector and every single number."""
@@ -259,7 +273,7 @@ class _Loops:
                 continue
             what, share = ("factor", 1.0) if y in fused else instructions_of(e)
             if name in ("sin", "cos"):
-                share = share if e.inputs[0] not in turned else 0.3
+                share = share if e.inputs[0] not in turned else TURNED
                 turned.add(e.inputs[0])
             before = [depths[a] for a in e.inputs if type(a) is Var and a in depths]
             if y in dropped:
@@ -283,7 +297,8 @@ class _Loops:
             if not (apart := self.along(view)):
                 self.to.add("single load", self.rows * self.views(view))
             elif apart == 1:
-                self.each("load" if view.dtype.kind != "b" else "mask", self.views(view))
+                what = "load" if view.dtype.kind != "b" else "mask"
+                self.each(what, self.views(view) * self.once(view))
         for view in stores:
             if self.along(view) <= 1:
                 what = "store at hand" if view.buffer.kind == "local" else "store"
@@ -336,12 +351,12 @@ class _Loops:
                 self.to.add("total", self.rows if self.vectors else 0)
                 self.to.add("single store", self.rows)
                 continue
-            self.each("load")
-            self.each("store")
+            self.each("load", self.once(view))
+            self.each("store", self.once(view))
             if self.copies:
                 continue
             if self.vectors:
-                self.to.add("row added", self.rows)
+                self.to.add("row added", self.rows * self.once(view))
             else:
                 self.to.add("short sum", self.rows * self.length)
 

@@ -92,6 +92,7 @@ IS_ARM = platform.machine() in ("aarch64", "arm64")
 RATES = {what: seconds[IS_ARM] for what, seconds in _RATES.items()}
 FIRST, SECOND, THIRD = 1 << 15, 1 << 21, 1 << 23  # bytes of caches
 PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
+TURNED = 0.1 if IS_ARM else 0.3  # of a sine or cosine whose other one is computed, too
 # What a function takes of an exponential's time.
 FUNCTIONS = {
     **dict.fromkeys(["exp2", "expm1", "exp", "sigmoid", "tanh"], 1.0),

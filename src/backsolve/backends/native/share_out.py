@@ -31,9 +31,9 @@ from .functions import keep_apart
 from .gathering import add_others
 from .indexing import Write
 from .kernel import Kernel
-from .loops import TOGETHER, starting
+from .loops import starting
 from .narrowing import BLOCK, narrow_dtypes
-from .nests import fill, walk
+from .nests import TOGETHER, fill, walk
 from .numbers.registers import clear, is_zero, memory_type
 from .sharing import BYTE, part_function
 from .steps import INT, POINTER, Site, Step

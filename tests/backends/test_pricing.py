@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.backends.native import rates
+from backsolve.backends.native import pricing, rates
 from backsolve.backends.native.compile import scheduled
 from backsolve.backends.native.elementwise import LONG
 from backsolve.backends.native.lattice_products import LatticeProduct
-from backsolve.backends.native.nests import TINY, has_masks, lanes
+from backsolve.backends.native.nests import TINY, TOGETHER, has_masks, lanes
 from backsolve.backends.native.pricing import (
     ROUNDS,
     _pieces,
@@ -369,6 +369,20 @@ def test_functions_differ_and_a_sine_and_its_cosine_share_their_work() -> None:
     apart = counts(lambda x, y: np.sin(x) + np.cos(y), shape, shape)["function"]
     assert one < both < apart == pytest.approx(2 * one)
     assert FUNCTIONS.keys() <= LONG
+
+
+def test_rows_that_are_summed_up_together_are_moved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = W[:16, :16]
+    sums = lambda v: (v[:, :, None] * small).sum(1)
+    found = {}
+    for is_arm in (True, False):
+        monkeypatch.setattr(pricing, "IS_ARM", is_arm)
+        found[is_arm] = counts(sums, (2, 16))
+    for what in ("store", "row", "row added"):
+        assert 0 < TOGETHER * found[True][what] == found[False][what]
+    moved = {is_arm: each["load"] for is_arm, each in found.items()}
+    once = found[False]["store"]  # what is added to; the matrix is read in each round
+    assert moved[False] - moved[True] == once - once / TOGETHER
 
 
 def test_a_cube_is_two_products() -> None:

@@ -18,7 +18,7 @@ from backsolve.ir import Program, Type
 from backsolve.rewrite import rewrite_for_machines
 from backsolve.trace import stage
 
-SIZE = 1000
+SIZE = 1024  # a whole number of four vectors each
 
 
 def program(f: Any) -> Program:

@@ -385,6 +385,31 @@ def test_rows_that_are_summed_up_together_are_moved_once(monkeypatch: pytest.Mon
     assert moved[False] - moved[True] == once - once / TOGETHER
 
 
+def few(v: Any) -> Any:
+    return (v[:, :4, None] * W[:4, :16]).sum(1)
+
+
+def guarded(v: Any) -> Any:
+    return np.where(v[:, :, None] > 0, W[:16, :64], 0.0).sum(1)
+
+
+def functions(v: Any) -> Any:
+    return np.sqrt(v[:, :, None] * W[:16, :16]).sum(1)
+
+
+def not_shared(v: Any) -> Any:
+    return (v * v[::-1]).sum(1)
+
+
+@pytest.mark.parametrize("f", [few, guarded, functions, not_shared])
+def test_other_rows_are_moved_one_by_one(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for is_arm in (True, False):
+        monkeypatch.setattr(pricing, "IS_ARM", is_arm)
+        found.append(counts(f, (32, 16)))
+    assert found[0] == found[1]
+
+
 def test_a_cube_is_two_products() -> None:
     shape = (64 * lanes(FLOAT),)
     cube = counts(lambda x: x**3, shape)

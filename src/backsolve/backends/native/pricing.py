@@ -211,7 +211,7 @@ class _Loops:
             to.add("single store", ends * len(end.stores))
 
     def _rounds_together(self, domain: Shape) -> int:
-        if len(domain) < 2 or not IS_ARM:  # x86-64's rates were fitted without it
+        if len(domain) < 2 or self.copies or not IS_ARM:  # x86-64's rates were fitted without it
             return 1
         if condition_of_sums(self.kernel, self.length, self.along) is not None:
             return 1

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 INTERLEAVE = 4
 BY_LOADS = ((INTERLEAVE, 4), (2, 8), (1, 1 << 30))  # for so many loads and stores
 BUSY = 48  # statements that keep all units busy by themselves: one vector at a time
-DEEP = 10  # operations one after the other from which on a round waits for them
+DEEP = (
+    10  # operations one after the other, from which on a round waits for them: a function is more
+)
 DIVIDING = 20  # operations in whose time one unit divides once
 BY_WIDTH = ((INTERLEAVE, 2.2), (2, 5.0), (1, float("inf")))  # for so many chains side by side
 
@@ -56,7 +58,7 @@ def _by_width(kernel: Kernel) -> int:
         work += share * WITHIN[what]
         divisions += what == "division"
     longest = max(depths.values(), default=0.0)
-    if longest < DEEP and not _functions(kernel):
+    if longest < DEEP:
         return 0
     several = next(n for n, most in BY_WIDTH if work <= most * longest)
     return several if work >= divisions * DIVIDING else min(several, 2)

@@ -247,3 +247,13 @@ def test_products_of_complex_matrices(dtype):
     assert compiled.stats()["specialisations"][0]["products"] == 1
     refused = bs.jit(lambda a: np.sort(a, axis=0))
     np.testing.assert_array_equal(refused(a[0]), np.sort(a[0], axis=0))
+
+
+@pytest.mark.parametrize("power", [2, 3, 4, 3.0])
+@pytest.mark.parametrize("dtype", ["int16", "int64", "float16", "float32", "float64", "complex128"])
+def test_known_powers(dtype, power):
+    x = np.linspace(-3, 5, 33).astype(dtype)
+    got, expected = bs.jit(lambda x: x**power)(x), x**power
+    assert got.dtype == expected.dtype
+    eps = np.finfo(expected.dtype).eps if expected.dtype.kind in "fc" else 0.0
+    np.testing.assert_allclose(got, expected, rtol=4 * eps, atol=0)

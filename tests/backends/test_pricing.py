@@ -401,7 +401,11 @@ def not_shared(v: Any) -> Any:
     return (v * v[::-1]).sum(1)
 
 
-@pytest.mark.parametrize("f", [few, guarded, functions, not_shared])
+def rows_of_three(v: Any) -> Any:
+    return (v[:, :, None] * W[:16, :3]).sum(1)
+
+
+@pytest.mark.parametrize("f", [few, guarded, functions, not_shared, rows_of_three])
 def test_other_rows_are_moved_one_by_one(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for is_arm in (True, False):

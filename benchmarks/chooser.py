@@ -4,6 +4,7 @@
     python benchmarks/chooser.py compiled               inside jit
     python benchmarks/chooser.py batched                small ones inside jit(vmap), for 1,000 points
     python benchmarks/chooser.py [compiled | batched] random 0 50 so many random functions, of this seed
+    python benchmarks/chooser.py measured …             method="measured" in place of "auto"
 
 The ratio is the time of method="auto" over the better one of plain forward and plain reverse: near or
 below 1 if the chooser does not lose. Both plain ways are made twice: how far the two differ is the noise.
@@ -27,7 +28,8 @@ from random_functions import random_cases
 import backsolve as bs
 
 RNG = np.random.default_rng(0)
-WAYS = ("forward", "reverse", "auto")
+CHOSEN = "measured" if "measured" in sys.argv else "auto"
+WAYS = ("forward", "reverse", CHOSEN)
 AGAIN = ("forward again", "reverse again")
 ROUNDS = 15
 AT_LEISURE = 60  # rounds, of those that seem to lose
@@ -106,7 +108,7 @@ def times(ways: dict[str, Any], x: Any, rounds: int = ROUNDS) -> dict[str, float
 def whose(ways: dict[str, Any], x: Any) -> list[str]:
     """The plain ways whose Program the chosen one is."""
     programs = {way: ways[way].lower(x).stages["rewritten"] for way in WAYS}
-    return [way for way in WAYS[:2] if programs[way] == programs["auto"]]
+    return [way for way in WAYS[:2] if programs[way] == programs[CHOSEN]]
 
 
 def at_leisure(ways: dict[str, Any], x: Any) -> float:
@@ -114,7 +116,7 @@ def at_leisure(ways: dict[str, Any], x: Any) -> float:
     ratios = []
     for _ in range(3):
         found = times({way: ways[way] for way in WAYS}, x, AT_LEISURE)
-        ratios.append(found["auto"] / min(found[way] for way in WAYS[:2]))
+        ratios.append(found[CHOSEN] / min(found[way] for way in WAYS[:2]))
     return float(np.median(ratios))
 
 
@@ -136,7 +138,7 @@ def main() -> None:
     if "random" in sys.argv:
         seed, count = map(int, sys.argv[sys.argv.index("random") + 1 :])
         some = random_cases(count, seed, SHORT) if is_batched else random_cases(count, seed)
-    print(f"{'function':<28} {'forward':>9} {'reverse':>9} {'auto':>9}  ratio  noise")
+    print(f"{'function':<28} {'forward':>9} {'reverse':>9} {CHOSEN:>9}  ratio  noise")
     ratios, noises, alike, lost = [], [], 0, {}
     wrap = _batched if is_batched else bs.jit if is_compiled else _as_it_is
     for name, f, x in some:
@@ -145,7 +147,7 @@ def main() -> None:
         ways = made(f, wrap)
         found = times(ways, x)
         better = min(WAYS[:2], key=lambda way: found[way])
-        ratio = found["auto"] / found[better]
+        ratio = found[CHOSEN] / found[better]
         noise = found[f"{better} again"] / found[better]
         ratios.append(ratio)
         noises.append(max(noise, 1 / noise))
@@ -158,7 +160,7 @@ def main() -> None:
                 lost[name] = round(again, 2)
         print(f"{name:<28} {numbers}  {ratio:5.2f}  {noise:5.2f}  {chosen}", flush=True)
     print(
-        f"{len(ratios)} functions: auto over the better plain way {np.median(ratios):.2f} in the median, "
+        f"{len(ratios)} functions: {CHOSEN} over the better plain way {np.median(ratios):.2f} in the median, "
         f"{min(ratios):.2f} at best, {max(ratios):.2f} at worst; "
         f"the same code twice differs by {np.median(noises):.2f} in the median, {max(noises):.2f} at worst"
     )

@@ -57,6 +57,8 @@ class _Hooks:
     compiled: Callable[[Any], Callable[..., Any]] | None = None
     # About how many seconds a Program takes as native code; None if it has no such form (compiled/).
     seconds_of: Callable[[Any], float | None] = staticmethod(lambda program: None)
+    # The seconds of several, as they are timed; None if one cannot be (compiled/timed.py).
+    timed: Callable[[Sequence[Any]], list[float] | None] = staticmethod(lambda programs: None)
     # What notebooks show of an object, as "html" or "latex"; None: its text (show/notebooks.py).
     notebook: Callable[[str, Any], str | None] = staticmethod(lambda form, x: None)
     # Whether a user ever made a leaf: before, no result without a row can rest on one (`remember`).

@@ -37,9 +37,10 @@ def jacobian(
 
     `method` is "forward" (a column a solve), "reverse" (a row a solve), "colour" (one solve for all columns or
     rows that have no entry in common), "scan" (the rounds of a loop that Python ran, all at once), "auto" (the
-    cheapest), or "eliminate": rows of the system are removed one after the other, in an `order` as
-    `System.jacobian` takes it. With `sparse=True`, or a plan made by `bs.sparsity`, matrices
-    of scipy.sparse instead, whose pattern is found once per type.
+    cheapest by its price, see `explain_cost`), "measured" (ways whose prices are near each other are timed when
+    a structure is first met, inside `jit` compiled for that), or "eliminate": rows of the system are removed
+    one after the other, in an `order` as `System.jacobian` takes it. With `sparse=True`, or a plan made by
+    `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found once per type.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
@@ -83,7 +84,7 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
     live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
     out_rows: list[Any] = [y.row for y in live]
     rows, record = varied.gather(live)
-    if method == "auto":
+    if method in ("auto", "measured"):
         is_staged = any([type(y._v) is Var for y in live])
         made: list[System] = []
 
@@ -93,7 +94,13 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
             return made[0]
 
         best = choose(
-            rows, varied.rows, out_rows, record=record, is_staged=is_staged, system=system
+            rows,
+            varied.rows,
+            out_rows,
+            record=record,
+            is_staged=is_staged,
+            system=system,
+            measured=method == "measured",
         )
         method = best.way
         if method not in ("forward", "reverse"):

@@ -179,7 +179,7 @@ def specialise(
         placed = _placed(target, names, recorded, structures[0])
         code = compile_xla(rewrite_for_xla(program()), target, donated, freedoms[1], placed)
     elif target.backend == "native":
-        code, reason = _native(recorded, program, donated, freedoms)
+        code, reason = native_code(recorded, program, donated, freedoms)
     else:
         reason = 'backend="numpy"'
     own = any(x.has_own_derivative for x in recorders)
@@ -238,7 +238,7 @@ def _placed(
     return target.placement.of(arguments, list(zip(made, shapes, strict=True)))
 
 
-def _native(
+def native_code(
     recorded: Program, program: Rewritten, donated: tuple[int, ...], freedoms: tuple[bool, bool]
 ) -> tuple[Native | None, str]:
     """Native code, found on disk or made; or why there is none."""

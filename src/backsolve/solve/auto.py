@@ -4,11 +4,13 @@ It is decided once for each structure: what rows there are, and who reads whom. 
 solve takes long enough to pay for the plan. Inside `jit`, where all is planned once, every way is priced, and
 those that come near the cheapest are recorded aside and priced again by the steps that the native backend makes
 of them (backends/native/pricing.py, through a hook).
+
+What is `measured` is timed besides, if its price leaves a doubt: nobody pays for that who has not asked for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from math import inf
@@ -16,11 +18,12 @@ from typing import Any
 
 from ..errors import UnsupportedError
 from ..hooks import hooks
-from ..ir import Var
+from ..ir import Program, Var
 from ..row import Row
 from ..system import WAYS, System
 from .aside import recorded_aside
 from .eliminate import Graph, why_not
+from .in_turns import seconds_in_turns
 from .tariff import (
     CHEAP,
     COMPILED,
@@ -45,6 +48,8 @@ _FAR = 6  # times the cheapest price, beyond which a way is not recorded to pric
 _RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
 _AS_CHEAP = 0.97  # of reverse's price: what forward must be below
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
+_DOUBTFUL = 2  # times the cheapest price, up to which a way is timed if that is asked for
+_AS_QUICK = 1.01  # of the best time: there, a plain way is taken, and back rather than ahead
 _TELLING = 1e-8  # seconds of compiled code, below which prices tell nothing
 _MANY = 256  # structures that are kept
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
@@ -87,19 +92,23 @@ def choose(
     is_staged: bool,
     system: Callable[[], System],
     prices: Prices | None = None,
+    measured: bool = False,
 ) -> Price:
     """The way to take; `system` makes the system of these rows, if it is needed, `prices` are its."""
     if is_staged:
-        return _for_compiled(rows, parameters, outputs, system)
+        return _for_compiled(rows, parameters, outputs, system, measured)
     if record:
         return by_sizes(parameters, outputs, True)
-    key = _structure(rows, outputs)
+    key = (measured, *_structure(rows, outputs))
     found = _decided.get(key)
     if found is None:
         while len(_decided) >= _MANY:
             _decided.pop(next(iter(_decided)), None)
         prices = prices or Prices(rows, parameters, outputs)
-        found = _decided[key] = _for_eager(rows, parameters, outputs, system, prices)
+        found = _for_eager(rows, parameters, outputs, system, prices)
+        if measured and not is_opaque(rows):
+            found = _quickest_run([*prices.plain, found], system())
+        _decided[key] = found
     return found
 
 
@@ -125,11 +134,30 @@ def _for_eager(
     return _or_better(best, prices.eliminations(whole, orders))
 
 
+def _quickest_run(ways: Sequence[Price], system: System) -> Price:
+    near = _in_doubt(dict.fromkeys(ways))
+    runs = [partial(WAYS["chosen"], system, p) for p in near]
+    return _quickest(near, seconds_in_turns(runs)) if len(near) > 1 else near[0]
+
+
+def _in_doubt(ways: Iterable[Price]) -> list[Price]:
+    ways = list(ways)
+    least = min(map(_seconds, ways))
+    return [p for p in ways if p.seconds <= _DOUBTFUL * least]
+
+
+def _quickest(ways: Sequence[Price], seconds: Sequence[float]) -> Price:
+    """The first of those that are as quick."""
+    enough = _AS_QUICK * min(seconds)
+    return next(p for p, s in zip(ways, seconds, strict=True) if s <= enough)
+
+
 def _for_compiled(
     rows: Sequence[Row],
     parameters: Sequence[Row],
     outputs: Sequence[Row],
     system: Callable[[], System],
+    measured: bool,
 ) -> Price:
     """No number is at hand to say that a zero met an infinity: where masks may make one, solves are safe.
 
@@ -141,16 +169,19 @@ def _for_compiled(
         n_in, n_out = sizes(parameters, outputs)
         return by_sizes(parameters, outputs, n_in * n_out < _TURNED)
     plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
-    if len(rows) > _LONG:
+    if len(rows) > _LONG and not measured:
         return cheaper(plain)
     others: list[Price] = []
-    if not (why_not(whole := system()) or (graph := Graph(whole)).is_mixed):
+    whole = system()
+    if len(rows) <= _LONG and not (why_not(whole) or (graph := Graph(whole)).is_mixed):
         orders = elimination_prices(graph, CHEAP, COMPILED)
         others = sorted([*orders, colour_price(graph, plain, COMPILED)], key=_seconds)[:_TRIED]
-    return _by_steps(plain, others, whole)
+    return _by_steps(plain, others, whole, measured)
 
 
-def _by_steps(plain: tuple[Price, Price], others: Sequence[Price], system: System) -> Price:
+def _by_steps(
+    plain: tuple[Price, Price], others: Sequence[Price], system: System, measured: bool
+) -> Price:
     """The best by what the ways would take as they are compiled, if that is found without large arrays.
 
     What comes near the cheaper plain way by its price is recorded.
@@ -160,6 +191,7 @@ def _by_steps(plain: tuple[Price, Price], others: Sequence[Price], system: Syste
     widest = max([r.size for r in system.rows], default=1)
     near = [p for p in (*plain, *others) if p is best or p.seconds < _FAR * best.seconds]
     found: dict[Price, Price] = {}
+    programs: dict[Price, Program] = {}
     for p in near:
         if (p.passes or 1) * widest > _RECORDED:
             continue
@@ -168,10 +200,15 @@ def _by_steps(plain: tuple[Price, Price], others: Sequence[Price], system: Syste
         except UnsupportedError:
             continue
         seconds = None if program is None else hooks.seconds_of(program)
-        if seconds is not None:
+        if program is not None and seconds is not None:
             found[p] = replace(p, seconds=seconds)
+            programs[found[p]] = program
     if best not in found:
         return _or_better(best, others)
+    if measured and len(doubtful := _in_doubt(programs)) > 1:
+        times = hooks.timed([programs[p] for p in doubtful])
+        if times is not None:
+            return _quickest(doubtful, times)
     none = replace(best, seconds=inf)
     back, ahead = (found.get(p, none) for p in plain)
     best = cheaper((back, ahead), _AS_CHEAP_BY_STEPS)

@@ -61,7 +61,7 @@ def adjoints(system: System, seeds: Sequence[tuple[Row, Any]]) -> dict[Row, Any]
     return {row: g for row, g in found.items() if row in system}
 
 
-METHODS = ("auto", "forward", "reverse", "eliminate", "colour", "scan")
+METHODS = ("auto", "measured", "forward", "reverse", "eliminate", "colour", "scan")
 
 
 def check_method(method: str, order: Any) -> None:
@@ -77,7 +77,7 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
     """[output][parameter] -> dense array of shape output.shape + parameter.shape."""
     check_method(method, order)
     live = [y for y in system.outputs if y is not None]
-    if method == "auto":
+    if method in ("auto", "measured"):
         best = choose(
             system.rows,
             system.parameters,
@@ -85,6 +85,7 @@ def jacobian(system: System, method: str, order: Any = None) -> list[list[Any]]:
             record=system.record,
             is_staged=is_staged(system),
             system=lambda: system,
+            measured=method == "measured",
         )
         return chosen(system, best)
     if method in ("forward", "reverse"):

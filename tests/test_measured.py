@@ -1,0 +1,293 @@
+"""method="measured": what is timed, what is taken then, and where prices decide all the same."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+from backsolve.compiled.timed import seconds_timed
+from backsolve.hooks import hooks
+from backsolve.ir import Program, Type
+from backsolve.operators import Diagonal
+from backsolve.primitive import primitive
+from backsolve.solve import auto, many, ways
+from backsolve.solve.in_turns import seconds_in_turns
+from backsolve.trace import stage
+
+W = np.random.default_rng(0).normal(size=(8, 8))
+X = np.linspace(0.1, 1, 8)
+FLOATS = Type((8,), np.dtype(float))
+TURNS = {"reverse": (1.0, 2.0), "forward": (2.0, 1.0), "as quick": (1.0, 0.995)}
+
+
+def square(x: Any) -> Any:
+    return np.sin(np.tanh(W @ x)) * x
+
+
+def lines(J: Any, *args: Any) -> Counter[str]:
+    """What is computed, in whatever order, and whatever the values are called."""
+    text: str = bs.jit(J).lower(*args).stages["rewritten"]
+    return Counter(re.sub(r"\b[vc]\d+", "·", line) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("quick", TURNS)
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_the_quickest_program_is_taken(
+    quick: str, is_batched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def timed(programs: Sequence[Program]) -> list[float]:
+        asked.append(len(programs))
+        return [*TURNS[quick], *[9.0] * (len(programs) - 2)]
+
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)  # all are in doubt
+    monkeypatch.setattr(hooks, "timed", timed)
+    wrap: Callable[[Any], Any] = bs.vmap if is_batched else lambda J: J
+    x = np.stack([X, X + 1, X - 1]) if is_batched else X
+    found = lines(wrap(bs.jacobian(square, method="measured")), x)
+    assert len(asked) == 1
+    way = "reverse" if quick == "as quick" else quick
+    assert found == lines(wrap(bs.jacobian(square, method=way)), x)
+    other = "forward" if way == "reverse" else "reverse"
+    assert found != lines(wrap(bs.jacobian(square, method=other)), x)
+
+
+def test_other_ways_are_taken_if_they_are_quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)
+    monkeypatch.setattr(hooks, "timed", lambda programs: [9.0, 9.0, *[1.0] * (len(programs) - 2)])
+    f = lambda x: W[:3] @ np.tanh(W @ np.sin(x))
+    taken: list[str] = []
+    chosen = auto._by_steps
+    monkeypatch.setattr(
+        auto, "_by_steps", lambda *a: (price := chosen(*a), taken.append(price.way))[0]
+    )
+    J = bs.jit(bs.jacobian(f, method="measured"))
+    np.testing.assert_allclose(J(X), bs.jacobian(f, method="reverse")(X), rtol=1e-12)
+    assert taken == ["eliminate"]
+
+
+def test_nothing_is_timed_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by "auto", nor where prices leave no doubt."""
+    monkeypatch.setattr(hooks, "timed", None)
+    monkeypatch.setattr(auto, "seconds_in_turns", None)
+    monkeypatch.setattr(auto, "_decided", {})
+    for J in (bs.jacobian(square), bs.jit(bs.jacobian(square))):
+        J(X)
+    told = iter([2.1, 1.0, 2.1, 2.1])
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: next(told))
+    bs.jit(bs.jacobian(square, method="measured"))(X)
+    assert next(told, None) is None
+    f = lambda x: np.log(np.exp(x).sum())
+    x = np.linspace(0, 1, 400)
+    np.testing.assert_allclose(bs.jacobian(f, method="measured")(x), bs.grad(f)(x), rtol=1e-12)
+
+
+def test_a_doubt_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter([1.9, 1.0, 2.1, 2.1])
+    asked: list[int] = []
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: next(told))
+    monkeypatch.setattr(hooks, "timed", lambda programs: asked.append(len(programs)))
+    bs.jit(bs.jacobian(square, method="measured"))(X)
+    assert asked == [2]
+
+
+@pytest.mark.parametrize("quick", TURNS)
+def test_eager_ways_are_timed_on_the_numbers_at_hand(
+    quick: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def watched(name: str, original: Any) -> Any:
+        return lambda *a, **k: (ran.append(name), original(*a, **k))[1]
+
+    def timed(calls: Sequence[Callable[[], Any]]) -> list[float]:
+        for call in calls:
+            call()
+        assert ran == ["reverse", "forward"]
+        ran.clear()
+        return [*TURNS[quick]]
+
+    monkeypatch.setattr(auto, "_decided", {})
+    monkeypatch.setattr(auto, "seconds_in_turns", timed)
+    for name in ("forward", "reverse"):
+        original = getattr(many, f"{name}_jacobian")
+        monkeypatch.setattr(many, f"{name}_jacobian", watched(name, original))
+    way = "reverse" if quick == "as quick" else quick
+    J = bs.jacobian(square, method="measured")
+    for x in (X, X + 1):  # decided once
+        found = J(x)
+        assert ran == [way]
+        np.testing.assert_allclose(found, bs.jacobian(square, method=way)(x), rtol=0)
+        ran.clear()
+    bs.linearize(square)(X).jacobian("measured")
+    assert ran == [way]
+
+
+def test_what_auto_has_decided_is_measured_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(auto, "_decided", {})
+    monkeypatch.setattr(
+        auto, "seconds_in_turns", lambda calls: (asked.append(len(calls)), [1.0] * len(calls))[1]
+    )
+    bs.jacobian(square)(X)
+    bs.jacobian(square, method="measured")(X)
+    bs.jacobian(square)(X + 1)
+    assert asked == [2]
+
+
+def cases() -> Iterator[Any]:
+    complex_x = X + 1j * X[::-1]
+    yield pytest.param(lambda J: J(lambda x: np.exp(x) * x[::-1]), [complex_x], id="complex")
+    yield pytest.param(lambda J: J(lambda x, s: np.sin(x) * s, (0, 1)), [X, 2.0], id="two")
+    yield pytest.param(lambda J: J(lambda x: {"a": x * x[0], "b": 1.0}), [X], id="constant")
+    yield pytest.param(lambda J: J(bs.grad(lambda x: np.sin(W @ x).prod())), [X], id="second order")
+    yield pytest.param(lambda J: bs.vmap(J(square)), [np.stack([X, -X])], id="batched")
+    yield pytest.param(lambda J: J(lambda x: np.linalg.solve(W + np.diag(x), x)), [X], id="solving")
+    yield pytest.param(
+        lambda J: J(lambda x: np.linalg.cholesky(np.outer(x, x) + 9 * np.eye(8))), [X], id="factor"
+    )
+    yield pytest.param(
+        lambda J: J(lambda x: bs.checkpoint(lambda y: np.sin(W @ y))(x)), [X], id="opaque"
+    )
+
+
+@pytest.mark.parametrize(("make", "args"), [*cases()])
+def test_it_is_the_same_jacobian(make: Any, args: list[Any]) -> None:
+    def by(method: str) -> Any:
+        return lambda f, argnums=0: bs.jacobian(f, argnums, method)
+
+    expected = bs.tree.flatten(make(by("forward"))(*args))[0]
+    for J in (make(by("measured")), bs.jit(make(by("measured")))):
+        for a, b in zip(bs.tree.flatten(J(*args))[0], expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_second_derivatives_of_what_was_measured() -> None:
+    f = lambda x: np.sin(W @ x).sum()
+    expected = bs.hessian(f)(X)
+    for H in (bs.hessian(f, method="measured"), bs.jit(bs.hessian(f, method="measured"))):
+        np.testing.assert_allclose(H(X), expected, rtol=1e-11, atol=1e-13)
+    total = lambda x: (bs.jacobian(square, method="measured")(x) ** 2).sum()
+    plain = lambda x: (bs.jacobian(square, method="forward")(x) ** 2).sum()
+    np.testing.assert_allclose(bs.jit(bs.grad(total))(X), bs.grad(plain)(X), rtol=1e-11)
+
+
+# ---- what can be timed
+
+
+def program(f: Callable[..., Any], *types: Type) -> Program:
+    return stage(lambda *xs: [f(*xs)], list(types))[0]
+
+
+def test_programs_of_any_floats_are_timed() -> None:
+    number = Type((), np.dtype(float))
+    both = [
+        program(lambda x, s: np.sin(x) * s, FLOATS, number),
+        program(lambda x, s: bs.fori_loop(0, 3, lambda k, y: y * s, x), FLOATS, number),
+        program(np.exp, Type((3, 2), np.dtype(complex))),
+        program(lambda m, x: np.where(m, x, 2 * x), Type((8,), np.dtype(bool)), FLOATS),
+        program(lambda x: x * 2, Type((), np.dtype(float), weak=True)),
+    ]
+    for p in both:
+        found = seconds_timed([p, p])
+        assert found is not None
+        assert len(found) == 2
+        assert min(found) > 0
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: program(lambda x, i: x[i], FLOATS, Type((3,), np.dtype(np.int64))),
+        lambda: program(
+            lambda x: bs.while_loop(lambda y: np.sum(y) > 1e-3, lambda y: y * 0.5, x), FLOATS
+        ),
+        lambda: program(
+            lambda x: bs.fori_loop(
+                0, 2, lambda k, y: bs.while_loop(lambda z: z[0] > 1, lambda z: z - 1, y), x
+            ),
+            FLOATS,
+        ),
+        lambda: program(
+            lambda x: np.linalg.cholesky(x - 2 * np.eye(8)), Type((8, 8), np.dtype(float))
+        ),
+        lambda: program(lambda: np.sin(np.ones(3))),
+        lambda: program(np.sin, Type((8,), np.dtype(np.longdouble))),
+    ],
+    ids=["places", "waiting", "waiting inside", "not defined", "known", "no native form"],
+)
+def test_others_are_not(made: Any) -> None:
+    fine = program(np.sin, FLOATS)
+    assert seconds_timed([fine, made()]) is None
+
+
+def test_no_function_of_the_user_is_called_for_it() -> None:
+    seen: list[Any] = []
+    squares = primitive(
+        "squares_that_look_around",
+        lambda a: (seen.append(a), np.square(a))[1],
+        blocks=(lambda a: Diagonal(2 * a),),
+    )
+    made = program(lambda x: np.sin(squares(x)), FLOATS)
+    seen.clear()
+    assert seconds_timed([made, made]) is None
+    assert not np.any(seen)  # zeros tell types
+
+
+def test_then_prices_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "timed", lambda programs: None)
+    assert lines(bs.jacobian(square, method="measured"), X) == lines(bs.jacobian(square), X)
+
+
+# ---- turns
+
+
+class Clock:
+    """Time goes on only in what is called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.now = 0.0
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+    def call(self, seconds: Sequence[float]) -> tuple[Callable[[], None], list[int]]:
+        """A call that takes these one after the other, and then the last one; how often it was called."""
+        calls = [0]
+
+        def run() -> None:
+            self.now += seconds[min(calls[0], len(seconds) - 1)]
+            calls[0] += 1
+
+        return run, calls
+
+
+def test_the_best_turn_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    disturbed, calls = clock.call([5.0, 5e-3, 9e-3, 7e-3, 1e-3, 8e-3])
+    steady, _ = clock.call([2e-3])
+    assert seconds_in_turns([disturbed, steady]) == pytest.approx([1e-3, 2e-3])
+    assert calls[0] > 5
+
+
+def test_short_calls_are_repeated_and_long_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    short, many_calls = clock.call([1e-6])
+    long, few_calls = clock.call([3.0])
+    assert seconds_in_turns([short, long]) == pytest.approx([1e-6, 3.0])
+    assert 100 * few_calls[0] < many_calls[0]
+    assert few_calls[0] == 5  # once before, once to see how long it takes, and three turns
+
+
+def test_a_method_that_is_none() -> None:
+    with pytest.raises(ValueError, match='"measured"'):
+        bs.jacobian(square, method="timed")
+    with pytest.raises(ValueError, match="order is for"):
+        bs.jacobian(square, method="measured", order="forward")
+    assert "measured" in ways.METHODS

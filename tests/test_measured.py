@@ -281,8 +281,8 @@ def test_short_calls_are_repeated_and_long_ones_are_not(monkeypatch: pytest.Monk
     short, many_calls = clock.call([1e-6])
     long, few_calls = clock.call([3.0])
     assert seconds_in_turns([short, long]) == pytest.approx([1e-6, 3.0])
-    assert 100 * few_calls[0] < many_calls[0]
-    assert few_calls[0] == 5  # once before, once to see how long it takes, and three turns
+    assert many_calls[0] > 50 * few_calls[0]
+    assert few_calls[0] == 3  # the first one, and two turns
 
 
 def test_a_method_that_is_none() -> None:

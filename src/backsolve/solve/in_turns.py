@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-_TURNS = (3, 15)  # at least, and at most
-_LONG_ENOUGH = 2e-4  # seconds of a turn: below, a call is repeated in it
+_TURNS = (2, 15)  # at least, and at most
+_LONG_ENOUGH = 2e-4  # seconds of a turn: a call that takes less is repeated in it
 _ALL = 0.1  # seconds, after which no further turn begins
 
 
 def seconds_in_turns(calls: Sequence[Callable[[], Any]]) -> list[float]:
-    """Of each call, in its best turn. All were called once before, and what comes with a first call is over."""
-    repeats = [_repeats(call) for call in calls]
-    best = [_seconds(call, n) for call, n in zip(calls, repeats, strict=True)]
+    """Of each call, in its best turn; what comes with a first call does not count."""
+    for call in calls:
+        call()
+    best = [_seconds(call, 1) for call in calls]
+    repeats = [max(int(_LONG_ENOUGH / max(s, 1e-9)), 1) for s in best]
     began = time.perf_counter()
     least, most = _TURNS
     for turn in range(1, most):
@@ -23,11 +25,6 @@ def seconds_in_turns(calls: Sequence[Callable[[], Any]]) -> list[float]:
         for k, call in enumerate(calls):
             best[k] = min(best[k], _seconds(call, repeats[k]))
     return best
-
-
-def _repeats(call: Callable[[], Any]) -> int:
-    call()
-    return max(int(_LONG_ENOUGH / max(_seconds(call, 1), 1e-9)), 1)
 
 
 def _seconds(call: Callable[[], Any], repeats: int) -> float:

@@ -117,6 +117,18 @@ def test_rows_that_lie_across_many_pages() -> None:
     assert counts(turned, (700, 701))["load across pages"] == 700 * 701
     assert counts(turned, (30, 31))["load across pages"] == 0
     assert counts(lambda x: x + 1.0, (700, 701))["load across pages"] == 0
+    partly = counts(turned, (250, 251))["load across pages"] / (250 * 251)  # 64 pages, and 59 more
+    assert 0.3 < partly < 0.6
+
+
+@pytest.mark.parametrize(
+    ("n", "is_crowded"),
+    # Of 256 places for four lines each, rows of 1,024 bytes come to 16, of 1,280 to 64, of 1,040 to all.
+    [(128, True), (130, False), (160, False), (192, True), (352, True), (368, False), (8, False)],
+)
+def test_lines_that_push_each_other_out(n: int, is_crowded: bool) -> None:
+    assert counts(lambda x: x.T + 1.0, (n, n))["load from few sets"] == is_crowded * n * n
+    assert counts(lambda x: x + 1.0, (n, n))["load from few sets"] == 0
 
 
 def test_rates_are_of_the_family_of_the_processor() -> None:

@@ -32,6 +32,10 @@ _RATES = {
     "load apart": (1.3e-10, 1.4e-10),
     "load off pages": (1.6e-10, 1.4e-10),  # more, from an array of more pages than are remembered
     "load across pages": (0.0, 1e-9),  # more, where a row comes to more pages than that
+    "load from few sets": (
+        0.0,
+        8.5e-10,
+    ),  # more, of lines that push each other out of the first cache
     "load far apart": (
         3.3e-10,
         1.6e-10,
@@ -91,6 +95,7 @@ _RATES = {
 IS_ARM = platform.machine() in ("aarch64", "arm64")
 RATES = {what: seconds[IS_ARM] for what, seconds in _RATES.items()}
 FIRST, SECOND, THIRD = 1 << 15, 1 << 21, 1 << 23  # bytes of caches
+WAYS, WAY = 4, 1 << 14  # of the first cache: in how many places a line may stand, and bytes of each
 PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
 TURNED = 0.1 if IS_ARM else 0.3  # of a sine or cosine whose other one is computed, too
 # What a function takes of an exponential's time.

@@ -113,12 +113,15 @@ def test_zeros_that_are_added_again_are_left_out() -> None:
 
 
 def test_rows_that_lie_across_many_pages() -> None:
-    turned = lambda x: x.T + 1.0
-    assert counts(turned, (700, 701))["load across pages"] == 700 * 701
-    assert counts(turned, (30, 31))["load across pages"] == 0
-    assert counts(lambda x: x + 1.0, (700, 701))["load across pages"] == 0
-    partly = counts(turned, (250, 251))["load across pages"] / (250 * 251)  # 64 pages, and 59 more
-    assert 0.3 < partly < 0.6
+    turned = lambda x, y: x.T + y
+    what = "load across pages"
+    assert counts(turned, (700, 701), (701, 700))[what] == 700 * 701
+    assert 0.3 < counts(turned, (250, 251), (251, 250))[what] / (250 * 251) < 0.6  # 1.5 MB
+    assert counts(turned, (200, 201), (201, 200))[what] == 0  # all of it stays near
+    assert counts(lambda x: x.T + 1.0, (250, 251))[what] == 0
+    assert counts(lambda x, y: x + y, (700, 701), (700, 701))[what] == 0
+    few = lambda x: np.swapaxes(x, 1, 2) + 1.0
+    assert counts(few, (1000, 30, 31))[what] == 0  # a row is over soon
 
 
 @pytest.mark.parametrize(

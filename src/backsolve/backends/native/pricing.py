@@ -28,7 +28,7 @@ from .instructions import WITHIN, dropped_sums, fused_products, instructions_of
 from .kernel import Kernel
 from .lattice_products import LatticeProduct
 from .nests import TINY, common_lanes, has_masks, lanes, rounds_together, walk, written_out
-from .rates import FIRST, IS_ARM, PAGES, RATES, SECOND, THIRD, TURNED, WAY, WAYS
+from .rates import FIRST, IS_ARM, OWN, PAGES, RATES, SECOND, SPREAD, THIRD, TURNED, WAY, WAYS
 from .registers.step import Region
 from .scans import ABREAST, Scan
 from .share_out import Shared
@@ -233,9 +233,10 @@ class _Loops:
     def loads_apart(self, buffer: Buffer, apart: int, numbers: int) -> None:
         step = apart * buffer.dtype.itemsize
         lines = WAYS * (WAY // max(gcd(step, WAY), LINE))  # that such steps come to, and find again
-        too_far = (self.length * step - PAGES) / (2 * PAGES)  # the farther, the fewer are at hand
         self.to.add("load apart", numbers)
-        self.to.add("load across pages", numbers * min(max(too_far, 0.0), 1.0))
+        if self.length * step > SPREAD:
+            too_much = (self.to.nbytes - OWN) / OWN  # the more, the fewer lines are still there
+            self.to.add("load across pages", numbers * min(max(too_much, 0.0), 1.0))
         self.to.add("load from few sets", numbers if self.length > lines else 0)
         self.to.add("load off pages", numbers if buffer.nbytes > PAGES else 0)
         self.to.add("load far apart", numbers if buffer.nbytes > SECOND else 0)

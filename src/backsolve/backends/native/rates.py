@@ -31,7 +31,7 @@ _RATES = {
     # Numbers that do not lie side by side.
     "load apart": (1.3e-10, 1.4e-10),
     "load off pages": (1.6e-10, 1.4e-10),  # more, from an array of more pages than are remembered
-    "load across pages": (0.0, 1e-9),  # more, where a row comes to more pages than that
+    "load across pages": (0.0, 1e-9),  # more, where a row comes to many, and not all stays near
     "load from few sets": (
         0.0,
         8.5e-10,
@@ -95,8 +95,10 @@ _RATES = {
 IS_ARM = platform.machine() in ("aarch64", "arm64")
 RATES = {what: seconds[IS_ARM] for what, seconds in _RATES.items()}
 FIRST, SECOND, THIRD = 1 << 15, 1 << 21, 1 << 23  # bytes of caches
+OWN = 1 << 20  # bytes that one core has for itself
 WAYS, WAY = 4, 1 << 14  # of the first cache: in how many places a line may stand, and bytes of each
-PAGES = 1 << 18  # bytes of the pages whose addresses are at hand
+# Bytes of the pages whose addresses are at hand, and of those that a row may come to while all stays near.
+PAGES, SPREAD = 5 << 17 if IS_ARM else 1 << 18, 1 << 18
 TURNED = 0.1 if IS_ARM else 0.3  # of a sine or cosine whose other one is computed, too
 # What a function takes of an exponential's time.
 FUNCTIONS = {

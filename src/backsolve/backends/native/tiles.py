@@ -50,7 +50,9 @@ class Registers:
     @property
     def repaid(self) -> int:
         """Rows from which on panels are worth making for one product."""
-        return 4 if self.masks else 24
+        if self.masks:
+            return 4
+        return 8 if self.by_lane else 24
 
     def lanes(self, dtype: np.dtype[Any]) -> int:
         return self.nbytes // dtype.itemsize

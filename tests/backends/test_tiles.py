@@ -15,7 +15,7 @@ import pytest
 import backsolve as bs
 from backsolve.backends.native import contraction, tiling
 from backsolve.backends.native.blas import THIN
-from backsolve.backends.native.tiles import Registers
+from backsolve.backends.native.tiles import Large, Registers
 
 from .test_blocks import MACHINES
 
@@ -74,9 +74,19 @@ def test_tiles_are_used(machine: Any) -> None:
     assert "panels of (64, 45)" in steps(g, normal(32, 64), normal(45, 64))
 
 
-def test_columns_of_few_rows_are_put_into_panels(machine: Any) -> None:
-    """Odd columns fill no vectors; how many rows pay for panels was measured on arm64 and with AVX-512."""
-    few = 4 if machine.masks else 8 if machine.by_lane else 24
+ARM = replace(MACHINES["by lanes"], large=Large(1 << 11, 1 << 20, 16, in_lines=False))
+
+
+@pytest.mark.parametrize(
+    ("machine", "few"),
+    [(ARM, 8), *zip(MACHINES.values(), (24, 24, 24, 4), strict=True)],
+    ids=["arm64", *MACHINES],
+)
+def test_columns_of_few_rows_are_put_into_panels(
+    machine: Registers, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that lie across lines: from how many rows on that pays was measured."""
+    monkeypatch.setattr(tiling, "registers", lambda: machine)
     for m in (few - 1, few):
         left, right = normal(m, 40), normal(243, 40)
         f = bs.jit(lambda a, b: a @ b.T)

@@ -52,7 +52,7 @@ class Registers:
         """Rows from which on panels are worth making for one product."""
         if self.masks:
             return 4
-        return 8 if self.by_lane else 24
+        return 8 if self.by_lane and self.large is not None else 24
 
     def lanes(self, dtype: np.dtype[Any]) -> int:
         return self.nbytes // dtype.itemsize

@@ -119,6 +119,7 @@ def test_rows_that_lie_across_many_pages() -> None:
     assert 0.3 < counts(turned, (250, 251), (251, 250))[what] / (250 * 251) < 0.6  # 1.5 MB
     assert counts(turned, (200, 201), (201, 200))[what] == 0  # all of it stays near
     assert counts(lambda x: x.T + 1.0, (250, 251))[what] == 0
+    assert counts(lambda x: x.T.copy(), (700, 701))[what] == 0  # of loads alone many are under way
     assert counts(lambda x, y: x + y, (700, 701), (700, 701))[what] == 0
     few = lambda x: np.swapaxes(x, 1, 2) + 1.0
     assert counts(few, (1000, 30, 31))[what] == 0  # a row is over soon

@@ -234,7 +234,7 @@ class _Loops:
         step = apart * buffer.dtype.itemsize
         lines = WAYS * (WAY // max(gcd(step, WAY), LINE))  # that such steps come to, and find again
         self.to.add("load apart", numbers)
-        if self.length * step > SPREAD:
+        if self.length * step > SPREAD and self.kernel.statements:  # of copies, many are under way
             too_much = (self.to.nbytes - OWN) / OWN  # the more, the fewer lines are still there
             self.to.add("load across pages", numbers * min(max(too_much, 0.0), 1.0))
         self.to.add("load from few sets", numbers if self.length > lines else 0)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.compiled import timed
 from backsolve.compiled.timed import seconds_timed
 from backsolve.hooks import hooks
 from backsolve.ir import Program, Type
@@ -227,6 +228,11 @@ def test_programs_of_any_floats_are_timed() -> None:
 def test_others_are_not(made: Any) -> None:
     fine = program(np.sin, FLOATS)
     assert seconds_timed([fine, made()]) is None
+
+
+def test_nothing_is_told_from_code_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed, "_made_up", lambda types: [np.ones(t.shape, np.int8) for t in types])
+    assert seconds_timed([program(np.sin, FLOATS)]) is None
 
 
 def test_no_function_of_the_user_is_called_for_it() -> None:

@@ -128,11 +128,19 @@ def test_rows_that_lie_across_many_pages() -> None:
 @pytest.mark.parametrize(
     ("n", "is_crowded"),
     # Of 256 places for four lines each, rows of 1,024 bytes come to 16, of 1,280 to 64, of 1,040 to all.
-    [(128, True), (130, False), (160, False), (192, True), (352, True), (368, False), (8, False)],
+    [(128, True), (130, False), (160, False), (192, True), (352, True), (368, False), (1101, True)],
 )
 def test_lines_that_push_each_other_out(n: int, is_crowded: bool) -> None:
     assert counts(lambda x: x.T + 1.0, (n, n))["load from few sets"] == is_crowded * n * n
     assert counts(lambda x: x + 1.0, (n, n))["load from few sets"] == 0
+
+
+def test_numbers_of_one_line_are_read_together() -> None:
+    every_other = counts(lambda x: x[::2] + 1.0, (1 << 20,))
+    assert every_other["load apart"] == 1 << 19
+    assert every_other["load from few sets"] == every_other["load across pages"] == 0
+    apart = counts(lambda x: x[::64] + 1.0, (1 << 20,))
+    assert apart["load from few sets"] == apart["load across pages"] == 1 << 14
 
 
 def test_rates_are_of_the_family_of_the_processor() -> None:

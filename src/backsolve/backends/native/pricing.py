@@ -231,13 +231,15 @@ class _Loops:
         self.to.add(f"single {what}", n * self.rows * self.singles)
 
     def loads_apart(self, buffer: Buffer, apart: int, numbers: int) -> None:
-        step = apart * buffer.dtype.itemsize
-        lines = WAYS * (WAY // max(gcd(step, WAY), LINE))  # that such steps come to, and find again
         self.to.add("load apart", numbers)
-        if self.length * step > SPREAD and self.kernel.statements:  # of copies, many are under way
-            too_much = (self.to.nbytes - OWN) / OWN  # the more, the fewer lines are still there
-            self.to.add("load across pages", numbers * min(max(too_much, 0.0), 1.0))
-        self.to.add("load from few sets", numbers if self.length > lines else 0)
+        if (step := apart * buffer.dtype.itemsize) >= LINE:
+            lines = WAYS * (WAY // max(gcd(step, WAY), LINE))  # that such steps find again
+            self.to.add("load from few sets", numbers if self.length > lines else 0)
+            if (
+                self.length * step > SPREAD and self.kernel.statements
+            ):  # of copies, many are under way
+                too_much = (self.to.nbytes - OWN) / OWN  # the more, the fewer lines are still there
+                self.to.add("load across pages", numbers * min(max(too_much, 0.0), 1.0))
         self.to.add("load off pages", numbers if buffer.nbytes > PAGES else 0)
         self.to.add("load far apart", numbers if buffer.nbytes > SECOND else 0)
 

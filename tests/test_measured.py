@@ -230,6 +230,18 @@ def test_others_are_not(made: Any) -> None:
     assert seconds_timed([fine, made()]) is None
 
 
+def test_assertions_are_about_the_numbers_of_the_user() -> None:
+    def f(x: Any) -> Any:
+        assert np.sum(x) > 100, "too small"
+        return np.sin(W @ x) * x
+
+    J = bs.jit(bs.jacobian(f, method="measured"))
+    x = 50 + X
+    np.testing.assert_allclose(J(x), bs.jacobian(f, method="forward")(x), rtol=1e-9, atol=1e-12)
+    with pytest.raises(AssertionError, match="too small"):
+        J(X)
+
+
 def test_nothing_is_told_from_code_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timed, "_made_up", lambda types: [np.ones(t.shape, np.int8) for t in types])
     assert seconds_timed([program(np.sin, FLOATS)]) is None

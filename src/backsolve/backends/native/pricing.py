@@ -235,9 +235,8 @@ class _Loops:
         if (step := apart * buffer.dtype.itemsize) >= LINE:
             lines = WAYS * (WAY // max(gcd(step, WAY), LINE))  # that such steps find again
             self.to.add("load from few sets", numbers if self.length > lines else 0)
-            if (
-                self.length * step > SPREAD and self.kernel.statements
-            ):  # of copies, many are under way
+            # Of loads alone many are under way at once, and none is waited for.
+            if self.length * step > SPREAD and self.kernel.statements:
                 too_much = (self.to.nbytes - OWN) / OWN  # the more, the fewer lines are still there
                 self.to.add("load across pages", numbers * min(max(too_much, 0.0), 1.0))
         self.to.add("load off pages", numbers if buffer.nbytes > PAGES else 0)

@@ -32,10 +32,7 @@ _RATES = {
     "load apart": (1.3e-10, 1.4e-10),
     "load off pages": (1.6e-10, 1.4e-10),  # more, from an array of more pages than are remembered
     "load across pages": (0.0, 1e-9),  # more, where a row comes to many, and not all stays near
-    "load from few sets": (
-        0.0,
-        8.5e-10,
-    ),  # more, of lines that push each other out of the first cache
+    "load from few sets": (0.0, 8.5e-10),  # more, of lines that push each other out of a cache
     "load far apart": (
         3.3e-10,
         1.6e-10,

@@ -1,4 +1,4 @@
-"""method="measured": what is timed, what is taken then, and where prices decide all the same."""
+"""What is timed, by "auto" inside `jit` and by "measured"; what is taken then, and where prices decide."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -76,16 +77,16 @@ def test_other_ways_are_taken_if_they_are_quicker(monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_is_timed_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by "auto", nor where prices leave no doubt."""
+    """Neither by an eager "auto", nor where prices leave no doubt."""
     monkeypatch.setattr(hooks, "timed", None)
     monkeypatch.setattr(auto, "seconds_in_turns", None)
     monkeypatch.setattr(auto, "_decided", {})
-    for J in (bs.jacobian(square), bs.jit(bs.jacobian(square))):
-        J(X)
-    told = iter([2.1, 1.0, 2.1, 2.1])
-    monkeypatch.setattr(hooks, "seconds_of", lambda program: next(told))
-    bs.jit(bs.jacobian(square, method="measured"))(X)
-    assert next(told, None) is None
+    bs.jacobian(square)(X)
+    for method, prices in (("auto", [1.5, 1.0, 0.9, 0.9]), ("measured", [2.1, 1.0, 2.1, 2.1])):
+        told = iter(prices)
+        monkeypatch.setattr(hooks, "seconds_of", lambda program, told=told: next(told))
+        bs.jit(bs.jacobian(square, method=method))(X)
+        assert next(told, None) is None
     f = lambda x: np.log(np.exp(x).sum())
     x = np.linspace(0, 1, 400)
     np.testing.assert_allclose(bs.jacobian(f, method="measured")(x), bs.grad(f)(x), rtol=1e-12)
@@ -98,6 +99,153 @@ def test_a_doubt_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "timed", lambda programs: asked.append(len(programs)))
     bs.jit(bs.jacobian(square, method="measured"))(X)
     assert asked == [2]
+
+
+@pytest.mark.parametrize(
+    ("prices", "count", "times", "way"),
+    [  # of reverse, forward and elimination in two orders; how many are timed
+        ((1.0, 1.3, 2.0, 2.0), 2, (1.1, 1.0), "forward"),
+        ((1.0, 1.3, 2.0, 2.0), 2, (1.0, 1.1), "reverse"),
+        ((1.3, 1.0, 2.0, 2.0), 2, (1.0, 1.01), "forward"),  # as quick as far as one can tell
+        ((1.0, 1.3, 0.9, 0.9), 2, (1.1, 1.0), "forward"),  # elimination does not promise enough
+        ((1.0, 1.1, 0.8, 2.0), 3, (1.0, 0.9, 1.1), "forward"),
+        ((1.0, 1.1, 0.8, 2.0), 3, (1.0, 1.0, 0.9), "eliminate"),
+        ((1.0, 1.2, 0.8, 2.0), 2, (0.9, 1.0), "reverse"),
+    ],
+)
+def test_what_auto_times(
+    prices: tuple[float, ...],
+    count: int,
+    times: tuple[float, ...],
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The plain ways, and the one that would be taken, if their prices are near each other."""
+    told, taken, asked = iter(prices), [], []
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: next(told))
+    monkeypatch.setattr(hooks, "timed", lambda programs: (asked.append(len(programs)), [*times])[1])
+    chosen = auto._by_steps
+    monkeypatch.setattr(
+        auto, "_by_steps", lambda *a: (price := chosen(*a), taken.append(price.way))[0]
+    )
+    f = lambda x: W[:3] @ np.tanh(W @ np.sin(x))
+    J = bs.jit(bs.jacobian(f))
+    np.testing.assert_allclose(J(X), bs.jacobian(f, method="reverse")(X), rtol=1e-12)
+    assert (taken, asked) == ([way], [count])
+
+
+def test_a_run_of_seconds_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 2.5)
+    monkeypatch.setattr(hooks, "timed", None)
+    bs.jit(bs.jacobian(square))(X)
+
+
+def looped(x: Any) -> Any:
+    for _ in range(30):
+        x = np.sin(W @ x) * x
+    return x
+
+
+def written_out(x: Any) -> Any:
+    return reduce(lambda y, k: np.sin(W @ y) * y, range(30), x)
+
+
+@pytest.mark.parametrize("f", [looped, written_out, square])
+def test_loops_and_what_is_long_or_large_is_priced_by_steps_as_well(
+    f: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls without blocks, rows that are too many to eliminate them, as many numbers as the Jacobian has."""
+    monkeypatch.setattr(auto, "_RECORDED", 1)
+    monkeypatch.setattr(auto, "_LONG", 40)
+    monkeypatch.setattr(auto, "_TRIED", 0)
+    for prices, way in (((1.0, 2.0), "reverse"), ((2.0, 1.0), "forward")):
+        told = iter(prices)
+        monkeypatch.setattr(hooks, "seconds_of", lambda program, told=told: next(told))
+        assert lines(bs.jacobian(f), X) == lines(bs.jacobian(f, method=way), X)
+        assert next(told, None) is None
+    assert lines(bs.jacobian(f, method="forward"), X) != lines(bs.jacobian(f, method="reverse"), X)
+
+
+def test_stacks_far_beyond_the_result_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "_RECORDED", 1)
+    monkeypatch.setattr(auto, "_TRIED", 0)
+    monkeypatch.setattr(auto, "_FAR", np.inf)
+    priced: list[Program] = []
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: (priced.append(program), 1.0)[1])
+    x = np.linspace(0, 1, 40)
+    J = bs.jit(bs.jacobian(lambda x: np.sin(x).reshape(4, 10).sum(1)))  # forward takes 40 × 40
+    np.testing.assert_allclose(J(x).sum(0), np.cos(x), rtol=1e-12)
+    assert len(priced) == 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_only_what_native_code_is_made_of_is_timed(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)
+    monkeypatch.setattr(timed, "_known", {})
+    monkeypatch.setattr(
+        timed, "seconds_in_turns", lambda calls, clock: (ran.append(len(calls)), [1.0] * 2)[1]
+    )
+    bs.jit(bs.jacobian(square), backend=backend)(X)
+    assert ran == ([2] if backend == "native" else [])
+
+
+# ---- what was timed once
+
+
+def test_times_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """In memory and on disk, for constants of whatever values."""
+    ran: list[int] = []
+
+    def turns(calls: Sequence[Any], clock: Any) -> list[float]:
+        ran.append(len(calls))
+        return [2.0, 1.0]
+
+    def asked(w: Any, x: Any = X) -> list[float] | None:
+        t = Type(x.shape, np.dtype(float))
+        return seconds_timed([program(lambda x: np.sin(w @ x), t), program(lambda x: w @ x, t)])
+
+    monkeypatch.setenv("BACKSOLVE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(timed, "seconds_in_turns", turns)
+    monkeypatch.setattr(timed, "_known", {})
+    assert asked(W) == [2.0, 1.0]
+    assert asked(2 * W) == [2.0, 1.0]
+    assert len(ran) == 1
+    timed._known.clear()  # as in another process
+    assert asked(W) == [2.0, 1.0]
+    assert len(ran) == 1
+    assert asked(W[:, :5], X[:5]) == [2.0, 1.0]  # another structure
+    assert len(ran) == 2
+    timed._known.clear()
+    for path in tmp_path.glob("*.times"):
+        path.write_bytes(b"[0.0, 9.0]")  # not by us
+    assert asked(W) == [2.0, 1.0]
+    assert len(ran) == 3
+
+
+def test_they_are_kept_without_a_folder_and_not_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[int] = []
+    monkeypatch.setattr(timed, "seconds_in_turns", lambda calls, clock: (ran.append(1), [1.0])[1])
+    monkeypatch.setattr(timed, "_known", {})
+    monkeypatch.setattr(timed, "_MANY", 2)
+    made = [program(f, FLOATS) for f in (np.sin, np.cos, np.exp)]
+    for p in made:
+        assert seconds_timed([p]) == seconds_timed([p]) == [1.0]
+    assert (len(ran), len(timed._known)) == (3, 2)
+
+
+def test_that_nothing_is_told_is_kept_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+    original = timed.native_code
+    monkeypatch.setattr(timed, "native_code", lambda *a: (built.append(1), original(*a))[1])
+    monkeypatch.setattr(timed, "_known", {})
+    p = program(np.sin, Type((8,), np.dtype(np.longdouble)))
+    assert seconds_timed([p]) is seconds_timed([p]) is None
+    assert len(built) == 1
 
 
 @pytest.mark.parametrize("quick", TURNS)
@@ -301,6 +449,15 @@ def test_short_calls_are_repeated_and_long_ones_are_not(monkeypatch: pytest.Monk
     assert seconds_in_turns([short, long]) == pytest.approx([1e-6, 3.0])
     assert many_calls[0] > 50 * few_calls[0]
     assert few_calls[0] == 3  # the first one, and two turns
+    one, calls = clock.call([0.6, 0.5])
+    two, _ = clock.call([0.7, 0.5])
+    assert seconds_in_turns([one, two]) == pytest.approx([0.6, 0.7])
+    assert calls[0] == 1
+
+
+def test_another_clock() -> None:
+    ticks = iter(range(10**6))
+    assert seconds_in_turns([lambda: None], lambda: float(next(ticks))) == [1.0]
 
 
 def test_a_method_that_is_none() -> None:

@@ -73,6 +73,7 @@ class Recorder:
         self.order: list[tuple[Var, Any]] = []
         self.is_region = False
         self.is_lasting = False  # differentiated later: what has a derivative of its own stays
+        self.is_checked = False  # its results will be looked at for NaN
         # Of a loop's body: inputs that are the same in both passes of a derivative, or None.
         self.at_hand: set[Var] | None = None
         self.examples: dict[Var, Any] = {}  # of its inputs, where numbers are at hand
@@ -209,16 +210,18 @@ def stage(
     lasting: bool = False,
     examples: Sequence[Any] = (),
     batch: int = 0,
+    checked: bool = False,
 ) -> tuple[Program, Any]:
     """Record `f` on values of the given types; also give back what it returned, staged.
 
     `lasting`: the Program takes the place of `f` where it is differentiated, so `stop_gradient` and `Function`
     must stand in it; what is recognised around it is recognised in it. `examples` are numbers that the inputs
-    may be (see `example_of`). `batch`: it will run for so many examples at once.
+    may be (see `example_of`). `batch`: it will run for so many examples at once. `checked`: who runs it looks
+    for NaN, so that zeros beside infinities need no care.
     """
     around = _active.recognise
     recorder = Recorder(around if lasting and recognise is None else recognise)
-    recorder.is_lasting, recorder.batch = lasting, batch
+    recorder.is_lasting, recorder.batch, recorder.is_checked = lasting, batch, checked
     padded = [*names, *[None] * (len(types) - len(names))]
     inputs = [Var(t, recorder, name) for t, name in zip(types, padded, strict=True)]
     recorder.examples = dict(zip(inputs, examples, strict=False))

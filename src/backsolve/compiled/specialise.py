@@ -6,6 +6,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -161,14 +162,13 @@ def specialise(
         structures.append(structure)
         return outputs
 
-    with Changes() as changes:
+    with Changes() as changes, _compiling_for(target.backend):
         recorded = record(flat, types)
     changed = taken_back(changes, recorders)
     if recorded is None:
         return None
     program = Rewritten(recorded)
-    nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in recorded.constants]
-    shown = Program(recorded.inputs, tuple(nothing), recorded.equations, recorded.outputs)
+    shown = without_constants(recorded)
     code: Native | Xla | None = None
     reason = ""
     if changed:
@@ -195,6 +195,29 @@ def specialise(
         has_own_derivative=own,
         changed=changed,
     )
+
+
+def without_constants(program: Program) -> Program:
+    """The same with zeros in their place, which take no memory."""
+    nothing = [(v, np.broadcast_to(np.zeros((), v.dtype), v.shape)) for v, _ in program.constants]
+    return Program(program.inputs, tuple(nothing), program.equations, program.outputs)
+
+
+@contextlib.contextmanager
+def _compiling_for(backend: str) -> Iterator[None]:
+    before = _backend.set(backend)
+    try:
+        yield
+    finally:
+        _backend.reset(before)
+
+
+_backend = ContextVar("_backend", default="native")
+
+
+def is_for_native_code() -> bool:
+    """Whether what is being recorded is."""
+    return _backend.get() == "native"
 
 
 @contextlib.contextmanager
@@ -243,11 +266,12 @@ def native_code(
 ) -> tuple[Native | None, str]:
     """Native code, found on disk or made; or why there is none."""
     from ..backends.native.compile import compile_program, recall_program
+    from ..backends.native.disk import disk
     from ..backends.native.recipes import key_of
     from ..backends.native.support import Unsupported
 
     machine = lambda: rewrite_for_machines(program())
-    key = key_of(recorded, donated, freedoms)
+    key = None if disk() is None else key_of(recorded, donated, freedoms)
     found = recall_program(key, machine, donated, *freedoms) if key is not None else None
     try:
         return found or compile_program(machine(), donated, *freedoms, key), ""

@@ -1,7 +1,14 @@
-"""Programs as native code, timed on made-up numbers, for who chooses between them."""
+"""Programs as native code, timed on made-up numbers, for who chooses between them.
+
+What was found is kept, in memory and on disk beside the code: another process chooses as this one did.
+Constants count by their types alone, so that a network whose weights have changed is not timed again.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -11,27 +18,41 @@ import numpy as np
 from ..ir import Program, Type
 from ..regions import Branches, Loop
 from ..solve.in_turns import seconds_in_turns
-from .specialise import Rewritten, native_code
+from .specialise import Rewritten, is_for_native_code, native_code, without_constants
 
 _BETWEEN = (0.3, 0.7)  # where most functions are defined, and no power or exponential goes far
+_SUFFIX = ".times"
 
 
 def seconds_timed(programs: Sequence[Program]) -> list[float] | None:
     """Of each; None if one of them has no native code, or none that runs on any numbers and ends."""
-    if not all(p.inputs and _takes_any(p) for p in programs):
+    if not (is_for_native_code() and all(p.inputs and _takes_any(p) for p in programs)):
         return None
+    key = _key(programs)
+    kept = _kept(key)
+    if kept is None:
+        kept = _timed_now(programs)
+        _keep(key, kept)
+    return kept or None
+
+
+def _timed_now(programs: Sequence[Program]) -> list[float]:
+    """Empty where numbers tell nothing."""
+    from ..backends.native.threads import get_threads
+
     calls = []
     for program in programs:
         code, _ = native_code(program, Rewritten(program), (), (False, False))
         if code is None or code.stats["elsewhere"]:
-            return None
+            return []
         calls.append(partial(code.call, *_made_up([v.type for v in program.inputs])))
     try:
         if any(call() is NotImplemented for call in calls):
-            return None
+            return []
     except Exception:  # these numbers have no such result; the user's may
-        return None
-    return seconds_in_turns(calls)
+        return []
+    # Of one thread its own time, whatever else runs on its core.
+    return seconds_in_turns(calls, time.thread_time if get_threads() == 1 else None)
 
 
 def _takes_any(program: Program) -> bool:
@@ -65,3 +86,39 @@ def _numbers(rng: np.random.Generator, t: Type) -> Any:
         drawn = drawn + 1j * rng.uniform(*_BETWEEN, t.shape)
     whole = np.asarray(drawn).astype(t.dtype)
     return whole.item() if t.weak else whole
+
+
+# ---- what is kept
+
+_known: dict[str, list[float]] = {}
+_MANY = 4096
+
+
+def _key(programs: Sequence[Program]) -> str | None:
+    from ..backends.native.recipes import key_of
+
+    keys = [key_of(without_constants(p)) for p in programs]
+    return None if None in keys else hashlib.sha256(repr(keys).encode()).hexdigest()
+
+
+def _kept(key: str | None) -> list[float] | None:
+    from ..backends.native.disk import disk
+
+    files = disk()
+    if key is None or key in _known or files is None:
+        return _known.get(key or "")
+    content = files.read(key, _SUFFIX)
+    return None if content is None else _known.setdefault(key, json.loads(content))
+
+
+def _keep(key: str | None, times: list[float]) -> None:
+    from ..backends.native.disk import disk
+
+    if key is None:
+        return
+    while len(_known) >= _MANY:
+        _known.pop(next(iter(_known)), None)
+    _known[key] = times
+    files = disk()
+    if files is not None:
+        files.write(key, json.dumps(times).encode(), _SUFFIX)

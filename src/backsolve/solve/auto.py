@@ -3,9 +3,8 @@
 It is decided once for each structure: what rows there are, and who reads whom. Elimination is planned where a
 solve takes long enough to pay for the plan. Inside `jit`, where all is planned once, every way is priced, and
 those that come near the cheapest are recorded aside and priced again by the steps that the native backend makes
-of them (backends/native/pricing.py, through a hook).
-
-What is `measured` is timed besides, if its price leaves a doubt: nobody pays for that who has not asked for it.
+of them (backends/native/pricing.py, through a hook). Where these leave a doubt which plain way is quicker, or
+whether the chosen one is, they are timed; what is `measured` is timed wherever there is one, and eagerly too.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from math import inf
+from math import inf, prod
 from typing import Any
 
 from ..errors import UnsupportedError
@@ -45,11 +44,14 @@ _SURE = 0.85  # the same, where steps are priced
 _SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
 _TRIED = 2  # ways beside the plain ones that may be recorded: of near prices the steps decide
 _FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
-_RECORDED = 1 << 22  # numbers of a stack, up to which ways are recorded for their prices
-_AS_CHEAP = 0.97  # of reverse's price: what forward must be below
+# Numbers of a stack, up to which ways are recorded for their prices: as many as the Jacobian has, or so many.
+_RECORDED, _LARGEST = 1 << 22, 1 << 26
+_AS_CHEAP = 0.99  # of reverse's price: what forward must be below
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
-_DOUBTFUL = 2  # times the cheapest price, up to which a way is timed if that is asked for
-_AS_QUICK = 1.01  # of the best time: there, a plain way is taken, and back rather than ahead
+_CLOSE = 1.4  # times the cheapest price, up to which plain ways are timed
+_DOUBTFUL = 2  # the same of all ways, if that is asked for
+_LONG_RUN = 2  # seconds, from which on a run tells less than it takes
+_AS_QUICK = 1.02  # of the best time: there, prices decide
 _TELLING = 1e-8  # seconds of compiled code, below which prices tell nothing
 _MANY = 256  # structures that are kept
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
@@ -107,7 +109,7 @@ def choose(
         prices = prices or Prices(rows, parameters, outputs)
         found = _for_eager(rows, parameters, outputs, system, prices)
         if measured and not is_opaque(rows):
-            found = _quickest_run([*prices.plain, found], system())
+            found = _quickest_run(prices.plain, found, system())
         _decided[key] = found
     return found
 
@@ -134,22 +136,23 @@ def _for_eager(
     return _or_better(best, prices.eliminations(whole, orders))
 
 
-def _quickest_run(ways: Sequence[Price], system: System) -> Price:
-    near = _in_doubt(dict.fromkeys(ways))
+def _quickest_run(plain: Sequence[Price], best: Price, system: System) -> Price:
+    near = _in_doubt(dict.fromkeys([*plain, best]), _DOUBTFUL)
     runs = [partial(WAYS["chosen"], system, p) for p in near]
-    return _quickest(near, seconds_in_turns(runs)) if len(near) > 1 else near[0]
+    return _quickest(near, seconds_in_turns(runs), best) if len(near) > 1 else near[0]
 
 
-def _in_doubt(ways: Iterable[Price]) -> list[Price]:
+def _in_doubt(ways: Iterable[Price], factor: float) -> list[Price]:
     ways = list(ways)
     least = min(map(_seconds, ways))
-    return [p for p in ways if p.seconds <= _DOUBTFUL * least]
+    return [p for p in ways if p.seconds <= factor * least]
 
 
-def _quickest(ways: Sequence[Price], seconds: Sequence[float]) -> Price:
-    """The first of those that are as quick."""
-    enough = _AS_QUICK * min(seconds)
-    return next(p for p, s in zip(ways, seconds, strict=True) if s <= enough)
+def _quickest(ways: Sequence[Price], seconds: Sequence[float], best: Price) -> Price:
+    """The one with the best price, if it is as quick as any."""
+    told = dict(zip(ways, seconds, strict=True))
+    quickest = min(told, key=lambda p: told[p])
+    return best if told[best] <= _AS_QUICK * told[quickest] else quickest
 
 
 def _for_compiled(
@@ -165,14 +168,12 @@ def _for_compiled(
     """
     if any(p.dtype.kind == "c" for p in parameters) and not why_not(system(), "matrix"):
         return Price("eliminate")
-    if is_opaque(rows):
-        n_in, n_out = sizes(parameters, outputs)
-        return by_sizes(parameters, outputs, n_in * n_out < _TURNED)
-    plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
-    if len(rows) > _LONG and not measured:
-        return cheaper(plain)
     others: list[Price] = []
     whole = system()
+    if is_opaque(rows):
+        plain = _by_counts(parameters, outputs)
+        return _by_steps(plain, others, whole, measured)
+    plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
     if len(rows) <= _LONG and not (why_not(whole) or (graph := Graph(whole)).is_mixed):
         orders = elimination_prices(graph, CHEAP, COMPILED)
         others = sorted([*orders, colour_price(graph, plain, COMPILED)], key=_seconds)[:_TRIED]
@@ -189,11 +190,13 @@ def _by_steps(
     best = cheaper(plain)
     recorder = next(v.recorder for v in system._raw_outputs if type(v) is Var)
     widest = max([r.size for r in system.rows], default=1)
+    entries = prod(sizes(system.parameters, system.outputs))
+    most = max(_RECORDED, min(entries, _LARGEST))
     near = [p for p in (*plain, *others) if p is best or p.seconds < _FAR * best.seconds]
     found: dict[Price, Price] = {}
     programs: dict[Price, Program] = {}
     for p in near:
-        if (p.passes or 1) * widest > _RECORDED:
+        if (p.passes or 1) * widest > most:
             continue
         try:
             program = recorded_aside(partial(_blocks, system, p), recorder)
@@ -205,16 +208,18 @@ def _by_steps(
             programs[found[p]] = program
     if best not in found:
         return _or_better(best, others)
-    if measured and len(doubtful := _in_doubt(programs)) > 1:
-        times = hooks.timed([programs[p] for p in doubtful])
-        if times is not None:
-            return _quickest(doubtful, times)
     none = replace(best, seconds=inf)
     back, ahead = (found.get(p, none) for p in plain)
     best = cheaper((back, ahead), _AS_CHEAP_BY_STEPS)
     others = [found[p] for p in others if p in found]
     told = [p for p in others if p.seconds < best.seconds - _TELLING]
-    return _or_better(best, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
+    best = _or_better(best, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
+    asked = [p for p in programs if measured or p is best or p.way in _TWO]
+    doubtful = _in_doubt(asked, _DOUBTFUL if measured else _CLOSE)
+    if len(doubtful) == 1 or best.seconds > _LONG_RUN:
+        return best
+    times = hooks.timed([programs[p] for p in doubtful])
+    return best if times is None else _quickest(doubtful, times, best)
 
 
 def _blocks(system: System, price: Price) -> list[Any]:
@@ -264,6 +269,16 @@ def is_staged(system: System) -> bool:
 def by_sizes(parameters: Sequence[Row], outputs: Sequence[Row], ahead: bool) -> Price:
     n_in, n_out = sizes(parameters, outputs)
     return Price("forward" if n_in < n_out or (n_in == n_out and ahead) else "reverse")
+
+
+def _by_counts(parameters: Sequence[Row], outputs: Sequence[Row]) -> tuple[Price, Price]:
+    """Of plain ways through a call without blocks, before their steps are known: by right-hand sides alone."""
+    n_in, n_out = sizes(parameters, outputs)
+    share = 0.98 if n_in * n_out < _TURNED else 1.0
+    return (
+        Price("reverse", passes=n_out, seconds=n_out),
+        Price("forward", passes=n_in, seconds=share * n_in),
+    )
 
 
 def sizes(parameters: Sequence[Row], outputs: Sequence[Row | None]) -> tuple[int, int]:

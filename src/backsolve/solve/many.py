@@ -29,7 +29,12 @@ _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
 
 
 class Substitution(Protocol):
-    """How one right-hand side is solved for: row by row, or loops at once (scanned.py)."""
+    """How one right-hand side is solved for: row by row, or loops at once (scanned.py).
+
+    `record`: the solve itself will be differentiated.
+    """
+
+    record: bool
 
     @property
     def widest(self) -> int:
@@ -136,7 +141,7 @@ def reverse_jacobian(by: Substitution, output: Row, inputs: Sequence[Row]) -> li
             for g, r in zip(by.back([(output, seed)], inputs), inputs, strict=True)
         ]
 
-    return _over_basis(pull, output, by.widest)
+    return _over_basis(pull, output, by)
 
 
 def forward_jacobian(
@@ -153,7 +158,7 @@ def forward_jacobian(
             for t, r in zip(by.ahead([(input_, seed)], outputs), outputs, strict=True)
         ]
 
-    return _over_basis(push, input_, by.widest, unit)
+    return _over_basis(push, input_, by, unit)
 
 
 def forward_images(system: System, seeds: Sequence[Any]) -> list[Any]:
@@ -167,7 +172,7 @@ def forward_images(system: System, seeds: Sequence[Any]) -> list[Any]:
             for t, y in zip(found, system.out_types, strict=True)
         ]
 
-    return _stacked(push, seeds, system.parameters, _widest(system.rows))
+    return _stacked(push, seeds, system.parameters, _widest(system.rows), system.record)
 
 
 def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
@@ -183,7 +188,7 @@ def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
             for g, p in zip(found, system.parameters, strict=True)
         ]
 
-    return _stacked(pull, seeds, outputs, _widest(system.rows))
+    return _stacked(pull, seeds, outputs, _widest(system.rows), system.record)
 
 
 def images_of_basis(a: Operator) -> Any:
@@ -202,20 +207,24 @@ def _widest(rows: Sequence[Row]) -> int:
 
 
 def _over_basis(
-    solve: Callable[[Any], list[Any]], at: Row, widest: int, unit: complex = 1
+    solve: Callable[[Any], list[Any]], at: Row, by: Substitution, unit: complex = 1
 ) -> list[Any]:
     n = at.size
     basis = (np.eye(n) * unit).astype(at.dtype).reshape(n, *at.shape)
-    return _stacked(solve, [basis], [at], widest)
+    return _stacked(solve, [basis], [at], by.widest, by.record)
 
 
 def _stacked(
-    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], widest: int
+    solve: Callable[..., list[Any]],
+    seeds: Sequence[Any],
+    at: Sequence[Row],
+    widest: int,
+    record: bool,
 ) -> list[Any]:
     """The solve for stacks of seeds of some rows, as many at once as are worth holding."""
     step = max(1, _BUDGET // max(widest, 1))
     stacks = [
-        _solve_stack(solve, [s[k : k + step] for s in seeds], at)
+        _solve_stack(solve, [s[k : k + step] for s in seeds], at, record)
         for k in range(0, max(len(seeds[0]), 1), step)
     ]
     return [
@@ -224,19 +233,26 @@ def _stacked(
 
 
 def _solve_stack(
-    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row]
+    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], record: bool
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
-    with for_a_stack(seeds):
-        program, _ = stage(solve, types, lasting=True)
+
+    def staged(checked: bool) -> Program:
+        with for_a_stack(seeds):
+            return stage(solve, types, lasting=True, checked=checked)[0]
+
+    program = staged(checked=not record)
     count = len(seeds[0])
     with np.errstate(all="ignore"):
-        if not (_is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds)):
+        is_traced = _is_traced(program)
+        if not (is_traced and any((np.asarray(s) == 0).any() for s in seeds)):
+            if is_traced and not record:
+                program = staged(checked=False)
             result = evaluate_batched(program, list(seeds), [True] * len(at), count)
             if not any(has_nan(y) for y in result):
                 return result
-        # An infinite block met a zero of the seeds, or compiled code may see one. Those zeros are structural:
-        # say so, and solve with that.
+        # An infinite block met a zero, or compiled code may see that. Those of the seeds are structural, and
+        # so are many that blocks make: say so, and solve with that.
         masks = [Type(t.shape, np.dtype(bool)) for t in types]
         masked_program, _ = stage(
             lambda *both: solve(*map(Masked, both[: len(at)], both[len(at) :])),

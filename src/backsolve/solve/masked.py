@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import without_repeats
+from ..ir import Var, without_repeats
 from ..operators import Erase, EraseAt, Operator, OperatorSum, Product, ScatterAdd, Unslice
 from ..operators.base import whole
 from ..operators.slice import key_of
@@ -52,17 +52,14 @@ def _is_memory(row: Row) -> bool:
 
 def apply(op: Operator, t: Any) -> Any:
     """op applied to a differential, keeping track of structural zeros."""
-    if t.__class__ is not Masked:
-        image = op.apply(t)
-        if not op.masks:
-            return image
-        support = op.support(None)
-    else:
-        image = op.apply(t.value)
-        support = op.support(t.mask)
+    is_masked = t.__class__ is Masked
+    image = op.apply(plain(t))
+    if not (is_masked or op.masks) or (not op.moves_entries and _is_checked(image)):
+        return image
+    support = op.support(t.mask if is_masked else None)
     if support is None:
         return image
-    if not op.moves_entries and not _is_finite(image):  # 0 · ∞ is zero by structure
+    if not (op.moves_entries or _is_finite(image)):  # 0 · ∞ is zero by structure
         image = np.where(support, image, 0)
     return Masked(image, whole(support, image.shape))
 
@@ -70,6 +67,12 @@ def apply(op: Operator, t: Any) -> Any:
 def _is_finite(image: Any) -> bool:
     """Whether it is known that nothing in it is infinite or NaN, so that every zero stayed one."""
     return type(image) is np.ndarray and bool(np.isfinite(np.add.reduce(image, axis=None)))
+
+
+def _is_checked(image: Any) -> bool:
+    """Whether who records it will look for NaN, and solve once more if there are."""
+    var = getattr(image, "_v", None)
+    return type(var) is Var and var.recorder.is_checked
 
 
 def pull(op: Operator, t: Any) -> Any:

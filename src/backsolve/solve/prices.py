@@ -103,7 +103,7 @@ class Priced:
         """Of all that was multiplied and added until now."""
         outlines = [a for a in self.operators if isinstance(a, Outline)]
         written, made = sum(a.nnz for a in outlines), sum(a.made_by for a in outlines)
-        whole = Work(numbers=written, multiplications=made, inner=made)
+        whole = Work(handled=written, numbers=written, multiplications=made, inner=made)
         return whole.plus(work_of(self._recorder.equations))
 
     @property

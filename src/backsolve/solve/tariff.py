@@ -14,7 +14,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 from ..errors import UnsupportedError
-from ..ir import Var
 from ..operators import Operator
 from ..operators.entries import Entries, entries_of
 from ..operators.entries.limit import Limits, within
@@ -29,6 +28,7 @@ from .outlined import outlined
 from .prices import Priced
 from .scanned import Scan
 from .sparse import laid_out
+from .sweeps import substitution_works
 from .work import Work, row_work
 
 
@@ -36,11 +36,13 @@ class Rates(NamedTuple):
     """Seconds. Pairs are of stacks in the cache and beyond."""
 
     call: float  # of a primitive
-    number: tuple[float, float]  # that is written
+    number: tuple[float, float]  # that is handled
     moved: tuple[float, float]  # of these, by what is not entry by entry
     inner: float  # multiplication in a product of matrices
+    seed: float  # number of all right-hand sides
     entry: tuple[float, float]  # of the Jacobian
     turned: tuple[float, float]  # of these, where axes are moved in the end
+    turning: float  # in any case, where they are
     # Of elimination: what it takes in any case, and for each row, each product of operators, each that is
     # written by entries, and each of its entries that stand nowhere regular; an entry put into its place.
     fixed: float
@@ -53,12 +55,14 @@ class Rates(NamedTuple):
 
 
 EAGER = Rates(
-    call=4.5e-5,
-    number=(1.5e-9, 6e-9),
+    call=5.1e-5,
+    number=(1.6e-9, 1.6e-9),
     moved=(0, 0),
-    inner=5e-11,
-    entry=(1e-9, 2e-9),
-    turned=(2e-9, 2e-9),
+    inner=1.1e-10,
+    seed=2e-9,
+    entry=(3e-10, 5e-10),
+    turned=(0, 0),
+    turning=9e-6,
     fixed=5e-5,
     row=2e-5,
     product=8e-6,
@@ -72,8 +76,10 @@ COMPILED = Rates(
     number=(1e-11, 1e-11),
     moved=(1.2e-10, 4e-10),
     inner=2.5e-11,
+    seed=0,
     entry=(4e-10, 8e-10),
     turned=(1e-9, 2e-9),
+    turning=0,
     fixed=0,
     row=0,
     product=2e-9,
@@ -116,80 +122,27 @@ def plain_prices(
     """Of back and of forward substitution: one batch for each output, or for each parameter."""
     own = set(parameters)
     steps = [r for r in rows if r not in own]
-    works = [row_work(r, record) for r in steps]
-    ahead = _reached(steps, parameters)
-    back = _reached_back(steps, outputs)
-    folded = _folded(steps, parameters) if record else set()
-    forward = _summed(
-        [Work() if r in folded else w[0] for r, w in zip(steps, works, strict=True)],
-        [ahead[r] for r in steps],
-        parameters,
-    )
-    reverse = _summed([w[1] for w in works], [back[r] for r in steps], outputs)
+    back, ahead = substitution_works(steps, parameters, outputs, record)
     n_in, n_out = _entries(parameters), _entries(outputs)
     widest = max([r.size for r in (*steps, *parameters)], default=1)
 
-    def price(way: str, work: Work, seeds: int, turned: int) -> Price:
+    def price(way: str, work: Work, at: Sequence[Row], turned: int) -> Price:
+        seeds = _entries(at)
         far = widest * seeds > _CACHE
         seconds = _seconds(work, rates, far) + n_in * n_out * rates.entry[far]
-        seconds += turned * rates.turned[far]
+        seconds += rates.seed * sum(r.size**2 for r in dict.fromkeys(at))
+        if turned:
+            seconds += turned * rates.turned[far] + rates.turning
         return Price(way, None, work.multiplications, 8 * work.numbers, seeds, seconds)
 
     turned = n_in * n_out if n_in > 1 else 0
-    return price("reverse", reverse, n_out, 0), price("forward", forward, n_in, turned)
-
-
-def _folded(rows: Sequence[Row], parameters: Sequence[Row]) -> set[Row]:
-    """Rows whose differentials compiled code knows: images of the seeds by blocks without a traced value."""
-    known = set(parameters)
-    for row in rows:
-        read = [p for p in row.parents if p.__class__ is Row]
-        if all(p in known for p in read) and not any(type(v) is Var for v in row.saved):
-            known.add(row)
-    return known
-
-
-def _reached(rows: Sequence[Row], sources: Sequence[Row]) -> dict[Row, int]:
-    """Which of the sources each row depends on, as bits."""
-    found = {p: 1 << k for k, p in enumerate(sources)}
-    for row in rows:
-        bits = 0
-        for p in row.parents:
-            bits |= found.get(p, 0) if p.__class__ is Row else 0
-        found[row] = found.get(row, 0) | bits
-    return found
-
-
-def _reached_back(rows: Sequence[Row], outputs: Sequence[Row]) -> dict[Row, int]:
-    found = {y: 1 << k for k, y in enumerate(outputs)}
-    for row in reversed(rows):
-        bits = found.setdefault(row, 0)
-        for p in row.parents:
-            if p.__class__ is Row:
-                found[p] = found.get(p, 0) | bits
-    return found
-
-
-def _summed(works: Iterable[Work], reached: Iterable[int], at: Sequence[Row]) -> Work:
-    """Each row for the seeds that reach it."""
-    sizes = [r.size for r in at]
-    seeds: dict[int, tuple[int, int]] = {}
-    total = [0] * len(Work._fields)
-    for work, bits in zip(works, reached, strict=True):
-        if bits not in seeds:
-            mine = [n for k, n in enumerate(sizes) if bits >> k & 1]
-            seeds[bits] = len(mine), sum(mine)
-        solves, count = seeds[bits]
-        total[0] += solves * work.calls
-        for k in range(1, len(total)):
-            total[k] += count * work[k]
-    return Work(*total)
+    return price("reverse", back, outputs, 0), price("forward", ahead, parameters, turned)
 
 
 def _seconds(work: Work, rates: Rates, far: bool) -> float:
     return (
         rates.call * work.calls
-        + rates.number[far] * work.numbers
+        + rates.number[far] * work.handled
         + rates.moved[far] * work.moved
         + rates.inner * work.inner
     )
@@ -232,9 +185,11 @@ def scan_price(
             calls += _AROUND
             blocks += loop.count * c.width * sum(w.numbers for w in rounds)
             products += loop.count * c.lanes * c.width**3
+    numbers = int(2 * share * (like.bytes or 0) / 8) + blocks
     whole = Work(
         calls,
-        int(2 * share * (like.bytes or 0) / 8) + blocks,
+        numbers,
+        numbers,
         multiplications=int(share * (like.multiplications or 0)) + products,
         inner=products,
     )

@@ -117,8 +117,6 @@ class _NoNameError(Exception):
 
 def key_of(program: Program, *settings: Any) -> str | None:
     """All that decides what becomes of a Program, in a word; None if that cannot be told."""
-    if disk() is None:
-        return None
     try:
         words = _Words().write_program(program)
     except _NoNameError:

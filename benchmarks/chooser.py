@@ -3,6 +3,8 @@
     python benchmarks/chooser.py                        as they are called
     python benchmarks/chooser.py compiled               inside jit
     python benchmarks/chooser.py batched                small ones inside jit(vmap), for 1,000 points
+    python benchmarks/chooser.py compiled loops         others, with loops
+    python benchmarks/chooser.py compiled large         others, of millions of entries
     python benchmarks/chooser.py [compiled | batched] random 0 50 so many random functions, of this seed
     python benchmarks/chooser.py measured …             method="measured" in place of "auto"
 
@@ -20,6 +22,7 @@ from functools import partial
 from typing import Any
 
 import batched_functions
+import further_functions
 import numpy as np
 from batched_functions import network
 from harness import best_times, count_own_time, keep_to_cores
@@ -137,6 +140,9 @@ def main() -> None:
     is_batched = "batched" in sys.argv
     is_compiled = is_batched or "compiled" in sys.argv
     some = batched_cases() if is_batched else cases()
+    for word in ("loops", "large"):
+        if word in sys.argv:
+            some = getattr(further_functions, word)()
     if "random" in sys.argv:
         seed, count = map(int, sys.argv[sys.argv.index("random") + 1 :])
         some = random_cases(count, seed, SHORT) if is_batched else random_cases(count, seed)

@@ -178,17 +178,19 @@ def test_stacks_far_beyond_the_result_are_not_recorded(monkeypatch: pytest.Monke
     assert len(priced) == 1
 
 
-@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("backend", ["numpy", "native", None])
 def test_only_what_native_code_is_made_of_is_timed(
-    backend: str, monkeypatch: pytest.MonkeyPatch
+    backend: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Not what runs in NumPy: with that backend, or inside of an eager `vmap`."""
     ran: list[int] = []
     monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)
     monkeypatch.setattr(timed, "_known", {})
     monkeypatch.setattr(
         timed, "seconds_in_turns", lambda calls, clock: (ran.append(len(calls)), [1.0] * 2)[1]
     )
-    bs.jit(bs.jacobian(square), backend=backend)(X)
+    J = bs.vmap(bs.jacobian(square))
+    (J if backend is None else bs.jit(J, backend=backend))(np.stack([X, -X]))
     assert ran == ([2] if backend == "native" else [])
 
 
@@ -369,9 +371,18 @@ def test_programs_of_any_floats_are_timed() -> None:
             lambda x: np.linalg.cholesky(x - 2 * np.eye(8)), Type((8, 8), np.dtype(float))
         ),
         lambda: program(lambda: np.sin(np.ones(3))),
+        lambda: program(lambda x: x[0], Type((1 << 24, 2), np.dtype(float))),
         lambda: program(np.sin, Type((8,), np.dtype(np.longdouble))),
     ],
-    ids=["places", "waiting", "waiting inside", "not defined", "known", "no native form"],
+    ids=[
+        "places",
+        "waiting",
+        "waiting inside",
+        "not defined",
+        "known",
+        "too large",
+        "no native form",
+    ],
 )
 def test_others_are_not(made: Any) -> None:
     fine = program(np.sin, FLOATS)

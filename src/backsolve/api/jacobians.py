@@ -37,10 +37,10 @@ def jacobian(
 
     `method` is "forward" (a column a solve), "reverse" (a row a solve), "colour" (one solve for all columns or
     rows that have no entry in common), "scan" (the rounds of a loop that Python ran, all at once), "auto" (the
-    cheapest by its price, see `explain_cost`), "measured" (ways whose prices are near each other are timed when
-    a structure is first met, inside `jit` compiled for that), or "eliminate": rows of the system are removed
-    one after the other, in an `order` as `System.jacobian` takes it. With `sparse=True`, or a plan made by
-    `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found once per type.
+    cheapest by its price, see `explain_cost`; inside `jit`, plain ways of nearly the same price are timed),
+    "measured" (so are all ways, eager ones when a structure is first met), or "eliminate": rows of the system
+    are removed one after the other, in an `order` as `System.jacobian` takes it. With `sparse=True`, or a plan
+    by `bs.sparsity`, matrices of scipy.sparse instead, whose pattern is found once per type.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))

@@ -25,7 +25,7 @@ from .derivative import run_differentiable
 from .entrance import entrance
 from .specialise import Specialised, recognising, seconds_of, specialise
 from .state import Stateful, with_state
-from .timed import seconds_timed
+from .timed import seconds_as_compiled
 
 _MOST_ENTRANCES = 8  # forms of arguments that are looked for before the general way
 
@@ -380,7 +380,7 @@ def _own_loops(f: FunctionType) -> Jitted:
     return Jitted(FunctionType(f.__code__, as_users, f.__name__), (), NATIVE)
 
 
-hooks.compiled, hooks.seconds_of, hooks.timed = _own_loops, seconds_of, seconds_timed
+hooks.compiled, hooks.seconds_of, hooks.timed = _own_loops, seconds_of, seconds_as_compiled
 
 
 def _places(what: str, given: Any) -> set[int]:

@@ -212,11 +212,11 @@ def _compiling_for(backend: str) -> Iterator[None]:
         _backend.reset(before)
 
 
-_backend = ContextVar("_backend", default="native")
+_backend = ContextVar("_backend", default="")  # that what is being recorded is for, if any is
 
 
 def is_for_native_code() -> bool:
-    """Whether what is being recorded is."""
+    """Whether what is being recorded will be compiled as such."""
     return _backend.get() == "native"
 
 

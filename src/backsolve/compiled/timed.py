@@ -21,12 +21,13 @@ from ..solve.in_turns import seconds_in_turns
 from .specialise import Rewritten, is_for_native_code, native_code, without_constants
 
 _BETWEEN = (0.3, 0.7)  # where most functions are defined, and no power or exponential goes far
+_LARGEST = 1 << 24  # numbers of all arguments that are made up
 _SUFFIX = ".times"
 
 
 def seconds_timed(programs: Sequence[Program]) -> list[float] | None:
     """Of each; None if one of them has no native code, or none that runs on any numbers and ends."""
-    if not (is_for_native_code() and all(p.inputs and _takes_any(p) for p in programs)):
+    if not all(p.inputs and _takes_any(p) for p in programs):
         return None
     key = _key(programs)
     kept = _kept(key)
@@ -34,6 +35,11 @@ def seconds_timed(programs: Sequence[Program]) -> list[float] | None:
         kept = _timed_now(programs)
         _keep(key, kept)
     return kept or None
+
+
+def seconds_as_compiled(programs: Sequence[Program]) -> list[float] | None:
+    """The same, if what is being recorded becomes native code as well."""
+    return seconds_timed(programs) if is_for_native_code() else None
 
 
 def _timed_now(programs: Sequence[Program]) -> list[float]:
@@ -57,7 +63,9 @@ def _timed_now(programs: Sequence[Program]) -> list[float]:
 
 def _takes_any(program: Program) -> bool:
     """Places may not be made up; nor what a loop waits for, or a function that calls itself."""
-    return all(v.dtype.kind in "fcb" for v in program.inputs) and _ends(program)
+    types = [v.type for v in program.inputs]
+    is_small = sum(t.size for t in types) <= _LARGEST
+    return is_small and all(t.dtype.kind in "fcb" for t in types) and _ends(program)
 
 
 def _ends(program: Program) -> bool:

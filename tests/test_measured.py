@@ -134,6 +134,19 @@ def test_what_auto_times(
     assert (taken, asked) == ([way], [count])
 
 
+def test_what_is_measured_may_leave_out_what_prices_would_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Elimination is a third of the price, but what that spares in nanoseconds cannot be told."""
+    told = iter([12e-9, 13e-9, 4e-9, 4e-9])
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: next(told))
+    monkeypatch.setattr(hooks, "timed", lambda programs: [2.0, 1.0])
+    f = lambda x: W[:3] @ np.tanh(W @ np.sin(x))
+    J = bs.jit(bs.jacobian(f, method="measured"))
+    np.testing.assert_allclose(J(X), bs.jacobian(f, method="reverse")(X), rtol=1e-12)
+    assert next(told, None) is None
+
+
 def test_a_run_of_seconds_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hooks, "seconds_of", lambda program: 2.5)
     monkeypatch.setattr(hooks, "timed", None)

@@ -40,6 +40,9 @@ _TWO = ("forward", "reverse")
 _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
+_BETTER_AT_ONCE = (
+    0.65  # the same of a scan: calls through many like rows take less than their price
+)
 _SURE = 0.85  # the same, where steps are priced
 _SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
 _TRIED = 2  # ways beside the plain ones that may be recorded: of near prices the steps decide
@@ -128,7 +131,7 @@ def _for_eager(
         return by_sizes(parameters, outputs, False)
     best = cheaper(prices.plain)
     if len(prices.steps) >= _WORTH_LOOKING:
-        best = _or_better(best, [prices.scan])
+        best = _or_better(best, [prices.scan], _BETTER_AT_ONCE)
     each = best.seconds / max(len(prices.steps), 1)
     if each < _WORTH_TWO or why_not(whole := system()):
         return best
@@ -152,7 +155,7 @@ def _quickest(ways: Sequence[Price], seconds: Sequence[float], best: Price) -> P
     """The one with the best price, if it is as quick as any."""
     told = dict(zip(ways, seconds, strict=True))
     quickest = min(told, key=lambda p: told[p])
-    return best if told[best] <= _AS_QUICK * told[quickest] else quickest
+    return best if told.get(best, inf) <= _AS_QUICK * told[quickest] else quickest
 
 
 def _for_compiled(

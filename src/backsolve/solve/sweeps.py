@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..ir import Var
 from ..row import Row
-from .work import Work, added, row_work
+from .work import Work, added, block_works
 
 
 def substitution_works(
@@ -23,17 +23,17 @@ def substitution_works(
     folded = _folded(steps, parameters) if record else set()
     ahead, back = _Sum(parameters), _Sum(outputs)
     for row in steps:
-        there, again = row_work(row, record)
         read = [p for p in row.parents if p.__class__ is Row]
-        mine, asked = from_parameters[row], from_outputs[row]
-        back.take(again, asked)
-        for p in read:
+        asked, is_known = from_outputs[row], row in folded
+        for p, (there, again) in zip(read, block_works(row, record), strict=True):
+            back.take(again, asked)
             back.meet(p.size, asked)
-        if row not in folded:
-            ahead.take(there, mine)
-            for p in read:
-                ahead.meet(row.size, from_parameters.get(p, 0))
-            ahead.meet(row.size, mine, -1)
+            if not is_known:
+                given = from_parameters.get(p, 0)
+                ahead.take(there, given)
+                ahead.meet(row.size, given)
+        if not is_known:
+            ahead.meet(row.size, from_parameters[row], -1)
     for row, asked in from_outputs.items():
         back.meet(row.size, asked, -1)
     for row, asked in seeded.items():

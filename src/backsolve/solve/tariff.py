@@ -152,6 +152,7 @@ def _seconds(work: Work, rates: Rates, far: bool) -> float:
 
 _THROUGH = 3  # times through a round: its factors, its terms, and all that others read
 _AROUND = 30  # calls for each recurrence
+_LEVELS = 8  # times as long as in one large product: neighbours are multiplied level by level, in small ones
 
 
 def scan_price(
@@ -191,7 +192,7 @@ def scan_price(
         numbers,
         numbers,
         multiplications=int(share * (like.multiplications or 0)) + products,
-        inner=products,
+        inner=_LEVELS * products,
     )
     far = by.widest * seeds > _CACHE
     seconds = (

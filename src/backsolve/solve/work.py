@@ -94,8 +94,16 @@ def multiplications(e: Equation) -> int:
     return 0
 
 
-def row_work(row: Row, record: bool = False) -> tuple[Work, Work]:
+def row_work(row: Row) -> tuple[Work, Work]:
     """Of all blocks of a row, for one right-hand side: ahead, and back."""
+    ahead = back = Work()
+    for there, again in block_works(row):
+        ahead, back = ahead.plus(there), back.plus(again)
+    return ahead, back
+
+
+def block_works(row: Row, record: bool = False) -> list[tuple[Work, Work]]:
+    """The same of each block, in the order of the rows that it reads."""
     key = _kind(row)
     found = _known.get(key)
     if found is None:
@@ -106,7 +114,7 @@ def row_work(row: Row, record: bool = False) -> tuple[Work, Work]:
 
 
 _MANY = 4096
-_known: dict[Any, tuple[Work, Work]] = {}
+_known: dict[Any, list[tuple[Work, Work]]] = {}
 _TOLD = (str, int, bool)  # parameters that change what is done; where a slice begins does not
 
 
@@ -122,10 +130,10 @@ def _kind(row: Row) -> Any:
     )
 
 
-def _recorded(row: Row, record: bool) -> tuple[Work, Work]:
+def _recorded(row: Row, record: bool) -> list[tuple[Work, Work]]:
     saved = row_values(row) if record else row.saved
     target = Type(row.shape, row.dtype)
-    ahead = back = Work()
+    found = []
     for i, parent in enumerate(row.parents):
         if parent.__class__ is not Row:
             continue
@@ -134,8 +142,8 @@ def _recorded(row: Row, record: bool) -> tuple[Work, Work]:
             block = row.primitive.block(row, i, saved)
             there = _counted(block.apply, partial(fit_ahead, row=row), source)
             again = _counted(block.pull, partial(fit_back, row=parent), target)
-        ahead, back = ahead.plus(there), back.plus(again)
-    return ahead, back
+        found.append((there, again))
+    return found
 
 
 def _counted(apply: Callable[[Any], Any], fit: Callable[[Any], Any], of: Type) -> Work:

@@ -13,7 +13,7 @@ from backsolve.ir import Program
 from backsolve.solve import many
 from backsolve.solve.sweeps import substitution_works
 from backsolve.solve.tariff import EAGER, plain_prices
-from backsolve.solve.work import EFFORTS, Work, work_of
+from backsolve.solve.work import EFFORTS, Work, row_work, work_of
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=(4, 6))
@@ -83,6 +83,14 @@ def test_a_call_is_priced_by_its_primitive() -> None:
     products = 2 * EAGER.call  # of sin and of tanh, which is there once
     assert with_sum - one == pytest.approx(products + EFFORTS["add"].call * EAGER.call, rel=0.5)
     assert EFFORTS["add"].call < 1 < EFFORTS["contract"].call
+
+
+def test_numbers_that_are_read_count_where_they_take_time() -> None:
+    x = np.ones(100)
+    (sums, _), *_ = [row_work(r) for r in bs.linearize(np.sum)(x).rows if r.parents]
+    assert sums.handled == EFFORTS["sum"].written + 100 * EFFORTS["sum"].read
+    (sines, _), *_ = [row_work(r) for r in bs.linearize(np.sin)(x).rows if r.parents]
+    assert sines.handled == 100
 
 
 # ---- zeros beside infinities

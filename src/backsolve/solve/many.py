@@ -236,18 +236,11 @@ def _solve_stack(
     solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], record: bool
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
-
-    def staged(checked: bool) -> Program:
-        with for_a_stack(seeds):
-            return stage(solve, types, lasting=True, checked=checked)[0]
-
-    program = staged(checked=not record)
+    with for_a_stack(seeds):
+        program, _ = stage(solve, types, lasting=True, checked=not record)
     count = len(seeds[0])
     with np.errstate(all="ignore"):
-        is_traced = _is_traced(program)
-        if not (is_traced and any((np.asarray(s) == 0).any() for s in seeds)):
-            if is_traced and not record:
-                program = staged(checked=False)
+        if not (_is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds)):
             result = evaluate_batched(program, list(seeds), [True] * len(at), count)
             if not any(has_nan(y) for y in result):
                 return result

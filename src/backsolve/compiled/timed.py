@@ -57,8 +57,9 @@ def _timed_now(programs: Sequence[Program]) -> list[float]:
             return []
     except Exception:  # these numbers have no such result; the user's may
         return []
-    # Of one thread its own time, whatever else runs on its core.
-    return seconds_in_turns(calls, time.thread_time if get_threads() == 1 else None)
+    # Of one thread its own time, whatever else runs on its core; if the clock of that goes by nanoseconds.
+    is_fine = time.get_clock_info("thread_time").resolution < 1e-7
+    return seconds_in_turns(calls, time.thread_time if is_fine and get_threads() == 1 else None)
 
 
 def _takes_any(program: Program) -> bool:

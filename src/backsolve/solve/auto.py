@@ -20,6 +20,7 @@ from ..hooks import hooks
 from ..ir import Program, Var
 from ..row import Row
 from ..system import WAYS, System
+from ..trace import Recorder
 from .aside import recorded_aside
 from .eliminate import Graph, why_not
 from .in_turns import seconds_in_turns
@@ -196,19 +197,9 @@ def _by_steps(
     entries = prod(sizes(system.parameters, system.outputs))
     most = max(_RECORDED, min(entries, _LARGEST))
     near = [p for p in (*plain, *others) if p is best or p.seconds < _FAR * best.seconds]
-    found: dict[Price, Price] = {}
-    programs: dict[Price, Program] = {}
-    for p in near:
-        if (p.passes or 1) * widest > most:
-            continue
-        try:
-            program = recorded_aside(partial(_blocks, system, p), recorder)
-        except UnsupportedError:
-            continue
-        seconds = None if program is None else hooks.seconds_of(program)
-        if program is not None and seconds is not None:
-            found[p] = replace(p, seconds=seconds)
-            programs[found[p]] = program
+    small = [p for p in near if (p.passes or 1) * widest <= most]
+    seconds = [_seconds_by_steps(system, p, recorder) for p in small]
+    found = {p: replace(p, seconds=s) for p, s in zip(small, seconds, strict=True) if s is not None}
     if best not in found:
         return _or_better(best, others)
     none = replace(best, seconds=inf)
@@ -217,12 +208,25 @@ def _by_steps(
     others = [found[p] for p in others if p in found]
     told = [p for p in others if p.seconds < best.seconds - _TELLING]
     best = _or_better(best, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
-    asked = [p for p in programs if measured or p is best or p.way in _TWO]
+    asked = [p for p in found.values() if measured or p is best or p.way in _TWO]
     doubtful = _in_doubt(asked, _DOUBTFUL if measured else _CLOSE)
     if len(doubtful) == 1 or best.seconds > _LONG_RUN:
         return best
-    times = hooks.timed([programs[p] for p in doubtful])
+    times = hooks.timed([_recorded(system, p, recorder) for p in doubtful])
     return best if times is None else _quickest(doubtful, times, best)
+
+
+def _seconds_by_steps(system: System, price: Price, recorder: Recorder) -> float | None:
+    """None if there is no such Program. It is not held: the constants of two may be too many."""
+    try:
+        program = _recorded(system, price, recorder)
+    except UnsupportedError:
+        return None
+    return None if program is None else hooks.seconds_of(program)
+
+
+def _recorded(system: System, price: Price, recorder: Recorder) -> Program | None:
+    return recorded_aside(lambda: _blocks(system, price), recorder)
 
 
 def _blocks(system: System, price: Price) -> list[Any]:

@@ -504,3 +504,17 @@ def test_a_gaussian_process_is_priced_and_planned_in_little_memory() -> None:
     tracemalloc.stop()
     np.testing.assert_allclose(sparse, bs.hessian(loss)(h), rtol=1e-8)
     assert peak < 200e6
+
+
+@pytest.mark.parametrize(
+    ("f", "way"), [(waves, "forward"), (lambda x: waves(x).sum(), "reverse")], ids=["square", "one"]
+)
+def test_sizes_decide_where_a_call_has_no_blocks(f: Any, way: str) -> None:
+    """Of as many ahead as back, ahead: there is nothing to store."""
+    s = bs.linearize(bs.jit(f))(np.linspace(0, 1, 4))
+    assert auto.is_opaque(s.rows)
+    outputs = [y for y in s.outputs if y is not None]
+    price = auto.choose(
+        s.rows, s.parameters, outputs, record=False, is_staged=False, system=lambda: s
+    )
+    assert price.way == way

@@ -129,7 +129,7 @@ def _for_eager(
     prices: Prices,
 ) -> Price:
     if is_opaque(rows):
-        return by_sizes(parameters, outputs, False)
+        return by_sizes(parameters, outputs, True)
     best = cheaper(prices.plain)
     if len(prices.steps) >= _WORTH_LOOKING:
         best = _or_better(best, [prices.scan], _BETTER_AT_ONCE)

@@ -171,12 +171,25 @@ def test_loops_and_what_is_long_or_large_is_priced_by_steps_as_well(
     monkeypatch.setattr(auto, "_RECORDED", 1)
     monkeypatch.setattr(auto, "_LONG", 40)
     monkeypatch.setattr(auto, "_TRIED", 0)
-    for prices, way in (((1.0, 2.0), "reverse"), ((2.0, 1.0), "forward")):
+    for prices, way in (((1.0, 5.0), "reverse"), ((5.0, 1.0), "forward")):
         told = iter(prices)
         monkeypatch.setattr(hooks, "seconds_of", lambda program, told=told: next(told))
         assert lines(bs.jacobian(f), X) == lines(bs.jacobian(f, method=way), X)
         assert next(told, None) is None
     assert lines(bs.jacobian(f, method="forward"), X) != lines(bs.jacobian(f, method="reverse"), X)
+
+
+def test_loops_are_timed_within_more_and_else_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their prices are less exact: of eight numbers back and ahead, ahead is taken unless back is quicker."""
+    asked: list[int] = []
+    for times, way in (([1.0, 2.0], "reverse"), ([2.0, 1.0], "forward"), (None, "forward")):
+        told = iter([1.0, 3.5])
+        monkeypatch.setattr(hooks, "seconds_of", lambda program, told=told: next(told))
+        monkeypatch.setattr(
+            hooks, "timed", lambda programs, times=times: (asked.append(len(programs)), times)[1]
+        )
+        assert lines(bs.jacobian(looped), X) == lines(bs.jacobian(looped, method=way), X)
+    assert asked == [2, 2, 2]
 
 
 def test_stacks_far_beyond_the_result_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

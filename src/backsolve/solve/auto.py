@@ -53,6 +53,7 @@ _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
 _CLOSE = 1.4  # times the cheapest price, up to which plain ways are timed
+_LOOSE = 4  # the same of calls without blocks: of a few numbers, loops take up to three times their price
 _DOUBTFUL = 2  # the same of all ways, if that is asked for
 _LONG_RUN = 2  # seconds, from which on a run tells less than it takes
 _AS_QUICK = 1.02  # of the best time: there, prices decide
@@ -176,7 +177,7 @@ def _for_compiled(
     whole = system()
     if is_opaque(rows):
         plain = _by_counts(parameters, outputs)
-        return _by_steps(plain, others, whole, measured)
+        return _by_steps(plain, others, whole, measured, cheaper(plain))
     plain = plain_prices(rows, parameters, outputs, COMPILED, record=True)
     if len(rows) <= _LONG and not (why_not(whole) or (graph := Graph(whole)).is_mixed):
         orders = elimination_prices(graph, CHEAP, COMPILED)
@@ -185,11 +186,16 @@ def _for_compiled(
 
 
 def _by_steps(
-    plain: tuple[Price, Price], others: Sequence[Price], system: System, measured: bool
+    plain: tuple[Price, Price],
+    others: Sequence[Price],
+    system: System,
+    measured: bool,
+    counted: Price | None = None,
 ) -> Price:
     """The best by what the ways would take as they are compiled, if that is found without large arrays.
 
-    What comes near the cheaper plain way by its price is recorded.
+    What comes near the cheaper plain way by its price is recorded. `counted` is the way through a call without
+    blocks, if it cannot be timed.
     """
     best = cheaper(plain)
     recorder = next(v.recorder for v in system._raw_outputs if type(v) is Var)
@@ -209,11 +215,11 @@ def _by_steps(
     told = [p for p in others if p.seconds < best.seconds - _TELLING]
     best = _or_better(best, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
     asked = [p for p in found.values() if measured or p is best or p.way in _TWO]
-    doubtful = _in_doubt(asked, _DOUBTFUL if measured else _CLOSE)
+    doubtful = _in_doubt(asked, _LOOSE if counted else _DOUBTFUL if measured else _CLOSE)
     if len(doubtful) == 1 or best.seconds > _LONG_RUN:
         return best
     times = hooks.timed([_recorded(system, p, recorder) for p in doubtful])
-    return best if times is None else _quickest(doubtful, times, best)
+    return (counted or best) if times is None else _quickest(doubtful, times, best)
 
 
 def _seconds_by_steps(system: System, price: Price, recorder: Recorder) -> float | None:

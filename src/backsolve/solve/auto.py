@@ -41,9 +41,7 @@ _TWO = ("forward", "reverse")
 _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
-_BETTER_AT_ONCE = (
-    0.65  # the same of a scan: calls through many rows alike take less than their price
-)
+_BETTER_AT_ONCE = 0.65  # the same of a scan: calls through many like rows take less than a price
 _SURE = 0.85  # the same, where steps are priced
 _SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
 _TRIED = 2  # ways beside the plain ones that may be recorded: of near prices the steps decide

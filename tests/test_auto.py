@@ -518,3 +518,15 @@ def test_sizes_decide_where_a_call_has_no_blocks(f: Any, way: str) -> None:
         s.rows, s.parameters, outputs, record=False, is_staged=False, system=lambda: s
     )
     assert price.way == way
+
+
+def test_sizes_of_parameters_are_part_of_a_structure() -> None:
+    """A call has no rows between it and its parameters: only these tell 1 → 1 from 4 → 1."""
+    f = bs.jit(lambda x: waves(x).sum())
+    for n, way in ((1, "forward"), (4, "reverse"), (1, "forward")):
+        s = bs.linearize(f)(np.linspace(0, 1, n))
+        outputs = [y for y in s.outputs if y is not None]
+        price = auto.choose(
+            s.rows, s.parameters, outputs, record=False, is_staged=False, system=lambda s=s: s
+        )
+        assert price.way == way

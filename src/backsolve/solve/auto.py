@@ -104,7 +104,7 @@ def choose(
         return _for_compiled(rows, parameters, outputs, system, measured)
     if record:
         return by_sizes(parameters, outputs, True)
-    key = (measured, *_structure(rows, outputs))
+    key = (measured, *_structure(rows, parameters, outputs))
     found = _decided.get(key)
     if found is None:
         while len(_decided) >= _MANY:
@@ -251,12 +251,14 @@ def _seconds(price: Price) -> float:
     return price.seconds
 
 
-def _structure(rows: Sequence[Row], outputs: Sequence[Row]) -> tuple[Any, ...]:
+def _structure(
+    rows: Sequence[Row], parameters: Sequence[Row], outputs: Sequence[Row]
+) -> tuple[Any, ...]:
     """What a decision rests on: kinds of rows, and who reads whom. This is all that a repeated call takes."""
-    number: dict[Row, int] = {}
-    key: list[Any] = []
+    number = {p: -k for k, p in enumerate(parameters, 1)}
+    key: list[Any] = [p.shape for p in parameters]
     for row in rows:
-        number[row] = len(number)
+        number.setdefault(row, len(number))
         key.append(row.primitive.name)
         key.append(row.shape)
         for p in row.parents:

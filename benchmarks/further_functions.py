@@ -63,6 +63,49 @@ def until_small(n: int, n_out: int) -> Case:
     return f"until small {n}→{n_out}", f, RNG.normal(size=n)
 
 
+def shrinking(n: int) -> Case:
+    def f(x: Any) -> Any:
+        y = x
+        while np.sum(y * y) > 1e-6:
+            y = 0.7 * np.sin(y)
+        return y + x
+
+    return f"shrinking {n}", f, np.linspace(0.5, 1, n)
+
+
+def roots(n: int) -> Case:
+    def f(x: Any) -> Any:
+        y = x
+        while np.max(np.abs(y * y - x)) > 1e-9:
+            y = 0.5 * (y + x / y)
+        return y
+
+    return f"roots {n}", f, np.linspace(1, 5, n)
+
+
+def growing(n: int) -> Case:
+    def f(x: Any) -> Any:
+        y, total = x, 0.0
+        while total < 2:
+            y = y + 0.1 * np.sin(y) * x
+            total = total + np.mean(x) * 0.2
+        return y
+
+    return f"growing {n}", f, np.linspace(0.1, 1, n)
+
+
+def settled_again(n: int) -> Case:
+    def f(x: Any) -> Any:
+        y = x
+        for _ in range(5):
+            while np.sum(y * y) > 1e-3:
+                y = 0.5 * np.tanh(y)
+            y = y + 0.1 * x
+        return y
+
+    return f"settled again {n}", f, np.linspace(0.1, 1, n)
+
+
 def summed(n: int, m: int) -> Case:
     def f(x: Any) -> Any:
         s = np.zeros(m)
@@ -84,6 +127,13 @@ def loops() -> Iterator[Case]:
         yield oscillators(n, 60)
     for n, n_out in ((8, 8), (8, 6), (40, 30)):
         yield until_small(n, n_out)
+    for n in (2, 5, 20):
+        yield shrinking(n)
+    for n in (3, 30):
+        yield roots(n)
+    for n in (4, 12):
+        yield growing(n)
+    yield settled_again(6)
     for n, m in ((20, 15), (20, 5)):
         yield summed(n, m)
 

@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.backends.native.pricing import ROUNDS
 from backsolve.compiled import timed
 from backsolve.compiled.timed import seconds_timed
 from backsolve.hooks import hooks
 from backsolve.ir import Program, Type
 from backsolve.operators import Diagonal
 from backsolve.primitive import primitive
+from backsolve.rewrite import rewrite
 from backsolve.solve import auto, many, ways
 from backsolve.solve.in_turns import seconds_in_turns
-from backsolve.trace import stage
+from backsolve.trace import evaluate, stage
 
 W = np.random.default_rng(0).normal(size=(8, 8))
 X = np.linspace(0.1, 1, 8)
@@ -380,19 +382,95 @@ def test_programs_of_any_floats_are_timed() -> None:
         assert min(found) > 0
 
 
+INTEGER = Type((), np.dtype(np.int64))
+PLACES = Type((40,), np.dtype(np.int32))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 40])
+def test_integers_are_places_wherever_they_fit(n: int) -> None:
+    x = Type((n,), np.dtype(float))
+    found = seconds_timed(
+        [program(lambda x, i: np.sin(x[i]), x, PLACES), program(lambda x, i: x[i], x, INTEGER)]
+    )
+    assert found is not None
+
+
+def test_or_say_how_often_something_is_done() -> None:
+    number = Type((), np.dtype(float))
+    rounds = program(lambda x, n: bs.fori_loop(0, n, lambda k, y: y + 1, x), number, INTEGER)
+    x, n = timed._made_up([v.type for v in rounds.inputs], timed._BELOW[0])
+    assert evaluate(rounds, [x, n])[0] == pytest.approx(x + 31)
+
+
+def halved(x: Any) -> Any:
+    """Until it is small, which made-up numbers are not at once."""
+    while np.sum(x * x) > 1e-30:
+        x = np.sin(x) * 0.5
+    return x
+
+
+def never(x: Any) -> Any:
+    """None of the numbers that are made up ends it."""
+    while x[0] < 100:
+        x = x - 1.0
+    return x
+
+
+def within(x: Any) -> Any:
+    for _ in range(3):
+        x = halved(x) + x if x[0] > 0 else never(x)
+    return x
+
+
+def loops(program: Program) -> int:
+    return sum(e.primitive.name == "loop" for e in program.equations)
+
+
+@pytest.mark.parametrize("f", [halved, never, within, lambda x: halved(x) ** 2])
+def test_loops_until_something_holds_end(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[Program] = []
+    monkeypatch.setattr(hooks, "timed", ways.extend)
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)
+    bs.jit(bs.jacobian(f)).lower(X)
+    assert len(ways) == 2
+    for p in ways:
+        assert timed._waits(p)
+        assert loops(timed._ending(p)) == loops(rewrite(p))
+    found = seconds_timed(ways)
+    assert found is not None
+    assert min(found) > 0
+
+
+def test_they_end_after_as_many_rounds_as_they_are_priced_by() -> None:
+    f = lambda x: bs.while_loop(lambda y: y < 1e6, lambda y: y + 1.0, x)
+    twice = lambda x: bs.while_loop(lambda y: y < 1e6, lambda y: f(y) - 0.5, x)
+    number = Type((), np.dtype(float))
+    assert evaluate(timed._ending(program(f, number)), [0.0])[0] == ROUNDS
+    assert evaluate(timed._ending(program(twice, number)), [0.0])[0] == ROUNDS * (ROUNDS - 0.5)
+
+
+def test_they_are_chosen_by_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)
+    for times, way in (([1.0, 2.0], "reverse"), ([2.0, 1.0], "forward")):
+        monkeypatch.setattr(timed, "_known", {})
+        monkeypatch.setattr(timed, "seconds_in_turns", lambda calls, clock, times=times: times)
+        assert lines(bs.jacobian(halved), X) == lines(bs.jacobian(halved, method=way), X)
+        J = bs.jit(bs.jacobian(halved))
+        np.testing.assert_allclose(J(X), bs.jacobian(halved, method="forward")(X), rtol=1e-9)
+    assert lines(bs.jacobian(halved, method="forward"), X) != lines(
+        bs.jacobian(halved, method="reverse"), X
+    )
+
+
+@bs.jit
+def factorial(x: Any) -> Any:
+    return x * factorial(x - 1) if x[0] > 1 else x
+
+
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: program(lambda x, i: x[i], FLOATS, Type((3,), np.dtype(np.int64))),
-        lambda: program(
-            lambda x: bs.while_loop(lambda y: np.sum(y) > 1e-3, lambda y: y * 0.5, x), FLOATS
-        ),
-        lambda: program(
-            lambda x: bs.fori_loop(
-                0, 2, lambda k, y: bs.while_loop(lambda z: z[0] > 1, lambda z: z - 1, y), x
-            ),
-            FLOATS,
-        ),
+        lambda: program(factorial, FLOATS),
         lambda: program(
             lambda x: np.linalg.cholesky(x - 2 * np.eye(8)), Type((8, 8), np.dtype(float))
         ),
@@ -401,9 +479,7 @@ def test_programs_of_any_floats_are_timed() -> None:
         lambda: program(np.sin, Type((8,), np.dtype(np.longdouble))),
     ],
     ids=[
-        "places",
-        "waiting",
-        "waiting inside",
+        "calls itself",
         "not defined",
         "known",
         "too large",
@@ -428,7 +504,9 @@ def test_assertions_are_about_the_numbers_of_the_user() -> None:
 
 
 def test_nothing_is_told_from_code_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timed, "_made_up", lambda types: [np.ones(t.shape, np.int8) for t in types])
+    monkeypatch.setattr(
+        timed, "_made_up", lambda types, below: [np.ones(t.shape, np.int8) for t in types]
+    )
     assert seconds_timed([program(np.sin, FLOATS)]) is None
 
 

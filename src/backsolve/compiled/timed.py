@@ -9,19 +9,25 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..ir import Program, Type
-from ..regions import Branches, Loop
+from ..ir import Equation, Program, Type
+from ..regions import Branches, Empty, Length, Loop
+from ..rewrite import rewrite
+from ..rewrite.regions import inside
 from ..solve.in_turns import seconds_in_turns
+from ..trace import stage_region
 from .specialise import Rewritten, is_for_native_code, native_code, without_constants
 
 _BETWEEN = (0.3, 0.7)  # where most functions are defined, and no power or exponential goes far
 _LARGEST = 1 << 24  # numbers of all arguments that are made up
+# Integers may be places, of whatever is not too short for them, or say how often something is done.
+_BELOW = (32, 8, 2, 1)
 _SUFFIX = ".times"
 
 
@@ -46,50 +52,100 @@ def _timed_now(programs: Sequence[Program]) -> list[float]:
     """Empty where numbers tell nothing."""
     from ..backends.native.threads import get_threads
 
-    calls = []
+    codes = []
     for program in programs:
-        code, _ = native_code(program, Rewritten(program), (), (False, False))
+        ending = _ending(program)
+        code, _ = native_code(ending, Rewritten(ending), (), (False, False))
         if code is None or code.stats["elsewhere"]:
             return []
-        calls.append(partial(code.call, *_made_up([v.type for v in program.inputs])))
-    try:
-        if any(call() is NotImplemented for call in calls):
-            return []
-    except Exception:  # these numbers have no such result; the user's may
+        codes.append(code)
+    types = [[v.type for v in p.inputs] for p in programs]
+    has_integers = any(t.dtype.kind in "iu" for ts in types for t in ts)
+    for below in _BELOW if has_integers else _BELOW[-1:]:
+        pairs = zip(codes, types, strict=True)
+        calls = [partial(code.call, *_made_up(ts, below)) for code, ts in pairs]
+        if all(map(_runs, calls)):
+            break
+    else:
         return []
     # Of one thread its own time, whatever else runs on its core; if the clock of that goes by nanoseconds.
     is_fine = time.get_clock_info("thread_time").resolution < 1e-7
     return seconds_in_turns(calls, time.thread_time if is_fine and get_threads() == 1 else None)
 
 
+def _runs(call: Callable[[], Any]) -> bool:
+    try:
+        return call() is not NotImplemented
+    except Exception:  # these numbers have no such result; the user's may
+        return False
+
+
 def _takes_any(program: Program) -> bool:
-    """Places may not be made up; nor what a loop waits for, or a function that calls itself."""
-    types = [v.type for v in program.inputs]
-    is_small = sum(t.size for t in types) <= _LARGEST
-    return is_small and all(t.dtype.kind in "fcb" for t in types) and _ends(program)
+    """Whether so many numbers may be made up, and what it calls ends: not a function that calls itself."""
+    return sum(v.type.size for v in program.inputs) <= _LARGEST and not _calls(program)
 
 
-def _ends(program: Program) -> bool:
-    regions = [e.params.get("region") for e in program.equations if e.primitive.holds_regions]
-    return all(
-        region is None
-        or (
-            isinstance(region, Loop | Branches)
-            and getattr(region, "goes_on", None) is None
-            and all(map(_ends, region.programs()))
-        )
-        for region in regions
+def _regions(program: Program) -> list[Any]:
+    return [e.params.get("region") for e in program.equations if e.primitive.holds_regions]
+
+
+def _calls(program: Program) -> bool:
+    return any(
+        not isinstance(region, Loop | Branches | Empty | Length)
+        or any(map(_calls, region.programs()))
+        for region in _regions(program)
+        if region is not None
     )
 
 
-def _made_up(types: Sequence[Type]) -> list[Any]:
+# ---- loops until something holds
+
+
+def _ending(program: Program) -> Program:
+    """What such loops wait for, made-up numbers may never reach: they do as many rounds as they are priced by.
+
+    It is rewritten first: what stores values of a loop is then in the place of what does not.
+    """
+    return _with_ends(rewrite(program)) if _waits(program) else program
+
+
+def _waits(program: Program) -> bool:
+    return any(
+        getattr(region, "goes_on", None) is not None or any(map(_waits, region.programs()))
+        for region in _regions(program)
+        if region is not None
+    )
+
+
+def _with_ends(program: Program) -> Program:
+    program = inside(program, _with_ends)
+    return replace(program, equations=tuple(map(_with_end, program.equations)))
+
+
+def _with_end(e: Equation) -> Equation:
+    from ..backends.native.pricing import ROUNDS
+
+    loop = e.params.get("region") if e.primitive.holds_regions else None
+    if not isinstance(loop, Loop) or loop.goes_on is None:
+        return e
+    types = [v.type for v in loop.goes_on.inputs]
+    counted = stage_region(lambda k, *others: [k < ROUNDS], types, None)
+    return replace(e, params={"region": replace(loop, goes_on=counted)})
+
+
+# ---- numbers
+
+
+def _made_up(types: Sequence[Type], below: int) -> list[Any]:
     rng = np.random.default_rng(0)
-    return [_numbers(rng, t) for t in types]
+    return [_numbers(rng, t, below) for t in types]
 
 
-def _numbers(rng: np.random.Generator, t: Type) -> Any:
-    drawn = rng.uniform(*_BETWEEN, t.shape)
-    if t.dtype.kind == "b":
+def _numbers(rng: np.random.Generator, t: Type, below: int) -> Any:
+    drawn: Any = rng.uniform(*_BETWEEN, t.shape)
+    if t.dtype.kind in "iu":
+        drawn = ((below - 1 - np.arange(t.size)) % below).reshape(t.shape)
+    elif t.dtype.kind == "b":
         drawn = np.asarray(drawn > np.mean(_BETWEEN))
     elif t.dtype.kind == "c":
         drawn = drawn + 1j * rng.uniform(*_BETWEEN, t.shape)

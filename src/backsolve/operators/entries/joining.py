@@ -18,7 +18,7 @@ _MOST = 1 << 25  # that are made one by one
 def join(a: Listed, b: Listed, middle: int) -> Part | None:
     """A @ B, with so many places between them; None if no entries meet."""
     if a.size * b.size > _FEW * middle:
-        x, y = _full(a), _full(b)
+        x, y = _full_blocks(a, b)
         if x is not None and y is not None:
             return _matrix_product(x, y)
     found = _one_by_one(a, b, middle)
@@ -76,22 +76,40 @@ class _Full(NamedTuple):
     values: Any  # a matrix
 
 
-def _full(a: Listed) -> _Full | None:
-    """The entries as a full block, if they are one and no place comes twice."""
-    rows, cols = _distinct(a.rows), _distinct(a.cols)
-    if not shape_of(a.values) or rows.size * cols.size != a.size:
-        return None
-    i, j = np.searchsorted(rows, a.rows), np.searchsorted(cols, a.cols)
-    places = _only(i * cols.size + j, a.size)
+def _full_blocks(a: Listed, b: Listed) -> tuple[_Full | None, _Full | None]:
+    sides_a, sides_b = _sides(a), _sides(b)
+    if sides_a is None or sides_b is None:
+        return None, None
+    return _full(a, sides_a), _full(b, sides_b)
+
+
+class _Side(NamedTuple):
+    distinct: Index  # places, rising
+    numbers: Index  # of each entry's place among them
+
+    @classmethod
+    def of(cls, index: Index) -> _Side:
+        found = np.zeros(int(index.max(initial=-1)) + 1, bool)
+        found[index] = True
+        return cls(np.flatnonzero(found), (np.cumsum(found) - 1)[index])
+
+
+def _sides(a: Listed) -> tuple[_Side, _Side] | None:
+    """Rows and columns, if they may be those of a full block."""
+    rows, cols = _Side.of(a.rows), _Side.of(a.cols)
+    is_block = shape_of(a.values) and rows.distinct.size * cols.distinct.size == a.size
+    return (rows, cols) if is_block else None
+
+
+def _full(a: Listed, sides: tuple[_Side, _Side]) -> _Full | None:
+    """The entries as a full block, if they are one: no place comes twice."""
+    rows, cols = sides
+    n = cols.distinct.size
+    places = _only(rows.numbers * n + cols.numbers, a.size)
     if places is None:
         return None
-    return _Full(rows, cols, shaped(take(a.values, places), (rows.size, cols.size)))
-
-
-def _distinct(index: Index) -> Index:
-    found = np.zeros(int(index.max(initial=-1)) + 1, bool)
-    found[index] = True
-    return np.flatnonzero(found)
+    values = shaped(take(a.values, places), (rows.distinct.size, n))
+    return _Full(rows.distinct, cols.distinct, values)
 
 
 def _matrix_product(a: _Full, b: _Full) -> Part | None:

@@ -19,6 +19,7 @@ from backsolve.operators import (
     Transpose,
 )
 from backsolve.operators.entries import Entries, Term, entries_of
+from backsolve.operators.entries.joining import join
 from backsolve.operators.entries.terms import Listed
 from backsolve.testing import check_operator
 
@@ -154,6 +155,24 @@ def test_products_at_one_place_are_added_up() -> None:
         whole = listed(A, rng).times(whole)
     assert whole.nnz <= 8 * A.size
     np.testing.assert_allclose(whole.dense(), np.linalg.matrix_power(A, 7))
+
+
+def test_as_many_entries_as_a_full_block_has_need_not_be_one() -> None:
+    """A place comes twice, and at another one nothing stands."""
+    rng = np.random.default_rng(0)
+    n = 80
+    places = np.arange(n * n)
+    places[1] = 0
+    twice = Listed(places // n, places % n, rng.normal(size=n * n))
+    full = Listed(np.repeat(np.arange(n), n), np.tile(np.arange(n), n), rng.normal(size=n * n))
+    matrix = [np.zeros((n, n)) for _ in range(2)]
+    for m, e in zip(matrix, (twice, full), strict=True):
+        np.add.at(m, (e.rows, e.cols), e.values)
+    found = np.zeros((n, n))
+    e = join(twice, full, n)
+    assert isinstance(e, Listed)
+    np.add.at(found, (e.rows, e.cols), e.values)
+    np.testing.assert_allclose(found, matrix[0] @ matrix[1], rtol=1e-10, atol=1e-12)
 
 
 def test_too_many_single_products_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ def fit_back(g: Any, row: Row) -> Any:
 def fit_ahead(t: Any, row: Row) -> Any:
     """A differential that came out of a block, as the differential of `row`."""
     if t.__class__ is Masked:
-        value = fit_ahead(t.value, row)
-        return Masked(value, np.broadcast_to(t.mask, row.shape))
+        value, mask = fit_ahead(t.value, row), t.mask
+        return Masked(value, mask if mask.shape == row.shape else np.broadcast_to(mask, row.shape))
     if t.shape != row.shape:
         t = np.broadcast_to(t, row.shape)
     if t.dtype != row.dtype:

@@ -23,6 +23,7 @@ from backsolve.primitive import primitive
 from backsolve.rewrite import rewrite
 from backsolve.solve import auto, many, ways
 from backsolve.solve.in_turns import seconds_in_turns
+from backsolve.solve.tariff import Price
 from backsolve.trace import evaluate, stage
 
 W = np.random.default_rng(0).normal(size=(8, 8))
@@ -204,6 +205,23 @@ def test_stacks_far_beyond_the_result_are_not_recorded(monkeypatch: pytest.Monke
     J = bs.jit(bs.jacobian(lambda x: np.sin(x).reshape(4, 10).sum(1)))  # forward takes 40 × 40
     np.testing.assert_allclose(J(x).sum(0), np.cos(x), rtol=1e-12)
     assert len(priced) == 1
+
+
+@pytest.mark.parametrize(("n", "factor"), [(2, 19.0), (1, 21.0)])
+def test_sums_over_rows_may_be_wrong_by_much(
+    n: int, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product of 7 rows and 525 columns takes ten times what they tell, what is done entry by entry less."""
+    priced: list[Program] = []
+    prices = (Price("reverse", seconds=1.0, passes=8), Price("forward", seconds=factor, passes=8))
+    monkeypatch.setattr(auto, "_TRIED", 0)
+    monkeypatch.setattr(auto, "plain_prices", lambda *a, **k: prices)
+    monkeypatch.setattr(
+        hooks, "seconds_of", lambda program: (priced.append(program), 3.0 - len(priced))[1]
+    )
+    found = lines(bs.jacobian(square), X)
+    assert len(priced) == n
+    assert found == lines(bs.jacobian(square, method="forward" if n == 2 else "reverse"), X)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "native", None])

@@ -45,7 +45,7 @@ _BETTER_AT_ONCE = 0.65  # the same of a scan: calls through many like rows take 
 _SURE = 0.85  # the same, where steps are priced
 _SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
 _TRIED = 2  # ways beside the plain ones that may be recorded: of near prices the steps decide
-_FAR = 6  # times the cheapest price, beyond which a way is not recorded to price it again
+_FAR = 20  # times the cheapest price, beyond which a way is not recorded to price it again
 # Numbers of a stack, up to which ways are recorded for their prices: as many as the Jacobian has, or so many.
 _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below

@@ -486,6 +486,28 @@ def test_orders_that_list_too_much_are_not_taken(monkeypatch: pytest.MonkeyPatch
         bs.jacobian(f, method="eliminate", order="forward")(x)
 
 
+def test_a_plan_for_other_places_may_list_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decided for a permutation; that all read a full row is not part of a structure."""
+    n = 900
+    x = np.linspace(0, 1, n)
+
+    def reading(at: Any) -> Any:
+        return lambda x: np.exp(np.concatenate([np.sin(x).sum()[None], x[1:] ** 2])[at] / n)
+
+    with monkeypatch.context() as m:
+        m.setattr(auto, "_decided", {})
+        bs.jacobian(reading(RNG.permutation(n)))(x)
+        assert [p.way for p in auto._decided.values()] == ["eliminate"]
+        m.setattr("backsolve.operators.entries.joining._MOST", 10 * n)
+        m.setattr("backsolve.operators.entries.joining._FEW", 1 << 40)
+        f = reading(np.r_[np.zeros(n - 1, int), 5])
+        found = bs.jacobian(f)(x)
+        assert len(auto._decided) == 1
+        with pytest.raises(bs.errors.UnsupportedError, match="single entries"):
+            bs.jacobian(f, method="eliminate")(x)
+    np.testing.assert_allclose(found, bs.jacobian(f, method="forward")(x), rtol=1e-12)
+
+
 def test_a_gaussian_process_is_priced_and_planned_in_little_memory() -> None:
     """Rows of matrices, permuted: products had been listed 400³ at a time."""
     X = RNG.normal(size=(20, 3))

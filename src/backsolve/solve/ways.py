@@ -119,13 +119,13 @@ def _with_zeros(system: System, found: list[list[Any]]) -> list[list[Any]]:
 def chosen(system: System, best: Price) -> list[list[Any]]:
     """The Jacobian by the way that was chosen, which was priced for a system of the same structure.
 
-    That structure does not tell all that rounds of a loop must have in common: where they differ after
-    all, a plain way is taken.
+    That structure tells neither all that rounds of a loop must have in common nor at which places entries are
+    read: where they differ too much after all, a plain way is taken.
     """
     try:
         return jacobian(system, best.way, best.plan)
     except UnsupportedError:
-        if best.way != "scan":
+        if is_staged(system):
             raise
         live = [y for y in system.outputs if y is not None]
         return jacobian(system, by_sizes(system.parameters, live, False).way)

@@ -20,6 +20,7 @@ from backsolve.hooks import hooks
 from backsolve.ir import Program, Type
 from backsolve.operators import Diagonal
 from backsolve.primitive import primitive
+from backsolve.regions import Callee
 from backsolve.rewrite import rewrite
 from backsolve.solve import auto, many, ways
 from backsolve.solve.in_turns import seconds_in_turns
@@ -478,6 +479,34 @@ def test_they_are_chosen_by_their_times(monkeypatch: pytest.MonkeyPatch) -> None
     assert lines(bs.jacobian(halved, method="forward"), X) != lines(
         bs.jacobian(halved, method="reverse"), X
     )
+
+
+def nested_sines(x: Any, n: int = 4) -> Any:
+    """Calls itself while it is recorded, not when it runs."""
+    return x if n == 0 else np.sin(nested_sines(x, n - 1)) * x
+
+
+@pytest.mark.parametrize("f", [nested_sines, bs.checkpoint(lambda x: np.sin(np.exp(x)) * x)])
+def test_calls_are_timed(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[Program] = []
+    monkeypatch.setattr(hooks, "timed", ways.extend)
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)
+    bs.jit(bs.jacobian(f)).lower(X)
+    assert any(isinstance(r, Callee) for p in ways for r in timed._regions(p))
+    assert seconds_timed(ways) is not None
+
+
+def test_loops_that_are_called_keep_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[Program] = []
+    monkeypatch.setattr(hooks, "timed", ways.extend)
+    monkeypatch.setattr(hooks, "seconds_of", lambda program: 1.0)
+    f = bs.checkpoint(halved)
+    J = bs.jit(bs.jacobian(f))
+    J.lower(X)
+    assert all(map(timed._waits, ways))
+    assert seconds_timed(ways) is None
+    assert all(map(timed._waits, ways))
+    np.testing.assert_allclose(J(X), bs.jacobian(halved, method="forward")(X), rtol=1e-9)
 
 
 @bs.jit

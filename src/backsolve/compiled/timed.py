@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Equation, Program, Type
-from ..regions import Branches, Empty, Length, Loop
+from ..regions import Branches, Callee, Empty, Length, Loop
 from ..rewrite import rewrite
 from ..rewrite.regions import inside
 from ..solve.in_turns import seconds_in_turns
@@ -82,20 +82,30 @@ def _runs(call: Callable[[], Any]) -> bool:
 
 def _takes_any(program: Program) -> bool:
     """Whether so many numbers may be made up, and what it calls ends: not a function that calls itself."""
-    return sum(v.type.size for v in program.inputs) <= _LARGEST and not _calls(program)
+    is_small = sum(v.type.size for v in program.inputs) <= _LARGEST
+    return is_small and all(map(_ends, _regions(program)))
+
+
+def _ends(region: Any) -> bool:
+    """A loop that is called is left as it is: it is the same to all who call it."""
+    if isinstance(region, Callee):
+        program = region.program
+        return program is not None and not (region.is_recursive or _waits(program))
+    return isinstance(region, Loop | Branches | Empty | Length)
 
 
 def _regions(program: Program) -> list[Any]:
-    return [e.params.get("region") for e in program.equations if e.primitive.holds_regions]
-
-
-def _calls(program: Program) -> bool:
-    return any(
-        not isinstance(region, Loop | Branches | Empty | Length)
-        or any(map(_calls, region.programs()))
-        for region in _regions(program)
-        if region is not None
-    )
+    """Of its equations, and of all that stands inside of them."""
+    found: dict[Any, None] = {}
+    programs = [program]
+    while programs:
+        for e in programs.pop().equations:
+            region = e.params.get("region") if e.primitive.holds_regions else None
+            if region is not None and region not in found:
+                found[region] = None
+                inner = [region.program] if isinstance(region, Callee) else region.programs()
+                programs += [p for p in inner if p is not None]
+    return list(found)
 
 
 # ---- loops until something holds
@@ -110,11 +120,7 @@ def _ending(program: Program) -> Program:
 
 
 def _waits(program: Program) -> bool:
-    return any(
-        getattr(region, "goes_on", None) is not None or any(map(_waits, region.programs()))
-        for region in _regions(program)
-        if region is not None
-    )
+    return any(isinstance(r, Loop) and r.goes_on is not None for r in _regions(program))
 
 
 def _with_ends(program: Program) -> Program:

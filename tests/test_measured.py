@@ -460,12 +460,13 @@ def test_loops_until_something_holds_end(f: Any, monkeypatch: pytest.MonkeyPatch
     assert min(found) > 0
 
 
-def test_they_end_after_as_many_rounds_as_they_are_priced_by() -> None:
-    f = lambda x: bs.while_loop(lambda y: y < 1e6, lambda y: y + 1.0, x)
-    twice = lambda x: bs.while_loop(lambda y: y < 1e6, lambda y: f(y) - 0.5, x)
+@pytest.mark.parametrize(("most", "rounds"), [(1e6, ROUNDS), (20.0, 20), (-1.0, 4)])
+def test_they_do_some_rounds_and_not_too_many(most: float, rounds: int) -> None:
+    f = lambda x: bs.while_loop(lambda y: y < most, lambda y: y + 1.0, x)
+    twice = lambda x: bs.while_loop(lambda y: y < 1e6, lambda y: y + f(0 * y), x)
     number = Type((), np.dtype(float))
-    assert evaluate(timed._ending(program(f, number)), [0.0])[0] == ROUNDS
-    assert evaluate(timed._ending(program(twice, number)), [0.0])[0] == ROUNDS * (ROUNDS - 0.5)
+    assert evaluate(timed._ending(program(f, number)), [0.0])[0] == rounds
+    assert evaluate(timed._ending(program(twice, number)), [0.0])[0] == rounds * ROUNDS
 
 
 def test_they_are_chosen_by_their_times(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,13 +21,14 @@ from ..regions import Branches, Callee, Empty, Length, Loop
 from ..rewrite import rewrite
 from ..rewrite.regions import inside
 from ..solve.in_turns import seconds_in_turns
-from ..trace import stage_region
+from ..trace import evaluate, stage_region
 from .specialise import Rewritten, is_for_native_code, native_code, without_constants
 
 _BETWEEN = (0.3, 0.7)  # where most functions are defined, and no power or exponential goes far
 _LARGEST = 1 << 24  # numbers of all arguments that are made up
 # Integers may be places, of whatever is not too short for them, or say how often something is done.
 _BELOW = (32, 8, 2, 1)
+_ROUNDS = 4  # at least, of a loop until something holds; at most as many as it is priced by
 _SUFFIX = ".times"
 
 
@@ -112,7 +113,7 @@ def _regions(program: Program) -> list[Any]:
 
 
 def _ending(program: Program) -> Program:
-    """What such loops wait for, made-up numbers may never reach: they do as many rounds as they are priced by.
+    """What such loops wait for, made-up numbers may never reach, or be at once: they do a few rounds, or some.
 
     It is rewritten first: what stores values of a loop is then in the place of what does not.
     """
@@ -134,9 +135,14 @@ def _with_end(e: Equation) -> Equation:
     loop = e.params.get("region") if e.primitive.holds_regions else None
     if not isinstance(loop, Loop) or loop.goes_on is None:
         return e
-    types = [v.type for v in loop.goes_on.inputs]
-    counted = stage_region(lambda k, *others: [k < ROUNDS], types, None)
-    return replace(e, params={"region": replace(loop, goes_on=counted)})
+    waits = loop.goes_on
+
+    def goes_on(k: Any, *others: Any) -> list[Any]:
+        (more,) = evaluate(waits, [k, *others])
+        return [(k < _ROUNDS) | (more & (k < ROUNDS))]
+
+    ends = stage_region(goes_on, [v.type for v in waits.inputs], None)
+    return replace(e, params={"region": replace(loop, goes_on=ends)})
 
 
 # ---- numbers

@@ -41,7 +41,7 @@ _TWO = ("forward", "reverse")
 _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
-_BETTER_AT_ONCE = 0.65  # the same of a scan: calls through many like rows take less than a price
+_BETTER_AT_ONCE = 0.65  # the same of what is not recorded aside: a third is how far prices are off
 _SURE = 0.85  # the same, where steps are priced
 _SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
 _TRIED = 2  # ways beside the plain ones that may be recorded: of near prices the steps decide
@@ -136,7 +136,7 @@ def _for_eager(
     if each < _WORTH_TWO or why_not(whole := system()):
         return best
     orders = CHEAP if each > _WORTH_ALL else _TWO
-    return _or_better(best, prices.eliminations(whole, orders))
+    return _or_better(best, prices.eliminations(whole, orders), _BETTER_AT_ONCE)
 
 
 def _quickest_run(plain: Sequence[Price], best: Price, system: System) -> Price:

@@ -7,7 +7,7 @@ entries, a contraction its loops, ±1 and a number times a number nothing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,8 +34,12 @@ class Priced:
         self._products: dict[tuple[int, int], tuple[Operator, int, Any]] = {}
         self.rows = graph.rows
         self.graph = graph.copy()
+        self.inside = self.nests = (
+            0  # products inside of blocks; contractions and matrices among their factors
+        )
         for i, read in graph.reads.items():
             for j, block in read.items():
+                self._look_into(block)
                 stand_in = self._stand_in(block)
                 self.graph.reads[i][j] = self.graph.read_by[j][i] = stand_in
 
@@ -87,6 +91,21 @@ class Priced:
         q = None if pair.q is None else self._unknown_entries(pair.q)
         return Pair(self._unknown_entries(pair.p), q)
 
+    def _look_into(self, block: Operator) -> None:
+        """What it takes to write a block by its entries, before it is multiplied by another."""
+        parts: Sequence[Operator] = ()
+        if isinstance(block, Product):
+            parts = block.factors
+            self.inside += len(parts) - 1
+        elif isinstance(block, OperatorSum):
+            parts = block.terms
+        elif isinstance(block, Contraction) or not (
+            isinstance(block, (*SIMPLE, Entries, Outline)) or is_regular(block)
+        ):
+            self.nests += 1
+        for part in parts:
+            self._look_into(part)
+
     def _unknown_entries(self, a: Entries) -> Entries:
         terms = [
             t
@@ -107,6 +126,15 @@ class Priced:
         return whole.plus(work_of(self._recorder.equations))
 
     @property
+    def met(self) -> int:
+        """Pairs of terms of all operators that were multiplied by their entries."""
+        return sum(
+            _terms(a) * _terms(b)
+            for ab, _, (a, b) in self._products.values()
+            if isinstance(ab, Entries)
+        )
+
+    @property
     def operators(self) -> list[Operator]:
         """All products that were made."""
         return [product for product, _, _ in self._products.values()]
@@ -120,6 +148,10 @@ class Priced:
             for p in self.graph.parameters
             if (block := self.graph.reads.get(k, {}).get(p)) is not None
         ]
+
+
+def _terms(a: Operator) -> int:
+    return len(a.terms) if isinstance(a, Entries) else 1
 
 
 def on_types(a: Operator, recorder: Recorder) -> Operator:

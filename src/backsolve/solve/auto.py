@@ -50,7 +50,6 @@ _FAR = 20  # times the cheapest price, beyond which a way is not recorded to pri
 _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
-_AS_CHEAP_AT_ONCE = 1.012  # the same eagerly: of 540 random functions this loses least
 _CLOSE = 1.4  # times the cheapest price, up to which plain ways are timed
 _LOOSE = 4  # the same of calls without blocks: of a few numbers, loops take up to three times their price
 _DOUBTFUL = 2  # the same of all ways, if that is asked for
@@ -130,7 +129,7 @@ def _for_eager(
 ) -> Price:
     if is_opaque(rows):
         return by_sizes(parameters, outputs, True)
-    best = cheaper(prices.plain, _AS_CHEAP_AT_ONCE)
+    best = cheaper(prices.plain)
     if len(prices.steps) >= _WORTH_LOOKING:
         best = _or_better(best, [prices.scan], _BETTER_AT_ONCE)
     each = best.seconds / max(len(prices.steps), 1)
@@ -243,7 +242,7 @@ def _or_better(best: Price, others: Sequence[Price], share: float = _BETTER) -> 
 
 
 def cheaper(plain: tuple[Price, Price], share: float = _AS_CHEAP) -> Price:
-    """Of back and forward substitution. Of as cheap ones reverse, by default, which has no axes to move."""
+    """Of back and forward substitution. Of as cheap ones reverse, which has no axes to move."""
     reverse, forward = plain
     return forward if forward.seconds < share * reverse.seconds else reverse
 

@@ -58,7 +58,7 @@ def forward_substitute(
                 if is_kept_entry_by_entry(block, parent):
                     image = block.apply(masked.plain(t))
                 elif block.masks or t.__class__ is Masked:
-                    image = masked.apply(block, t)
+                    image = masked.apply(block, t, ahead=True)
                 else:
                     image = block.apply(t)
                 image = fit_ahead(image, row)

@@ -50,11 +50,15 @@ def _is_memory(row: Row) -> bool:
     return row.primitive.name in _MEMORY
 
 
-def apply(op: Operator, t: Any) -> Any:
-    """op applied to a differential, keeping track of structural zeros."""
+def apply(op: Operator, t: Any, ahead: bool = False) -> Any:
+    """op applied to a differential, keeping track of structural zeros.
+
+    Back, what is zero in all entries will be skipped; ahead nothing is.
+    """
     is_masked = t.__class__ is Masked
     image = op.apply(plain(t))
-    if not (is_masked or op.masks) or (not op.moves_entries and _is_checked(image)):
+    is_skipped = op.moves_entries and not ahead
+    if not (is_masked or op.masks) or (not is_skipped and _is_checked(image)):
         return image
     support = op.support(t.mask if is_masked else None)
     if support is None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..ir import Var
 from ..row import Row
-from .work import Work, added, block_works
+from .work import MASKED, Work, added, block_works
 
 
 def substitution_works(
@@ -27,6 +27,8 @@ def substitution_works(
         asked, is_known = from_outputs[row], row in folded
         for p, (there, again) in zip(read, block_works(row, record), strict=True):
             back.take(again, asked)
+            if row.primitive.name == "slice" and not p.is_leaf:
+                back.take(MASKED, asked)
             back.meet(p.size, asked)
             if not is_known:
                 given = from_parameters.get(p, 0)

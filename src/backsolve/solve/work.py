@@ -57,10 +57,11 @@ EFFORTS = {
     "scatter_add": Effort(2.2, 4, 6),
     "slice": Effort(0.9, 0.4),
     "sum": Effort(1.75, 65, 0.28),  # a row of a sum takes long to begin
-    "unslice": Effort(1.3, 0.45),
+    "unslice": Effort(0.9, 0.45),
     "where": Effort(1.5, 2),
 }
 _USUAL = Effort()
+MASKED = Work(calls=0.6)  # back through a slice: where entries were read, unless that is a leaf
 
 
 def added(additions: int, numbers: int) -> Work:

@@ -54,14 +54,15 @@ EFFORTS = {
     "gather": Effort(1.65, 0, 1.1),
     "permute": Effort(1, 0.1),
     "reshape": Effort(0.9, 0),
-    "scatter_add": Effort(2.2, 4, 6),
+    "scatter_add": Effort(1.9, 4, 6),
     "slice": Effort(0.9, 0.4),
     "sum": Effort(1.75, 65, 0.28),  # a row of a sum takes long to begin
     "unslice": Effort(0.9, 0.45),
     "where": Effort(1.5, 2),
 }
 _USUAL = Effort()
-MASKED = Work(calls=0.6)  # back through a slice: where entries were read, unless that is a leaf
+# Back through rows that read some entries: which these are, unless they are those of a leaf.
+MASKED = {"slice": Work(calls=0.6), "gather": Work(calls=1)}
 
 
 def added(additions: int, numbers: int) -> Work:

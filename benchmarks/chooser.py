@@ -3,6 +3,7 @@
     python benchmarks/chooser.py                        as they are called
     python benchmarks/chooser.py compiled               inside jit
     python benchmarks/chooser.py batched                small ones inside jit(vmap), for 1,000 points
+    python benchmarks/chooser.py compiled applied       others: linear algebra, signals, physics, networks
     python benchmarks/chooser.py compiled loops         others, with loops
     python benchmarks/chooser.py compiled large         others, of millions of entries
     python benchmarks/chooser.py [compiled | batched] random 0 50 so many random functions, of this seed
@@ -22,9 +23,10 @@ from functools import partial
 from typing import Any
 
 import batched_functions
-import further_functions
 import numpy as np
+from applied_functions import applied
 from batched_functions import network
+from further_functions import large, loops
 from harness import best_times, count_own_time, keep_to_cores
 from random_functions import random_cases
 
@@ -40,6 +42,7 @@ LOST = 1.06
 POINTS = 1000  # of a batch
 SHORT = 40  # entries of an array of one point
 Case = tuple[str, Callable[[Any], Any], Any]
+OTHERS = {"applied": applied, "loops": loops, "large": large}
 
 
 def waves(x: Any) -> Any:
@@ -140,9 +143,9 @@ def main() -> None:
     is_batched = "batched" in sys.argv
     is_compiled = is_batched or "compiled" in sys.argv
     some = batched_cases() if is_batched else cases()
-    for word in ("loops", "large"):
+    for word, others in OTHERS.items():
         if word in sys.argv:
-            some = getattr(further_functions, word)()
+            some = others()
     if "random" in sys.argv:
         seed, count = map(int, sys.argv[sys.argv.index("random") + 1 :])
         some = random_cases(count, seed, SHORT) if is_batched else random_cases(count, seed)
@@ -151,7 +154,7 @@ def main() -> None:
     wrap = _batched if is_batched else bs.jit if is_compiled else _as_it_is
     for name, f, x in some:
         if is_batched:
-            x = x + 0.1 * RNG.normal(size=(POINTS, *np.shape(x)))
+            x = x + 0.1 * RNG.normal(size=(POINTS, *np.shape(x))).astype(np.asarray(x).dtype)
         ways = made(f, wrap)
         found = times(ways, x)
         better = min(WAYS[:2], key=lambda way: found[way])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ir import Equation, Type
-from ..operators.nests import label_sizes
+from ..operators.nests import label_sizes, split_subscripts
 from ..primitive import row_values
 from ..row import Row
 from ..trace import stage
@@ -50,6 +50,7 @@ EFFORTS = {
     "add": Effort(0.6, 0.1),
     "broadcast_to": Effort(1.35, 0.05),
     "contract": Effort(2.1, 2.3),
+    "convolve": Effort(1.5, 40),
     "cumsum": Effort(1.35, 2),
     "gather": Effort(1.65, 0, 1.1),
     "permute": Effort(1, 0.1),
@@ -61,6 +62,10 @@ EFFORTS = {
     "where": Effort(1.5, 2),
 }
 _USUAL = Effort()
+_OUTER, _DIAGONAL = (
+    Effort(1.7, 2.3),
+    Effort(1.5, 0.9),
+)  # contractions that sum nothing, or read one array
 # Back through rows that read some entries: which these are, unless they are those of a leaf.
 MASKED = {"slice": Work(calls=0.6), "gather": Work(calls=1)}
 
@@ -77,12 +82,22 @@ def work_of(equations: Iterable[Equation]) -> Work:
         size = sum(y.type.size for y in e.outputs)
         m = multiplications(e)
         moved = 0 if e.primitive.elementwise or e.primitive.name == "reshape" else size
-        effort = EFFORTS.get(e.primitive.name, _USUAL)
+        effort = _effort(e)
         read = sum(prod(np.shape(a)) for a in e.inputs) if effort.read else 0
         handled = effort.written * size + effort.read * read
         inner = m if e.primitive.name == "contract" else 0
         total = total.plus(Work(effort.call, handled, size, moved, m, inner))
     return total
+
+
+def _effort(e: Equation) -> Effort:
+    if e.primitive.name == "contract":
+        inputs, output = split_subscripts(e.params["subscripts"])
+        if len(inputs) == 1:
+            return _DIAGONAL
+        if set("".join(inputs)) == set(output):
+            return _OUTER
+    return EFFORTS.get(e.primitive.name, _USUAL)
 
 
 def multiplications(e: Equation) -> int:

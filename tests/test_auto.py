@@ -16,7 +16,8 @@ from backsolve.rewrite import rewrite_for_machines
 from backsolve.rewrite.clean import drop_unused
 from backsolve.solve import auto, compressed, many, ways
 from backsolve.solve.eliminate import Graph
-from backsolve.solve.tariff import CHEAP, elimination_prices, plain_prices
+from backsolve.solve.prices import Priced
+from backsolve.solve.tariff import CHEAP, EAGER, elimination_prices, plain_prices
 from backsolve.solve.work import Work, work_of
 from backsolve.trace import stage
 
@@ -484,6 +485,39 @@ def test_orders_that_list_too_much_are_not_taken(monkeypatch: pytest.MonkeyPatch
     assert costs.prices[0].way in ("forward", "reverse")
     with pytest.raises(bs.errors.UnsupportedError, match="single entries"):
         bs.jacobian(f, method="eliminate", order="forward")(x)
+
+
+S8 = W[:8, :8] @ W[:8, :8].T + 8 * np.eye(8)
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda b: np.linalg.cholesky(S8 + np.diag(b * b)), np.linspace(0, 1, 8)),
+        (lambda b: np.linalg.eigvalsh(S8 + np.outer(b, b)), np.linspace(0, 1, 8)),
+        (lambda b: np.linalg.eigh(S8 + np.outer(b, b))[1] ** 2, np.linspace(0, 1, 8)),
+        (lambda x: np.maximum(x[:, None], x).sum(1), np.linspace(0, 1, 30)),
+        (lambda x: np.tanh(x @ W[:16, :32]) @ W[:32, :32], W[:6, :16]),
+    ],
+    ids=["cholesky", "values", "vectors", "pairs", "layers"],
+)
+def test_what_blocks_take_to_be_written_by_entries_is_counted(f: Any, x: Any) -> None:
+    """Products inside of blocks, contractions, matrices: eliminating these takes 1.4 to 3.7 times as long."""
+    costs = bs.explain_cost(f, x)
+    assert costs.prices[0].way in ("forward", "reverse")
+    ways = {p.way for p in costs.prices if np.isfinite(p.seconds)}
+    assert "eliminate" in ways
+
+
+def test_contractions_and_matrices_are_counted_where_they_are_written() -> None:
+    x = np.linspace(0, 1, 8)
+    for f, nests in ((np.sin, 0), (lambda x: W[:8, :8] @ x, 1), (lambda x: (W[:8, :8] @ x) * x, 1)):
+        graph = Graph(bs.linearize(f)(x))
+        (price, *_) = elimination_prices(graph, ("forward",))
+        assert Priced(graph).nests == nests
+        without = EAGER._replace(nest=0)
+        (less, *_) = elimination_prices(graph, ("forward",), without)
+        assert price.seconds - less.seconds == pytest.approx(nests * EAGER.nest, abs=1e-12)
 
 
 def test_a_plan_for_other_places_may_list_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,17 @@ def test_a_call_is_priced_by_its_primitive() -> None:
     assert EFFORTS["add"].call < 1 < EFFORTS["contract"].call
 
 
+def test_contractions_count_by_what_they_do() -> None:
+    """Sums take most, outer products less, and a diagonal that is read or written least."""
+    products, outer, diagonal = (
+        row_work(next(r for r in bs.linearize(f)(X).rows if r.primitive.name == "contract"))[
+            0
+        ].calls
+        for f in (lambda x: W @ x, lambda x: np.outer(x, X), np.diag)
+    )
+    assert products > outer > diagonal > EFFORTS["add"].call
+
+
 def test_numbers_that_are_read_count_where_they_take_time() -> None:
     x = np.ones(100)
     (sums, _), *_ = [row_work(r) for r in bs.linearize(np.sum)(x).rows if r.parents]

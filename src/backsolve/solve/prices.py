@@ -34,9 +34,8 @@ class Priced:
         self._products: dict[tuple[int, int], tuple[Operator, int, Any]] = {}
         self.rows = graph.rows
         self.graph = graph.copy()
-        self.inside = self.nests = (
-            0  # products inside of blocks; contractions and matrices among their factors
-        )
+        self.inside = 0  # products inside of blocks
+        self.nests = 0  # contractions and matrices among their factors
         for i, read in graph.reads.items():
             for j, block in read.items():
                 self._look_into(block)

@@ -23,7 +23,9 @@ def by_windows(a: Any, v: Any, mode: str) -> Any:
     """Along the last axis, for stacks of vectors: every window of a times v turned round."""
     m, rank = v.shape[-1], len(a.shape)
     if mode == "full":
-        a = np.pad(a, [*[(0, 0)] * (rank - 1), (m - 1, m - 1)])
+        *around, n = a.shape
+        spec = (*[(None, None, None)] * len(around), (m - 1, m - 1 + n, 1))
+        a = P.unslice(a, spec=spec, shape=(*around, n + 2 * (m - 1)))
     windows = P.windows(a, cut=Cut((rank - 1,), (m,), (1,), (1,)))
     return np.einsum("...km,...m->...k", windows, v[..., ::-1])
 

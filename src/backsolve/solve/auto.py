@@ -51,6 +51,7 @@ _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
 _CLOSE = 1.4  # times the cheapest price, up to which plain ways are timed
+_UNLIKE = 3  # the same of a plain way beside one that is not: ratios of their prices are off by two and more
 _LOOSE = 4  # the same of calls without blocks: of a few numbers, loops take up to three times their price
 _DOUBTFUL = 2  # the same of all ways, if that is asked for
 _LONG_RUN = 2  # seconds, from which on a run tells less than it takes
@@ -155,7 +156,7 @@ def _quickest(ways: Sequence[Price], seconds: Sequence[float], best: Price) -> P
     """The one with the best price, if it is as quick as any."""
     told = dict(zip(ways, seconds, strict=True))
     quickest = min(told, key=lambda p: told[p])
-    return best if told.get(best, inf) <= _AS_QUICK * told[quickest] else quickest
+    return best if told[best] <= _AS_QUICK * told[quickest] else quickest
 
 
 def _for_compiled(
@@ -208,12 +209,16 @@ def _by_steps(
         return _or_better(best, others)
     none = replace(best, seconds=inf)
     back, ahead = (found.get(p, none) for p in plain)
-    best = cheaper((back, ahead), _AS_CHEAP_BY_STEPS)
+    surest = cheaper((back, ahead), _AS_CHEAP_BY_STEPS)
     others = [found[p] for p in others if p in found]
-    told = [p for p in others if p.seconds < best.seconds - _TELLING]
-    best = _or_better(best, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
-    asked = [p for p in found.values() if measured or p is best or p.way in _TWO]
+    told = [p for p in others if p.seconds < surest.seconds - _TELLING]
+    best = _or_better(surest, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
+    asked = found.values() if measured else (back, ahead)
     doubtful = _in_doubt(asked, _LOOSE if counted else _DOUBTFUL if measured else _CLOSE)
+    if surest.seconds < _UNLIKE * best.seconds:
+        doubtful = list(dict.fromkeys([*doubtful, surest, best]))
+    elif not measured:
+        return best
     if len(doubtful) == 1 or best.seconds > _LONG_RUN:
         return best
     times = hooks.timed([_recorded(system, p, recorder) for p in doubtful])

@@ -19,7 +19,7 @@ from ..operators import Operator
 from ..row import Row
 from ..system import System
 from ..tensor import Staged, Tensor
-from ..trace import stage
+from ..trace import stage, standing_for, where
 from .chain_stack import for_a_stack
 from .forward import forward_substitute
 from .masked import Masked
@@ -236,7 +236,7 @@ def _solve_stack(
     solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], record: bool
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
-    with for_a_stack(seeds):
+    with for_a_stack(seeds), standing_for(where()):  # one line for all: looking for it takes long
         program, _ = stage(solve, types, lasting=True, checked=not record)
     count = len(seeds[0])
     with np.errstate(all="ignore"):

@@ -86,7 +86,7 @@ def test_nothing_is_timed_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "seconds_in_turns", None)
     monkeypatch.setattr(auto, "_decided", {})
     bs.jacobian(square)(X)
-    for method, prices in (("auto", [1.5, 1.0, 0.9, 0.9]), ("measured", [2.1, 1.0, 2.1, 2.1])):
+    for method, prices in (("auto", [2.1, 1.0, 0.9, 0.9]), ("measured", [2.1, 1.0, 2.1, 2.1])):
         told = iter(prices)
         monkeypatch.setattr(hooks, "seconds_of", lambda program, told=told: next(told))
         bs.jit(bs.jacobian(square, method=method))(X)
@@ -116,9 +116,9 @@ def test_a_doubt_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         ((1.0, 1.1, 0.8, 2.0), 3, (1.0, 1.0, 0.9), "eliminate"),
         ((1.0, 1.2, 0.8, 2.0), 3, (0.9, 1.0, 1.0), "reverse"),
         # Prices of ways that are no plain ones are off by more.
-        ((1.0, 2.0, 0.35, 2.0), 2, (1.0, 1.1), "reverse"),
+        ((1.0, 2.1, 0.35, 2.0), 2, (1.0, 1.1), "reverse"),
         ((1.0, 1.2, 0.35, 2.0), 3, (1.0, 0.8, 0.9), "forward"),
-        ((1.0, 2.0, 0.35, 2.0), 2, (1.0, 0.9), "eliminate"),
+        ((1.0, 2.1, 0.35, 2.0), 2, (1.0, 0.9), "eliminate"),
         ((1.0, 1.0, 0.3, 2.0), 0, (), "eliminate"),  # that promises enough
     ],
 )
@@ -420,8 +420,39 @@ def test_integers_are_places_wherever_they_fit(n: int) -> None:
 def test_or_say_how_often_something_is_done() -> None:
     number = Type((), np.dtype(float))
     rounds = program(lambda x, n: bs.fori_loop(0, n, lambda k, y: y + 1, x), number, INTEGER)
-    x, n = timed._made_up([v.type for v in rounds.inputs], timed._BELOW[0])
+    x, n = timed._made_up([v.type for v in rounds.inputs], timed._BELOW[-1])
     assert evaluate(rounds, [x, n])[0] == pytest.approx(x + 31)
+
+
+@pytest.mark.parametrize("count", [lambda n: n**6, lambda n: 1 << (n + 20), lambda n: n])
+def test_counts_that_are_computed_are_bounded(count: Any) -> None:
+    """Of numbers up to 31, 2ⁿ would be hours."""
+    f = lambda x, n: bs.fori_loop(0, count(n), lambda k, y: y + np.sin(y), x)
+    counted = program(f, FLOATS, INTEGER)
+    ended = timed._ending(counted)
+    x = np.ones(FLOATS.shape)
+    for n in (1, 31):
+        (found,) = evaluate(ended, [x, n])
+        rounds = min(count(n), ROUNDS)
+        expected = bs.fori_loop(0, rounds, lambda k, y: y + np.sin(y), x)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert seconds_timed([counted]) is not None
+
+
+def test_larger_numbers_are_made_up_while_a_run_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    made_up = timed._made_up
+    monkeypatch.setattr(timed, "_known", {})
+    monkeypatch.setattr(timed, "_made_up", lambda ts, n: (tried.append(n), made_up(ts, n))[1])
+
+    def nested(x: Any, n: Any, depth: int = 6) -> Any:
+        if depth == 0:
+            return x + np.sin(x)
+        return bs.fori_loop(0, n, lambda k, y: nested(y, n, depth - 1), x)
+
+    assert seconds_timed([program(lambda x, n: nested(x, n), FLOATS, INTEGER)]) is not None
+    assert tried == sorted(tried)
+    assert tried[-1] < timed._BELOW[-1]
 
 
 def halved(x: Any) -> Any:

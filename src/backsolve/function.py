@@ -9,7 +9,7 @@ import numpy as np
 
 from . import tree
 from .errors import DroppedDerivativeError, ShapeError, StructureError
-from .joint import record_joint
+from .joint import held, record_joint
 from .operators import Custom
 from .primitive import primitive as write_row
 from .primitive import wrap
@@ -78,6 +78,7 @@ class Function:
         places = [k for k, a in enumerate(args) if _varies(a)]
         if not places:
             return cls.forward(ctx, *args)
+        args = tuple(held(args))
         detached = [a.detach() if isinstance(a, Tensor) else a for a in args]
         result = cls.forward(ctx, *detached)
         several = isinstance(result, tuple)

@@ -18,6 +18,7 @@ from .hooks import hooks
 from .ir import Type, type_of
 from .operators import Custom, Inverse, Operator, as_operator
 from .operators.inverse import is_solved_by_structure
+from .ownership import own
 from .solve.implicit import at_solution
 from .solve.iterate import check_solution, fixed, minimum, newton, solved
 from .solve.outside import OUTSIDE, Outside
@@ -188,7 +189,7 @@ def linear_solve(
     elif isinstance(A, Operator) or not callable(A):
         if not isinstance(A, Operator) and np.ndim(A) == 2:
             _check_square(np.shape(A), b)
-        A = as_operator(A)
+        A = as_operator(own(A))
         if method == "auto" and preconditioner is None and is_solved_by_structure(A):
             return Inverse(A).apply(b)
         product = A.apply

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .hooks import hooks
-from .ir import Program, type_of
+from .ir import Program, Var, type_of
 from .operators import Operator
+from .ownership import is_shared, own
 from .primitive import Primitive, wrap
 from .row import Row
 
@@ -53,6 +54,19 @@ def inside_of(row: Row) -> Inside | None:
     assert row.params is not None
     inside = row.params["inside"]
     return None if inside is None else inside()
+
+
+def held(args: Sequence[Any]) -> list[Any]:
+    """Arguments as a joint row may keep them: what does not vary may be written into later, so as it is now."""
+    return [_as_it_is_now(a) for a in args]
+
+
+def _as_it_is_now(a: Any) -> Any:
+    if not isinstance(a, hooks.Tensor):
+        return own(a)
+    if a.row is not None or type(a._v) is Var:
+        return a
+    return wrap(own(a._v) if is_shared(a._v) else a._v, None)
 
 
 def record_joint(

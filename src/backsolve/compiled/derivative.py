@@ -11,6 +11,7 @@ from ..api import jvp, vjp
 from ..ir import Program, Type, Var
 from ..joint import record_joint
 from ..operators import Custom
+from ..ownership import own
 from ..primitive import coerce, wrap
 from ..tensor import Tensor
 from ..trace import evaluate
@@ -20,8 +21,11 @@ from .specialise import Specialised, specialise
 
 def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
     """Run the native code forward, as one joint row whose block is compiled when it is first needed."""
-    values_now = [raw(x) for x in leaves]
-    places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
+    rows_of = [x.row if isinstance(x, Tensor) else None for x in leaves]
+    values_now = [
+        own(raw(x)) if r is None else raw(x) for x, r in zip(leaves, rows_of, strict=True)
+    ]
+    places = [k for k, r in enumerate(rows_of) if r is not None]
     results = special.run_on_copies(values_now)
 
     def restricted(*varying: Any) -> list[Any]:

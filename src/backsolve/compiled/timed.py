@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Equation, Program, Type
+from ..ir import Equation, Program, Type, Var, type_of
+from ..primitive import P
 from ..regions import Branches, Callee, Empty, Length, Loop
 from ..rewrite import rewrite
 from ..rewrite.regions import inside
@@ -26,8 +27,10 @@ from .specialise import Rewritten, is_for_native_code, native_code, without_cons
 
 _BETWEEN = (0.3, 0.7)  # where most functions are defined, and no power or exponential goes far
 _LARGEST = 1 << 24  # numbers of all arguments that are made up
-# Integers may be places, of whatever is not too short for them, or say how often something is done.
-_BELOW = (32, 8, 2, 1)
+# Integers may be places, of whatever is not too short for them, or say how often something is done: larger ones
+# are tried as long as they fit and do not take long.
+_BELOW = (1, 2, 4, 8, 16, 32)
+_LONG = 0.01  # seconds
 _ROUNDS = 4  # at least, of a loop until something holds; at most as many as it is priced by
 _SUFFIX = ".times"
 
@@ -62,16 +65,20 @@ def _timed_now(programs: Sequence[Program]) -> list[float]:
         codes.append(code)
     types = [[v.type for v in p.inputs] for p in programs]
     has_integers = any(t.dtype.kind in "iu" for ts in types for t in ts)
+    found: list[Callable[[], Any]] = []
     for below in _BELOW if has_integers else _BELOW[-1:]:
         pairs = zip(codes, types, strict=True)
         calls = [partial(code.call, *_made_up(ts, below)) for code, ts in pairs]
+        began = time.perf_counter()
         if all(map(_runs, calls)):
+            found = calls
+        if time.perf_counter() - began > _LONG:
             break
-    else:
+    if not found:
         return []
     # Of one thread its own time, whatever else runs on its core; if the clock of that goes by nanoseconds.
     is_fine = time.get_clock_info("thread_time").resolution < 1e-7
-    return seconds_in_turns(calls, time.thread_time if is_fine and get_threads() == 1 else None)
+    return seconds_in_turns(found, time.thread_time if is_fine and get_threads() == 1 else None)
 
 
 def _runs(call: Callable[[], Any]) -> bool:
@@ -109,15 +116,17 @@ def _regions(program: Program) -> list[Any]:
     return list(found)
 
 
-# ---- loops until something holds
+# ---- loops that numbers end
 
 
 def _ending(program: Program) -> Program:
-    """What such loops wait for, made-up numbers may never reach, or be at once: they do a few rounds, or some.
+    """Loops do as many rounds as they are priced by, or fewer.
 
-    It is rewritten first: what stores values of a loop is then in the place of what does not.
+    What they wait for, made-up numbers may never reach, or be at once; what they count to, may be 2ⁿ. It is
+    rewritten first: what stores values of a loop is then in the place of what does not.
     """
-    return _with_ends(rewrite(program)) if _waits(program) else program
+    is_open = _waits(program) or any(isinstance(r, Loop) and r.counted for r in _regions(program))
+    return _with_ends(rewrite(program)) if is_open else program
 
 
 def _waits(program: Program) -> bool:
@@ -126,15 +135,23 @@ def _waits(program: Program) -> bool:
 
 def _with_ends(program: Program) -> Program:
     program = inside(program, _with_ends)
-    return replace(program, equations=tuple(map(_with_end, program.equations)))
+    return replace(program, equations=tuple([x for e in program.equations for x in _with_end(e)]))
 
 
-def _with_end(e: Equation) -> Equation:
+def _with_end(e: Equation) -> list[Equation]:
     from ..backends.native.pricing import ROUNDS
 
     loop = e.params.get("region") if e.primitive.holds_regions else None
-    if not isinstance(loop, Loop) or loop.goes_on is None:
-        return e
+    if not isinstance(loop, Loop) or (loop.goes_on is None and not loop.counted):
+        return [e]
+    if loop.goes_on is None:
+        count, *others = e.inputs
+        (t,) = P.minimum.infer([type_of(count), type_of(ROUNDS)], {})
+        least = Var(t)
+        return [
+            Equation((least,), P.minimum, (count, ROUNDS), {}, e.where),
+            replace(e, inputs=(least, *others)),
+        ]
     waits = loop.goes_on
 
     def goes_on(k: Any, *others: Any) -> list[Any]:
@@ -142,7 +159,7 @@ def _with_end(e: Equation) -> Equation:
         return [(k < _ROUNDS) | (more & (k < ROUNDS))]
 
     ends = stage_region(goes_on, [v.type for v in waits.inputs], None)
-    return replace(e, params={"region": replace(loop, goes_on=ends)})
+    return [replace(e, params={"region": replace(loop, goes_on=ends)})]
 
 
 # ---- numbers

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import RecursionDepthError
 from ..ir import Equation, Program, Type, Var, type_of
-from ..joint import record_joint
+from ..joint import held, record_joint
 from ..operators import Custom
 from ..primitive import coerce, wrap
 from ..primitives.control import BOX, BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
@@ -151,6 +151,7 @@ def _varying(
     varies = reach_region(prim.name, region, [k in places for k in range(len(args))])
     if not any(varies):
         return [wrap(v, None) for v in outputs]
+    args = held(args)
 
     def operator_of(values: Sequence[Any], record: bool) -> Custom:
         full = [wrap(a._v, None) if isinstance(a, Tensor) else a for a in args]

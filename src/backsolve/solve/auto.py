@@ -50,10 +50,9 @@ _FAR = 20  # times the cheapest price, beyond which a way is not recorded to pri
 _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
-_CLOSE = 1.4  # times the cheapest price, up to which plain ways are timed
+_CLOSE = 2  # times the cheapest price, up to which plain ways are timed, or all if that is asked for
 _UNLIKE = 3  # the same of a plain way beside one that is not: ratios of their prices are off by two and more
 _LOOSE = 4  # the same of calls without blocks: of a few numbers, loops take up to three times their price
-_DOUBTFUL = 2  # the same of all ways, if that is asked for
 _LONG_RUN = 2  # seconds, from which on a run tells less than it takes
 _AS_QUICK = 1.02  # of the best time: there, prices decide
 _TELLING = 1e-8  # seconds of compiled code, below which prices tell nothing
@@ -141,7 +140,7 @@ def _for_eager(
 
 
 def _quickest_run(plain: Sequence[Price], best: Price, system: System) -> Price:
-    near = _in_doubt(dict.fromkeys([*plain, best]), _DOUBTFUL)
+    near = _in_doubt(dict.fromkeys([*plain, best]), _CLOSE)
     runs = [partial(WAYS["chosen"], system, p) for p in near]
     return _quickest(near, seconds_in_turns(runs), best) if len(near) > 1 else near[0]
 
@@ -214,7 +213,7 @@ def _by_steps(
     told = [p for p in others if p.seconds < surest.seconds - _TELLING]
     best = _or_better(surest, told, _SURE if recorder.batch < 2 else _SURE_OF_MANY)
     asked = found.values() if measured else (back, ahead)
-    doubtful = _in_doubt(asked, _LOOSE if counted else _DOUBTFUL if measured else _CLOSE)
+    doubtful = _in_doubt(asked, _LOOSE if counted else _CLOSE)
     if surest.seconds < _UNLIKE * best.seconds:
         doubtful = list(dict.fromkeys([*doubtful, surest, best]))
     elif not measured:

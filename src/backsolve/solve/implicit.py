@@ -3,8 +3,9 @@
     F_x dx + F_p dp = 0        so        dx = −F_x⁻¹ F_p dp        p̄ = −F_pᵀ F_x⁻ᵀ x̄
 
 Of the system that is a block above the diagonal: row x reads itself. However x was found, it is one row (a
-joint one) that keeps x and p alone. Its operator runs F once, on fresh rows, and solves with F_x: forward
-substitution through those rows is v ↦ F_x v, back substitution is w ↦ F_xᵀ w.
+joint one). F is run once more at x, on fresh rows, and its operator solves with F_x: forward substitution
+through those rows is v ↦ F_x v, back substitution is w ↦ F_xᵀ w. What F closes over may have changed when the
+derivative is asked for; these rows have what it was.
 
 Higher orders need no more. A solution y of A y = b is x(p) of F(y, b) = A y − b, where A rests on the rows of F
 that it was read from: if a solve is recorded, y becomes an implicit row in turn, solved by the same matrix, or
@@ -19,15 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, StructureError
+from ..errors import RecomputeError, ShapeError, StructureError
 from ..hooks import hooks
 from ..ir import Type, type_of
-from ..joint import record_joint
+from ..joint import held, record_joint
 from ..operators import Custom, Operator
 from ..primitive import P, wrap
 from ..row import Row, ancestors, descendants, next_index
 from ..tensor import Staged, Tensor, leaf_row
-from ..trace import is_for_later
+from ..trace import evaluate, is_for_later, stage
+from .fingerprint import fingerprint, is_same
 from .forward import forward_substitute
 from .krylov import Map
 from .many import Plain, forward_jacobian
@@ -98,6 +100,13 @@ class Point:
         outs = [r if r in known or r in set(rows) else None for r in self.outs]
         return self.equations.pack(forward_substitute(rows, seeds, outs, record=record))
 
+    def images(self) -> list[Any]:
+        """Of one direction of the unknowns, and of one of all parameters: numbers that tell blocks apart."""
+        v = np.cos(np.arange(self.unknowns.size)).astype(self.unknowns.dtype)
+        sources = [*self.p_rows, *self.free]
+        ts = [np.full(r.shape, k, r.dtype) for k, r in enumerate(sources, 1)]
+        return [self.push(v, record=False), self.push_from(sources, ts, record=False)]
+
     def linear(self, how: How, M: Any) -> Linear:
         record = self.is_staged
         return Linear(
@@ -146,20 +155,23 @@ def at_solution(
     x = [plain(v) for v in x]
     if is_for_later(*x, *p):  # of what is known now, nothing will be at hand then
         later = how if known is None else replace(how, preconditioner=None)
-        rule = lambda F, x, p, varying, record: _at(F, x, p, varying, [], later, None, record)
+        rule = lambda F, x, p, varying, record: _at(F, x, p, varying, None, later, None, record)
         return list(hooks.call_closed(F, x, p, rule))
     varying = [k for k, v in enumerate(p) if varies(v)]
-    free = Point(F, x, p, varying, record=False).free
-    parents = [*[p[k].row for k in varying], *free]
+    p = held(p)
+    if any(isinstance(v, Staged) for v in [*x, *p]):
+        F = _as_it_is_now(F, x, p)
+    first = Point(F, x, p, varying, record=False)
+    parents = [*[p[k].row for k in varying], *first.free]
     if not parents:
         return x
-    frozen = [None if varies(v) else v for v in p]
+    free = first.free
 
     def operator_of(values: Sequence[Any], record: bool) -> Operator:
-        full = list(frozen)
+        full = list(p)
         for k, v in zip(varying, values[: len(varying)], strict=True):
             full[k] = v
-        push, pull = _at(F, x, full, varying, free, how, known, record)
+        push, pull = _at(F, x, full, varying, first, how, known, record)
         return Custom(push, pull, name="Implicit")
 
     inputs = [*[p[k]._v for k in varying], *[None] * len(free)]
@@ -172,19 +184,19 @@ def _at(
     x: Sequence[Any],
     p: list[Any],
     varying: Sequence[int],
-    free: Sequence[Row],
+    first: Point | None,
     how: How,
     known: tuple[Linear, bool] | None,
     record: bool,
 ) -> tuple[Any, Any]:
-    """dp ↦ dx and its adjoint, at these values."""
+    """dp ↦ dx and its adjoint, at these values; `first` is F as it was where x was found."""
     solution = at_solution(F, x, p, how, known) if record else x
-    point = Point(F, solution, p, varying, record)
-    if not set(point.free) <= set(free):
-        raise StructureError(
-            "F of an implicit function read other varying values when it was run again for the derivative; it "
-            "must depend on its arguments, and on what does not change, alone"
-        )
+    free: Sequence[Row] = () if first is None else first.free
+    if first is not None and not record:
+        point = first
+    else:
+        point = Point(F, solution, p, varying, record)
+        _check_same(point, first)
     sources = [*point.p_rows, *free]
     if known is None:
         M = preconditioner_at(how, x, p, point.unknowns)
@@ -209,6 +221,33 @@ def _at(
         return tuple(point.pull_to(sources, -w, record))
 
     return push, pull
+
+
+def _as_it_is_now(F: Equations, x: Sequence[Any], p: Sequence[Any]) -> Equations:
+    """F as a Program: what it closes over may be another when a derivative of the derivative asks for it."""
+    n = len(x)
+    types = [type_of(v._v if isinstance(v, Tensor) else v) for v in [*x, *p]]
+    program, _ = stage(lambda *v: list(F(v[:n], v[n:])), types, lasting=True)
+    return lambda x, p: evaluate(program, [*x, *p])
+
+
+def _check_same(point: Point, first: Point | None) -> None:
+    """F, run once more, reads and gives what it did where x was found."""
+    if first is None:
+        return
+    if not set(point.free) <= set(first.free):
+        raise StructureError(
+            "F of an implicit function read other varying values when it was run again for the derivative; it "
+            "must depend on its arguments, and on what does not change, alone"
+        )
+    if point.is_staged or first.is_staged:  # a Program, which does not change
+        return
+    if not is_same(fingerprint(first.images()), point.images()):
+        raise RecomputeError(
+            "F of an implicit function gave other values when it was run again for the derivative of a "
+            "derivative: it reads something that has changed (a loop variable, a buffer, an attribute). Pass "
+            "such things as arguments"
+        )
 
 
 def preconditioner_at(how: How, x: Sequence[Any], p: Sequence[Any], packing: Packing) -> Any:

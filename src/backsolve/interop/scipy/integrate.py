@@ -21,12 +21,20 @@ import numpy as np
 
 from ... import tree
 from ...api import jvp, vjp, vmap
-from ...errors import DroppedDerivativeError, NotDifferentiableError, ShapeError, UnsupportedError
+from ...errors import (
+    DroppedDerivativeError,
+    NotDifferentiableError,
+    RecomputeError,
+    ShapeError,
+    UnsupportedError,
+)
 from ...function import Context, Function
 from ...hooks import hooks
 from ...ir import Program, Type
+from ...joint import held
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...primitive import Primitive
+from ...solve.fingerprint import fingerprint
 from ...tensor import Staged, Tensor
 from ...trace import evaluate, stage
 from ..flat import compiled
@@ -76,6 +84,7 @@ def odeint(
         )
     start = np.reshape(start, (-1,))
     leaves, structure = tree.flatten(args)
+    leaves = held(leaves)
     places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and dtype_of(x).kind == "f"]
 
     def slope_by(written: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,6 +188,14 @@ class Flow:
             )
         return found
 
+    def prints(self, w: Any, t: Any, args: Sequence[Any]) -> list[float]:
+        """What tells this slope from another: numbers of it where the flow begins and where it ends."""
+        if any(isinstance(x, Staged) for x in (w, t, *args)) or not len(t):
+            return []
+        y, times, *plain = (np.asarray(_plain_value(x)) for x in (w, t, *args))
+        ends = [self.slope(y[k], float(times[k]), *[x[()] for x in plain]) for k in (0, -1)]
+        return [] if any(isinstance(x, Staged) for x in ends) else [fingerprint([x]) for x in ends]
+
     def __repr__(self) -> str:
         return f"Flow({self._number})"
 
@@ -240,12 +257,18 @@ class _Odeint(Function):
     def forward(ctx: Context, flow: Flow, restarts: Any, t: Any, *args: Any) -> Any:
         w = _flow(restarts, t, *args, flow=flow)
         ctx.save_for_backward(flow, w, restarts, t, *args)
+        ctx.prints = flow.prints(w, t, args)
         return w
 
     @staticmethod
     def _arrivals(ctx: Context) -> tuple[Any, ...]:
         """What was given, with w as a function of it where that is differentiated again."""
         flow, w, *given = ctx.saved_tensors
+        if flow.prints(w, given[1], given[2:]) != ctx.prints:
+            raise RecomputeError(
+                "the slope of `odeint` gave other values when it was run again for the derivative: it reads "
+                "something that has changed (a loop variable, a buffer). Pass such things by args=(…)"
+            )
         if any(isinstance(x, Tensor) and x.row is not None for x in given):
             w = _Odeint.apply(flow, *given)
         return flow, w, *given

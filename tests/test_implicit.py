@@ -529,3 +529,15 @@ def test_backslash_of_matrices_that_vary_or_are_sparse() -> None:
     turned = A + 1j * np.eye(4)
     found = bs.linear_solve(scipy.sparse.csr_array(turned), b)
     np.testing.assert_allclose(found, np.linalg.solve(turned, b))
+
+
+@pytest.mark.parametrize("method", ["direct", "cg", "gmres", "minres", "auto"])
+def test_solutions_of_complex_matrices_are_complex(method: str) -> None:
+    """Though the right-hand side is real."""
+    A, b = np.array([[2, 1j], [-1j, 3]]), np.ones(2)
+    for a in (A, scipy.sparse.csr_array(A)):
+        found = bs.linear_solve(a, b, method)
+        np.testing.assert_allclose(found, np.linalg.solve(A, b), rtol=1e-7)
+        g = bs.grad(lambda b, a=a: np.abs(bs.linear_solve(a, b, method)).sum())(b)
+        expected = bs.grad(lambda b: np.abs(np.linalg.solve(A, b)).sum())(b)
+        np.testing.assert_allclose(g, expected, rtol=1e-6)

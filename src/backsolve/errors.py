@@ -215,9 +215,10 @@ class MutatedGraphError(BacksolveError, RuntimeError):
 
 
 class RecomputeError(BacksolveError, RuntimeError):
-    """A checkpointed function did not compute the same when it was run again for the derivative.
+    """A function did not compute the same when it was run again for the derivative.
 
-    It must depend on its arguments alone: pass loop variables, buffers and random numbers to it.
+    What is checkpointed, the slope of a flow, and the equations of an implicit function for second derivatives,
+    must depend on their arguments alone: pass loop variables, buffers and random numbers to them.
     """
 
 

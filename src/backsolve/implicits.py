@@ -183,16 +183,17 @@ def linear_solve(
     array([1., 1.])
     """
     product: Callable[..., Any]
+    kind: Any = np.bool_  # a complex matrix has complex solutions
     if hasattr(A, "tocoo"):  # sparse
         _check_square(A.shape, b)
-        product = lambda v: A @ v
+        product, kind = (lambda v: A @ v), A.dtype
     elif isinstance(A, Operator) or not callable(A):
         if not isinstance(A, Operator) and np.ndim(A) == 2:
             _check_square(np.shape(A), b)
         A = as_operator(own(A))
         if method == "auto" and preconditioner is None and is_solved_by_structure(A):
             return Inverse(A).apply(b)
-        product = A.apply
+        product, kind = A.apply, getattr(A.out_type, "dtype", kind)
     else:
         product = hooks.users(A)
 
@@ -200,7 +201,6 @@ def linear_solve(
         return _minus(product(x), b, "A v", "b", x)
 
     M = None if preconditioner is None else lambda x, b: preconditioner
-    kind = A.dtype if hasattr(A, "tocoo") else np.bool_  # a complex matrix has complex solutions
     zeros = tree.map(lambda v: np.zeros(np.shape(v), np.result_type(_floating(v), kind)), b)
     problem = _Problem(F, zeros, (b,), How(method, M, tol, maxiter, restart))
     return problem.solution(solved(problem.frozen, problem.start, problem.how))

@@ -65,7 +65,7 @@ def _timed_now(programs: Sequence[Program]) -> list[float]:
         codes.append(code)
     types = [[v.type for v in p.inputs] for p in programs]
     has_integers = any(t.dtype.kind in "iu" for ts in types for t in ts)
-    found: list[Callable[[], Any]] = []
+    found: Sequence[Callable[[], Any]] = []
     for below in _BELOW if has_integers else _BELOW[-1:]:
         pairs = zip(codes, types, strict=True)
         calls = [partial(code.call, *_made_up(ts, below)) for code, ts in pairs]

@@ -256,15 +256,14 @@ class _Odeint(Function):
     @staticmethod
     def forward(ctx: Context, flow: Flow, restarts: Any, t: Any, *args: Any) -> Any:
         w = _flow(restarts, t, *args, flow=flow)
-        ctx.save_for_backward(flow, w, restarts, t, *args)
-        ctx.prints = flow.prints(w, t, args)
+        ctx.save_for_backward(flow, flow.prints(w, t, args), w, restarts, t, *args)
         return w
 
     @staticmethod
     def _arrivals(ctx: Context) -> tuple[Any, ...]:
         """What was given, with w as a function of it where that is differentiated again."""
-        flow, w, *given = ctx.saved_tensors
-        if flow.prints(w, given[1], given[2:]) != ctx.prints:
+        flow, prints, w, *given = ctx.saved_tensors
+        if flow.prints(w, given[1], given[2:]) != prints:
             raise RecomputeError(
                 "the slope of `odeint` gave other values when it was run again for the derivative: it reads "
                 "something that has changed (a loop variable, a buffer). Pass such things by args=(…)"

@@ -10,12 +10,13 @@ import numpy as np
 
 from . import tree
 from .api.curved import points_of
-from .errors import ShapeError, StructureError, UnsupportedError
+from .errors import DTypeError, ShapeError, StructureError, UnsupportedError
 from .kinds import same_kind
-from .replay import number, replay
+from .replay import is_numeric, number, replay
 from .solve.rows import type_of_value
 from .solve.series import Given, Series
 from .solve.taylor import Rows
+from .system import check_outputs
 from .tensor import Tensor
 from .vary import Varied
 
@@ -55,6 +56,7 @@ def jet(
         types = [type_of_value(c[0]) for c in curves]
         rows = Rows(order)
         values, found, structure = replay(f, varied, curves, types, rows)
+        check_outputs("jet", values)
         rows.settle()
         derivatives = [
             structure.unflatten([_derivative(s, v, k) for s, v in zip(found, values, strict=True)])
@@ -71,15 +73,20 @@ def _curves(varied: Varied, series: Sequence[Sequence[Any]]) -> list[Series]:
     numbers = [k for k, static in enumerate(varied.static) if not static]
     for place in numbers:
         x = varied.originals[place]
-        coefficients = [number(x)]
+        coefficients, dtype = [number(x)], type_of_value(number(x)).dtype
         for k in range(order):
             t = flat[k][place]
             if np.shape(t) != np.shape(x):
                 raise ShapeError(
                     f"derivative {k + 1} of an argument must have its shape {np.shape(x)}, got {np.shape(t)}"
                 )
+            t = number(t)
+            if t.dtype.kind == "c" and dtype.kind != "c":
+                raise DTypeError(
+                    f"derivative {k + 1} of an argument must be real where it is real ({dtype}), got complex"
+                )
             zero = not isinstance(t, Tensor) and not np.any(t)
-            coefficients.append(None if zero else number(t) * (1.0 / factorial(k + 1)))
+            coefficients.append(None if zero else t.astype(dtype) * (1.0 / factorial(k + 1)))
         curves.append(Given([*coefficients, *[None] * 2]))
     return curves
 
@@ -95,5 +102,7 @@ def _leaves(varied: Varied, given: Any, k: int) -> list[Any]:
 
 
 def _derivative(s: Any, value: Any, k: int) -> Any:
+    if not is_numeric(value):
+        return None  # as of jvp
     t = s[k] if isinstance(s, Series) else None
     return same_kind(None if t is None else t * float(factorial(k)), value)

@@ -23,7 +23,8 @@ import numpy as np
 
 from . import tree
 from .api import grad
-from .errors import StructureError
+from .compiled.arguments import exactly
+from .errors import StaticArgumentError, StructureError
 from .hooks import hooks
 from .planned import Coloured, Compiled, Layouts, csr, first_run, layout_of
 from .solve.colouring import KINDS, Colouring, Pattern, coloured
@@ -225,13 +226,23 @@ def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Key:
     if len(args) == 1 and type(args[0]) is np.ndarray and not kwargs:
         return args[0].shape, args[0].dtype
     leaves, structure = tree.flatten((args, kwargs))
-    return (structure, *[_type(x) for x in leaves])
+    key = (structure, *[_type(x) for x in leaves])
+    try:
+        hash(key)
+    except TypeError:
+        others = [x for x in leaves if not isinstance(x, _TYPED)]
+        raise StaticArgumentError(
+            "a sparse matrix is planned for each value of the arguments that are no numbers: they must be "
+            f"hashable, got {others!r:.200}; pass arrays, and dicts, lists, tuples or dataclasses of them"
+        ) from None
+    return key
+
+
+_TYPED = (np.ndarray, np.generic, Tensor)
 
 
 def _type(x: Any) -> Any:
     """What a staged program depends on: of numbers the type, of others (a name, a switch) themselves."""
-    if isinstance(x, np.ndarray | np.generic | Tensor):
+    if isinstance(x, _TYPED):
         return x.shape, x.dtype
-    if isinstance(x, float | complex):
-        return type(x)
-    return type(x), x
+    return type(x) if isinstance(x, float | complex) else exactly(x)

@@ -7,7 +7,8 @@ WAYS when it is imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ import numpy as np
 from . import tree
 from .errors import DTypeError, NotDifferentiableError, ShapeError, StructureError
 from .hooks import hooks
-from .ir import Type, Var, type_of
+from .ir import Type, Var
 from .operators import Broadcast, Cast, Operator, Zero
-from .primitive import row_values
+from .primitive import FUNCTIONS, coerce, row_values
 from .row import Row, descendants
 from .tensor import Tensor
 
@@ -145,7 +146,8 @@ class System:
         Elimination takes the rows out in an order: "markowitz" (if none is given), "forward", "reverse",
         "greedy", "chain", "search", or a list of their numbers, such as `system.order("search")` gives.
         """
-        blocks = WAYS["jacobian"](self, method, order)
+        dtypes = [p.dtype for p in self.parameters]
+        blocks = [map(in_dtype, row, dtypes) for row in WAYS["jacobian"](self, method, order)]
         return self.arranged([[_settled(g) for g in row] for row in blocks])
 
     def arranged(self, blocks: Sequence[Sequence[Any]]) -> Any:
@@ -154,9 +156,10 @@ class System:
 
     @property
     def out_types(self) -> list[Type]:
-        """Shape and dtype of each output."""
-        values = [y.type if isinstance(y, Var) else type_of(y) for y in self._raw_outputs]
-        return [Type(t.shape, t.dtype) for t in values]
+        """Shape and dtype of each output; names and functions, which are constant, count as booleans."""
+        found = [y.type if isinstance(y, Var) else np.asarray(y) for y in self._raw_outputs]
+        dtypes = [t.dtype if t.dtype.kind in "biufc" else np.dtype(bool) for t in found]
+        return [Type(t.shape, dtype) for t, dtype in zip(found, dtypes, strict=True)]
 
     def order(self, name: str = "search", **bounds: Any) -> list[int]:
         """The numbers of the rows in an order of elimination: to keep, and to give to `jacobian`.
@@ -278,6 +281,46 @@ def check_results(who: str, system: System) -> None:
     if odd or not outputs:
         got = f"a result of type {odd[0]}" if odd else "none: is a `return` missing?"
         raise NotDifferentiableError(f"{who} needs a function whose results are numbers, got {got}")
+
+
+def check_outputs(who: str, outputs: Iterable[Any]) -> None:
+    """An error about a result that may hold what varies where nobody looks: its derivative would be zero."""
+    for y in outputs:
+        if not (isinstance(y, Tensor) or _is_constant(y)):
+            if hasattr(y, "tocoo"):
+                coerce(y)  # says what to write instead
+            raise DTypeError(
+                f"`{who}` cannot look into a result of type {type(y).__name__}: return numbers, "
+                "arrays, or dicts, lists, tuples and dataclasses of them"
+            )
+
+
+def _is_constant(y: Any) -> bool:
+    if isinstance(y, np.ndarray):
+        return not y.dtype.hasobject
+    if isinstance(y, (int, float, str, np.generic, Number)):  # a tuple: the frequent ones first
+        return True
+    if tree.is_immutable(y):
+        return not any(isinstance(x, Tensor) for x in tree.flatten(_held(y))[0])
+    if hasattr(y, "tocoo"):  # sparse
+        return not isinstance(getattr(y, "data", None), Tensor)
+    return hasattr(y, "__array__") and not np.asarray(y).dtype.hasobject
+
+
+def _held(y: Any) -> list[Any]:
+    """What a function or a set shows to hold."""
+    if isinstance(y, frozenset):
+        return [*y]
+    cells = getattr(y, "__closure__", None) or ()
+    own = [getattr(y, name, None) for name in ("__dict__", "args", "keywords")]
+    return [*own, *[c.cell_contents for c in cells]]
+
+
+def in_dtype(g: Any, dtype: Any) -> Any:
+    """A Jacobian, found in whatever way, in the dtype of its argument."""
+    if g.dtype == dtype or g.dtype.kind != "f" or dtype.kind != "f":
+        return g
+    return FUNCTIONS["astype"](g, dtype) if isinstance(g, Tensor) else g.astype(dtype)
 
 
 def typed_block(row: Row, i: int, record: bool = False) -> Operator:

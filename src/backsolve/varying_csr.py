@@ -53,8 +53,17 @@ class VaryingCsr(csr_array):
             )
         return matrix_first(self, other)
 
+    def _refused(self, *args: Any, **options: Any) -> Any:
+        raise UnsupportedError(
+            "this takes a sparse matrix of plain numbers, and these vary: write A.toarray(), or A @ x and "
+            "x @ A for its products with arrays"
+        )
+
+    # The first is what SciPy asks of a matrix that it adds to another, compares or multiplies.
+    asformat = multiply = eliminate_zeros = resize = _refused
+
     def __rmatmul__(self, other: Any) -> Any:
-        return matrix_last(other, self)
+        return self._refused() if issparse(other) else matrix_last(other, self)
 
     def _places(self) -> tuple[Any, Any]:
         rows = np.repeat(np.arange(self.shape[0], dtype=np.intp), np.diff(self.indptr))

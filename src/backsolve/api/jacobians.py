@@ -17,7 +17,7 @@ from ..primitive import wrap
 from ..solve.auto import choose
 from ..solve.many import plain_jacobian
 from ..solve.ways import check_method
-from ..system import WAYS, System
+from ..system import WAYS, System, check_outputs, in_dtype
 from ..tensor import Tensor
 from ..vary import ArgNums, Varied, numbers_of
 from .curved import curved_hessian, curved_hvp, points_of
@@ -50,11 +50,11 @@ def jacobian(
     >>> by_hand(np.array([0.0, 2.0]))
     array([2., 0.])
     """
-    if sparse is not False:
-        return _sparse(f, argnums, sparse)
-    check_method(method, order)
-
     check_function("jacobian", f)
+    check_method(method, order)
+    if sparse is not False:
+        _check_no_way(method, "auto")
+        return _sparse(f, argnums, sparse)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -65,13 +65,23 @@ def jacobian(
         else:
             varied = Varied("jacobian", args, argnums)
             outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
+            check_outputs("jacobian", outputs)
             columns = _jacobian_blocks(varied, outputs, method)
         # A `Function` or a compiled one gives Tensors, whose rows may be our own.
-        columns = [[varied.release(g) for g in row] for row in columns]
+        dtypes = [r.dtype for r in varied.rows]
+        columns = [[varied.release(g) for g in map(in_dtype, row, dtypes)] for row in columns]
         varied.finish()
         return structure.unflatten([varied.like(row, _as_jacobian) for row in columns])
 
     return run
+
+
+def _check_no_way(method: str, default: str) -> None:
+    if method not in ("auto", default):
+        raise ValueError(
+            f"method={method!r} is of dense matrices: leave it out, or choose a way of sparse ones, "
+            'sparse=bs.sparsity(f, *args, method="colour")'
+        )
 
 
 def _sparse(f: Callable[..., Any], argnums: ArgNums, plan: Any, hessian: bool = False) -> Any:
@@ -146,10 +156,6 @@ def _as_jacobian(g: Any, like: Any) -> Any:
     if isinstance(g, Tensor) or isinstance(like, Tensor):
         return g if isinstance(g, Tensor) else wrap(np.asarray(g), None)
     g = np.array(g)
-    if g.dtype.kind == "f" and getattr(like, "dtype", g.dtype).kind == "f":
-        g = g.astype(
-            getattr(like, "dtype", g.dtype), copy=False
-        )  # as a gradient has the dtype of its argument
     return g.item() if g.ndim == 0 and type(like) in (float, complex) else g
 
 
@@ -171,6 +177,8 @@ def hessian(
            [2., 0.]])
     """
     if sparse is not False:
+        check_method(method, order)
+        _check_no_way(method, "forward")
         whole: Callable[..., Any] = _sparse(f, argnums, sparse, hessian=True)
     else:
         whole = jacobian(grad(f, argnums), argnums, method, order)

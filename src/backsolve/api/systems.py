@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import check_function, location
+from ..errors import ShapeError, StructureError, check_function, location
 from ..hooks import Watcher, hooks
 from ..ir import Var
 from ..operators import Block, Inverse, Operator, as_operator
 from ..operators.inverse import is_solved_by_structure
 from ..primitive import Primitive, wrap
 from ..row import Row
-from ..system import System
+from ..system import System, check_outputs
 from ..tensor import Tensor
 from ..vary import ArgNums, Varied
 
@@ -100,7 +100,8 @@ def system_of(
         outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
     finally:
         hooks.remove(seen)
-    tensors = [y if isinstance(y, Tensor) else wrap(np.asarray(y)[()], None) for y in outputs]
+    check_outputs(what, outputs)
+    tensors = [y if isinstance(y, Tensor) else _constant(y) for y in outputs]
     rows, record = varied.gather(tensors)
     system = System(
         rows=rows,
@@ -117,6 +118,10 @@ def system_of(
         merge=merge,
     )
     return system, varied
+
+
+def _constant(y: Any) -> Tensor:
+    return wrap(np.asarray(y.toarray() if hasattr(y, "tocoo") else y)[()], None)
 
 
 def _parameter_names(f: Callable[..., Any], varied: Varied) -> list[str]:
@@ -155,9 +160,18 @@ def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
     if hasattr(A, "tocoo"):  # sparse
         return _linear_solve(A, b, method, **options)
     if not isinstance(A, Operator):
+        if callable(A) and not isinstance(A, Tensor):
+            raise StructureError(
+                f"`backslash` solves with a Block, an operator or a matrix, got the function {A!r:.60}: "
+                "bs.linear_solve(A, b) takes functions v ↦ A v"
+            )
         A = A if isinstance(A, Tensor) else np.asarray(A)
         if A.dtype == object:
             A = Block(A.tolist())
+        elif A.ndim == 2 and np.shape(b)[:1] != A.shape[:1]:
+            raise ShapeError(
+                f"`backslash` needs as many rows of b as A has: got {A.shape} and {np.shape(b)}"
+            )
         elif A.ndim == 2 and A.shape[0] != A.shape[1]:
             b = b if isinstance(b, Tensor) else np.asarray(b)
             return np.linalg.lstsq(A, b, rcond=None)[0]

@@ -12,11 +12,12 @@ from .. import tree
 from ..changes import Changes, put
 from ..errors import BudgetError, RecomputeError
 from ..hooks import hooks
-from ..joint import record_joint
+from ..joint import held, record_joint
 from ..module_state import State, carrying, refuse, state_in
 from ..operators import Custom
 from ..primitive import FUNCTIONS, P, wrap
 from ..row import Row, ancestors, next_index
+from ..system import check_outputs
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_recording, stage_call, stage_region
 from .budget import Budget, Report
@@ -96,7 +97,8 @@ class _InBudget:
         budget = Budget(self._memory, self._slots, self.report)
         with Changes() as changes:
             if self._functions is not None:
-                result = run_functions(users, budget, self._plans, args, kwargs)
+                steps = [functools.partial(_of_leaves, f) for f in users]
+                result = run_functions(steps, budget, self._plans, args, kwargs)
             else:
                 result = run_within(whole, budget, self._plans, args, kwargs)
             outputs = tree.flatten(result)[0]
@@ -117,6 +119,13 @@ class _InBudget:
             return whole(*args, **kwargs)
         staged = FUNCTIONS["functions_staged"]
         return _refusing_state(staged, users, self._slots, self.report, args, kwargs)
+
+
+def _of_leaves(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """f's result, which is kept as its leaves alone."""
+    result = f(*args, **kwargs)
+    check_outputs("checkpoint", tree.flatten(result)[0])
+    return result
 
 
 def _refusing_state(run: Callable[..., Any], *given: Any) -> Any:
@@ -207,10 +216,13 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
             _, start, result = call(raw, record=False)
         before = [change[:3] for change in changes.made()]
         outputs, out_structure = tree.flatten(result)
+        if places:
+            check_outputs("checkpoint", outputs)
         varying = [k for k, y in enumerate(outputs) if isinstance(y, Tensor) and y.row is not None]
         free = closed_over([outputs[k].row for k in varying], start)
         if not varying:
             return result
+        leaves = held(leaves)
         types = [(outputs[k].shape, outputs[k].dtype) for k in varying]
         prints = [fingerprint([outputs[k]]) for k in varying]
 

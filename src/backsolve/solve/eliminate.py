@@ -188,10 +188,12 @@ def _lines(
 ) -> list[list[Entries]]:
     return [
         [
-            Entries(Type(p.shape, p.dtype), value, []) if block is None else final(block)
+            Entries(Type(p.shape, p.dtype), Type(y.shape, p.dtype), [])
+            if block is None
+            else final(block)
             for block, p in zip(line, system.parameters, strict=True)
         ]
-        for line, value in zip(blocks, system.out_types, strict=True)
+        for line, y in zip(blocks, system.out_types, strict=True)
     ]
 
 

@@ -18,9 +18,10 @@ from . import containers, tree
 from .errors import ShapeError, StructureError, UnsupportedError
 from .hooks import hooks
 from .operators import I
-from .primitive import Primitive, wrap
+from .primitive import P, Primitive, wrap
+from .primitives.checks import stop_if
 from .row import Row
-from .tensor import Tensor, leaf_row
+from .tensor import Staged, Tensor, leaf_row
 
 
 class Point(np.lib.mixins.NDArrayOperatorsMixin):
@@ -90,6 +91,10 @@ class Point(np.lib.mixins.NDArrayOperatorsMixin):
             hooks.observe(DISPLACED, row, x._v, (x, wrap(own, leaf)))
         return wrap(x._v, row), leaf
 
+    def projected(self, t: Any) -> Any:
+        """The differential nearest to t; coordinates are of tangents already."""
+        return t if self.is_in_coordinates else self.manifold.project(self.x, t)
+
     def checked(self, t: Any) -> Any:
         """A differential that was given; not one along a tangent is an error, unless it is to be projected."""
         if self.is_in_coordinates or isinstance(t, Tensor) or isinstance(self.x, Tensor):
@@ -136,10 +141,32 @@ def on(manifold: Any, x: Any, *, coordinates: bool = False, project: bool = Fals
         x = x.x
     if not isinstance(x, Tensor):
         x = np.asarray(x)
-        if x.dtype.kind not in "fc":
-            raise ShapeError(f"a point is an array of floating-point numbers, got {x.dtype}")
-        manifold.check(x)
+    if x.dtype.kind not in "fc":
+        raise ShapeError(f"a point is an array of floating-point numbers, got {x.dtype}")
+    if isinstance(x, Staged):
+        _check_in_compiled(manifold, x)
+    else:
+        manifold.check(np.asarray(x._v) if isinstance(x, Tensor) else x)
     return Point(manifold, x, coordinates, project)
+
+
+def _check_in_compiled(manifold: Any, x: Staged) -> None:
+    """Compiled code stops where x is farther from the manifold than rounding takes it, or not finite."""
+    manifold.dimension(x.shape)  # looks at the axes
+    if x.dtype.kind == "c":  # no points of most manifolds: one of theirs tells
+        point = manifold.random_point(np.random.default_rng(0), x.shape)
+        if point.dtype.kind != "c":
+            raise ShapeError(f"{manifold} is of real arrays, got one of {x.dtype}")
+    v = P.detach(x)
+    axes = tuple(range(-manifold.axes, 0)) if manifold.axes else None
+    off = np.max(np.abs(manifold.nearest(v) - v), axis=axes, initial=0)
+    size = np.max(np.abs(v), axis=axes, initial=0)
+    is_near = off <= np.sqrt(np.finfo(x.dtype).eps) * size
+    stop_if(
+        ~np.all(is_near & np.isfinite(size)),
+        "ValueError",
+        f"this array is no point of {manifold}; declare manifold.nearest(x) instead",
+    )
 
 
 DISPLACED = Primitive(

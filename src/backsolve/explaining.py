@@ -11,8 +11,9 @@ import numpy as np
 from . import tree
 from .api import linearize, vjp
 from .api.curved import points_of
-from .errors import NotScalarError, UnsupportedError
+from .errors import NotScalarError, TracedValueError, UnsupportedError
 from .hooks import hooks
+from .ir import Var
 from .row import Row
 from .solve.rounding import rounding_errors
 from .solve.semiring import gains_of, path_entropy
@@ -20,6 +21,7 @@ from .solve.semiring import paths as count_paths
 from .solve.strongest import Carried, carrying_most
 from .system import System, check_results
 from .system_text import expression, name_of, show_value
+from .tensor import Staged
 from .vary import ArgNums, numbers_of
 from .working import Working
 
@@ -90,7 +92,15 @@ def explain(
             f"explain is of a function with one number as its result, got shape {shapes}; "
             "reduce it with .sum() or .mean()"
         )
-    gradient = [g for g in tree.flatten(system.backward())[0] if _varies(g)]
+    found = tree.flatten(system.backward())[0]
+    if any(
+        isinstance(x, Staged | Var) for x in (*tree.flatten(args)[0], *system._raw_outputs, *found)
+    ):
+        raise TracedValueError(
+            "explain finds what carries a gradient by its numbers, and inside `jit` and `vmap` there are types "
+            "alone: call it outside, on one example"
+        )
+    gradient = [g for g in found if _varies(g)]
     values = [x for x in _given(args, argnums) if _varies(x)]
     with Working("following paths"):
         return explanation(system, values, gradient, paths)

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from . import tree
+from .declared import DISPLACED
 from .errors import UnsupportedError
 from .hooks import Watcher, hooks
-from .ir import Type
+from .ir import Program, Type
 from .joint import component_of, inside_of
 from .primitive import Primitive, wrap
+from .rewrite.clean import drop_unused
+from .rewrite.regions import inside
 from .row import Row
 from .solve.rows import Evaluator
 from .tensor import Staged, Tensor
@@ -30,11 +33,15 @@ class _Inputs(Watcher):
     def __init__(self) -> None:
         super().__init__()
         self.of: dict[Row, Sequence[Any]] = {}
+        self.leaves: dict[Row, Any] = {}  # of derivatives that f takes inside: constants by now
 
     def on_call(self, prim: Primitive, row: Row | None, y: Any, inputs: Sequence[Any]) -> None:
         if row is not None:
             # as they are now: a Tensor may be written into later
             self.of[row] = tuple([wrap(a._v, a.row) if type(a) is Tensor else a for a in inputs])
+            for a in inputs:
+                if type(a) is Tensor and a.row is not None and a.row.is_leaf:
+                    self.leaves[a.row] = a._v
 
 
 def replay(
@@ -102,11 +109,18 @@ def _staged(
     at_hand = not any(isinstance(x, Staged) for x in numbers)
     examples = [x._v if isinstance(x, Tensor) else number(x) for x in numbers] if at_hand else []
     program, _ = stage(flat, types, lasting=True, examples=examples)
-    found = rows.evaluate(program, given)
+    found = rows.evaluate(_only_read(program), given)
     return [rows.plain(x) for x in found], found, structures[0]
 
 
+def _only_read(program: Program) -> Program:
+    """Without what nobody reads, as among rows: it may have no derivative."""
+    return inside(drop_unused(program), _only_read)
+
+
 def _made(row: Row, seen: _Inputs, made: dict[Row, Any], rows: Evaluator) -> Any:
+    if row.is_leaf:
+        return seen.leaves.get(row)
     if row.primitive.is_component:
         return made[row.parents[0]][component_of(row)]
     if row.primitive.is_joint:
@@ -117,8 +131,13 @@ def _made(row: Row, seen: _Inputs, made: dict[Row, Any], rows: Evaluator) -> Any
         varying = iter(row.parents)
         return rows.evaluate(program, [made[next(varying)] if x is None else x for x in inputs])
     if row not in seen.of:
-        raise UnsupportedError(rows.opaque())
+        raise UnsupportedError(
+            f"`{row.primitive.name}` was computed where nobody looked on, as in another thread: call it in the "
+            "thread that asks for derivatives, or take bs.hessian or bs.jvp of bs.jvp"
+        )
     args = [_replaced(a, made) for a in seen.of[row]]
+    if row.primitive is DISPLACED:
+        return args[0]  # f's own tangents there are constants by now
     return rows.call(row.primitive, args, row.params or {})
 
 
@@ -126,6 +145,11 @@ def _replaced(a: Any, made: dict[Row, Any]) -> Any:
     if isinstance(a, Tensor):
         return made[a.row] if a.row in made else number(a)
     return a
+
+
+def is_numeric(y: Any) -> bool:
+    """Whether a result is a number, or an array of them: a name, or None, has no derivative."""
+    return isinstance(y, Tensor) or np.asarray(y).dtype.kind in "biufc"
 
 
 def number(x: Any) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import random, tree
 from ..api import jvp, value_and_grad, vmap
-from ..api.curved import curved_laplacian, points_of
-from ..errors import NotScalarError, StructureError, UnsupportedError
+from ..api.curved import curved_hvp, curved_laplacian, points_of, tangents_like
+from ..errors import NotDifferentiableError, NotScalarError, StructureError, UnsupportedError
 from ..kinds import same_kind
-from ..replay import number, replay
+from ..replay import is_numeric, number, replay
 from ..solve.partials import Partials, seeds
 from ..solve.rows import type_of_value
 from ..solve.second import Rows, Second
@@ -93,7 +93,7 @@ def hessian_trace(
     """The trace of the Hessian of a function of one result: exact, or a mean over `samples` of vᵀ H v.
 
     The estimate (Hutchinson's) draws the signs of v from `state`, made by `bs.random.key`; each sample costs
-    two forward substitutions, whatever the number of parameters.
+    two forward substitutions, whatever the number of parameters; on manifolds one product with the Hessian.
 
     >>> import backsolve as bs
     >>> f = lambda x: np.sum(x**2) + x[0] * x[1]
@@ -124,24 +124,38 @@ def hessian_trace(
     @functools.wraps(f)
     def estimate(*args: Any, **kwargs: Any) -> Any:
         g, chosen = of_chosen(f, args, kwargs, argnums)
-        leaves, structure = tree.flatten(tuple(chosen))
+        points = points_of(tuple(chosen))
+        leaves, structure = tree.flatten(tangents_like(tuple(chosen)))
         states = [random.fold_in(state, k) for k in range(len(leaves))]
         signs = [_signs(s, samples, x) for s, x in zip(states, leaves, strict=True)]
 
         def bend(*vs: Any) -> Any:
             v = structure.unflatten(vs)
-            slope = lambda *xs: jvp(g, xs, v)[1]
-            found = jvp(slope, tuple(chosen), v)[1]
-            _check_one("hessian_trace", found)
-            return found
 
-        return np.mean(vmap(bend)(*signs), axis=0)
+            def slope(*xs: Any) -> Any:
+                y, t = jvp(g, xs, v)
+                _check_one("hessian_trace", y)
+                return 0.0 if t is None else t
+
+            return jvp(slope, tuple(chosen), v)[1]
+
+        def curved(*vs: Any) -> Any:
+            """vᵀ H P v: the curvature of the manifold, too, which second derivatives ahead do not see."""
+            ways = [points[k].projected(v) if k in points else v for k, v in enumerate(vs)]
+            bent = curved_hvp(g, range(len(chosen)), chosen, structure.unflatten(ways), {})
+            products = zip(vs, tree.flatten(bent)[0], strict=True)
+            return sum([np.sum(v * h) for v, h in products])
+
+        return np.mean(vmap(curved if points else bend)(*signs), axis=0)
 
     return estimate
 
 
 def _signs(state: random.State, samples: int, like: Any) -> Any:
-    shape, dtype = (samples, *np.shape(like)), getattr(like, "dtype", np.dtype(float))
+    plain = complex if isinstance(like, complex) else float
+    shape, dtype = (samples, *np.shape(like)), getattr(like, "dtype", np.dtype(plain))
+    if dtype.kind == "c":
+        raise _only_real("hessian_trace")
     draws = random.bernoulli(state, 0.5, shape)
     return np.where(draws, 1.0, -1.0).astype(dtype)
 
@@ -160,18 +174,28 @@ def _passed(
     varied.single = numbers_of(argnums)[0]
     numbers = [number(x) for x, s in zip(varied.originals, varied.static, strict=True) if not s]
     if any(r.dtype.kind == "c" for r in varied.rows):
-        raise UnsupportedError(
-            f"`{what}` is of real arguments: write a complex one as its real and imaginary part"
-        )
+        raise _only_real(what)
     first = seeds([r.shape for r in varied.rows], [r.dtype for r in varied.rows])
     given = [Second(x, p) for x, p in zip(numbers, first, strict=True)]
     types = [type_of_value(x) for x in numbers]
     with np.errstate(all="ignore"):
         values, found, structure = replay(g, varied, given, types, Rows(apart))
+        odd = [type(y).__name__ for y in values if not is_numeric(y)]
+        if odd or not values:
+            got = f"a result of type {odd[0]}" if odd else "none: is a `return` missing?"
+            raise NotDifferentiableError(
+                f"{what} needs a function whose results are numbers, got {got}"
+            )
         for s in found:
             _second(s)
     varied.finish()
     return values, found, structure, varied
+
+
+def _only_real(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"`{what}` is of real arguments: write a complex one as its real and imaginary part"
+    )
 
 
 def _second(s: Any) -> Any:
@@ -198,5 +222,5 @@ def _kept(g: Any, like: Any) -> Any:
 
 
 def _check_one(what: str, y: Any) -> None:
-    if isinstance(y, list | tuple | dict) or np.shape(y) != ():
+    if isinstance(y, list | tuple | dict) or not is_numeric(y) or np.shape(y) != ():
         raise NotScalarError(f"`{what}` needs a function of one real number; use bs.laplacian")

@@ -13,8 +13,9 @@ from ..api import grad, vmap
 from ..api.curved import points_of
 from ..errors import NotScalarError, StructureError, UnsupportedError
 from ..hooks import hooks
+from ..primitive import P
 from ..solve.rows import type_of_value
-from ..solve.taps import Tap, tapped
+from ..solve.taps import Tap, square_size, tapped
 from ..trace import stage
 
 
@@ -52,11 +53,12 @@ def per_sample_norms(
 
     def of_one(parameters: Any, *example: Any) -> Any:
         taps, rest = _tapped(loss, parameters, example)
-        squares = [t.square_norm() for t in taps.values()] + [np.sum(g * g) for g in rest.values()]
-        total = squares[0]
-        for s in squares[1:]:
-            total = total + s
-        return total if squared else np.sqrt(total)
+        if squared:
+            squares = [t.square_norm() for t in taps.values()]
+            return sum([*squares, *map(square_size, rest.values())])
+        norms = [t.norm() for t in taps.values()]
+        norms += [P.norm(g, axis=tuple(range(g.ndim)), keepdims=False) for g in rest.values()]
+        return norms[0] if len(norms) == 1 else P.norm(np.stack(norms), axis=(0,), keepdims=False)
 
     @functools.wraps(loss)
     def run(parameters: Any, *examples: Any) -> Any:

@@ -8,7 +8,7 @@ zeros instead of the parameters gives ȳ without forming a gradient.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from string import ascii_lowercase
 from typing import Any
@@ -34,12 +34,18 @@ class Tap:
     a: Any
     adjoint: Any
 
+    def norm(self) -> Any:
+        """|∂loss/∂W|, where its square may be below all numbers."""
+        (a, u), (y, v) = _scaled(self.a), _scaled(self.adjoint)
+        square = replace(self, a=a, adjoint=y).square_norm()
+        return np.where(square > 0, np.sqrt(square), 0.0) * u * v
+
     def square_norm(self) -> Any:
-        """|∂loss/∂W|², by the cheaper of Σ_tt' (a_t·a_t')(ȳ_t·ȳ_t') and the gradient itself."""
+        """|∂loss/∂W|², by the cheaper of Σ_tt' (ā_t·a_t')(ȳ_t·conj ȳ_t') and the gradient itself."""
         w, a, y = self.labels
         summed = "".join(c for c in a if c not in w)
         if not summed:
-            return np.sum(self.a * self.a) * np.sum(self.adjoint * self.adjoint)
+            return square_size(self.a) * square_size(self.adjoint)
         lengths = {
             **dict(zip(a, self.a.shape, strict=True)),
             **dict(zip(y, self.adjoint.shape, strict=True)),
@@ -47,14 +53,29 @@ class Tap:
         many = prod(lengths[c] for c in summed)
         ins, outs = prod(self.a.shape) // many, prod(self.adjoint.shape) // many
         if many * (ins + outs) < ins * outs:
-            return np.sum(_gram(self.a, a, summed) * _gram(self.adjoint, y, summed))
-        g = P.contract(self.a, self.adjoint, subscripts=f"{a},{y}->{w}", sizes=())
-        return np.sum(g * g)
+            grams = _gram(self.a, a, summed) * np.conjugate(_gram(self.adjoint, y, summed))
+            return np.sum(np.real(grams))
+        met = P.contract(np.conjugate(self.a), self.adjoint, subscripts=f"{a},{y}->{w}", sizes=())
+        return square_size(met)
+
+
+def square_size(x: Any) -> Any:
+    """Σ |x|²."""
+    return np.sum(np.real(np.conjugate(x) * x) if x.dtype.kind == "c" else x * x)
+
+
+def _scaled(x: Any) -> tuple[Any, Any]:
+    """x over its largest entry, and that: a constant for derivatives, since it cancels."""
+    size = P.detach(np.max(np.abs(x), initial=0))
+    size = np.where((size > 0) & np.isfinite(size), size, np.ones_like(size))
+    return x / size, size
 
 
 def _gram(x: Any, labels: str, kept: str) -> Any:
+    """Σ x̄_t x_t' over the labels that are not kept."""
     other = "".join(c.upper() if c in kept else c for c in labels)
-    return P.contract(x, x, subscripts=f"{labels},{other}->{kept}{kept.upper()}", sizes=())
+    nest = f"{labels},{other}->{kept}{kept.upper()}"
+    return P.contract(np.conjugate(x), x, subscripts=nest, sizes=())
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +182,15 @@ def _labels(e: Equation, leaf_of: _Leaves) -> Plan | None:
     shared = {c for c in a if c not in w} == {c for c in y if c not in w}
     if not (simple and apart and shared):
         return None
+    if _loses_a_part(e, e.inputs[holes[0]]):
+        return None
     leaf, turns = leaf_of[e.inputs[holes[0]]]
     return Plan(leaf, (w, a, y), 1 - holes[0], turns)
+
+
+def _loses_a_part(e: Equation, hole: Var) -> bool:
+    """Of a real parameter of a complex result the gradient is the real part of that product."""
+    return e.outputs[0].dtype.kind == "c" and hole.dtype.kind != "c"
 
 
 def _added(e: Equation, leaf_of: _Leaves) -> Plan | None:
@@ -171,6 +199,8 @@ def _added(e: Equation, leaf_of: _Leaves) -> Plan | None:
         return None
     holes = [a for a in e.inputs if type(a) is Var and a in leaf_of]
     if len(holes) != 1 or len(e.outputs[0].shape) > len(ascii_lowercase):
+        return None
+    if _loses_a_part(e, holes[0]):
         return None
     shape, mine = e.outputs[0].shape, holes[0].shape
     y, ahead = ascii_lowercase[: len(shape)], len(shape) - len(mine)

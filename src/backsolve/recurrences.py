@@ -18,7 +18,7 @@ from .control import cond, scan, while_loop
 from .errors import BacksolveError, ConvergenceError, ShapeError, StructureError, UnsupportedError
 from .hooks import hooks
 from .ir import Equation, Program, Type, Var, type_of
-from .joint import record_joint
+from .joint import held, record_joint
 from .operators import Custom
 from .primitive import P, wrap
 from .primitives.chains import pays_for_blocks, pays_for_entries
@@ -196,7 +196,7 @@ class Chain:
         return self._shaped(scan_chain(factors, terms, self.start))
 
     def newton(self, guess: Any, rounds: int, tolerance: Any, history: Any) -> Any:
-        values = [self.start, *self.columns, *self.free]
+        values = held([self.start, *self.columns, *self.free])
         if guess is None:
             first = np.zeros((self.count, self.size), self.dtype) + _bare(self.start)
         else:

@@ -50,8 +50,8 @@ _FAR = 20  # times the cheapest price, beyond which a way is not recorded to pri
 _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
-# Times the cheapest price, up to which plain ways are timed, or all if that is asked for; and a plain way beside
-# one that is not: ratios of their prices are off by two and more.
+# Times the cheapest price, up to which plain ways are timed, or all if that is asked for; and a plain way
+# beside one that is not: ratios of their prices are off by two and more.
 _CLOSE, _UNLIKE = 2, 3
 _LOOSE = 4  # the same of calls without blocks: of a few numbers, loops take up to three times their price
 _LONG_RUN = 2  # seconds, from which on a run tells less than it takes

@@ -12,11 +12,18 @@ import numpy as np
 from . import control as control  # the loops of what is staged
 from . import tree
 from .api import grad
+from .api.systems import solved_by_structure
 from .declared import points_in
-from .errors import ShapeError, StructureError, TracedValueError, UnsupportedError
+from .errors import (
+    ShapeError,
+    StructureError,
+    TracedValueError,
+    UnsupportedError,
+    check_function,
+)
 from .hooks import hooks
 from .ir import Type, type_of
-from .operators import Custom, Inverse, Operator, as_operator
+from .operators import Custom, Operator, as_operator
 from .operators.inverse import is_solved_by_structure
 from .ownership import own
 from .solve.implicit import at_solution
@@ -102,6 +109,7 @@ def root(
     >>> round(float(grad(lambda a: root(lambda x: x * x - a, 1.0))(4.0)), 12)
     0.25
     """
+    check_function("root", F)
     problem = _Problem(F, x0, p, How(method, preconditioner, restart=restart))
     return problem.solution(newton(problem.frozen, problem.start, problem.how, tol, maxiter))
 
@@ -126,6 +134,8 @@ def fixed_point(
     >>> round(float(grad(lambda a: fixed_point(lambda x: a * np.cos(x), 0.5))(1.0)), 6)
     0.441611
     """
+
+    check_function("fixed_point", f)
 
     def F(x: Any, *p: Any) -> Any:
         return _minus(x, hooks.users(f)(x, *p), "f(x)", "x", x)
@@ -155,6 +165,7 @@ def argmin(
     >>> np.round(nearest(np.array([3.0, 0.0])), 6)
     array([ 2., -1.])
     """
+    check_function("argmin", f)
     problem = _Problem(grad(f), x0, p, How(method, preconditioner, restart=restart, large="cg"))
     value = _Problem(f, x0, p, problem.how).frozen
     return problem.solution(minimum(value, problem.frozen, problem.start, tol, maxiter))
@@ -192,7 +203,7 @@ def linear_solve(
             _check_square(np.shape(A), b)
         A = as_operator(own(A))
         if method == "auto" and preconditioner is None and is_solved_by_structure(A):
-            return Inverse(A).apply(b)
+            return solved_by_structure(A, b)
         product, kind = A.apply, getattr(A.out_type, "dtype", kind)
     else:
         product = hooks.users(A)

@@ -25,7 +25,7 @@ from .primitives.chains import pays_for_blocks, pays_for_entries
 from .row import ancestors, next_index
 from .solve.eliminate import Graph, jacobian_entries
 from .solve.forward import forward_substitute
-from .solve.newton import newton, shifted
+from .solve.newton import largest, newton, shifted
 from .solve.reverse import back_substitute
 from .solve.scan import scan_chain, solve_chain
 from .solve.sparse import laid_out
@@ -74,7 +74,17 @@ def recurrence(
     count = lengths[0]
     if count == 0:
         return tree.map(lambda h: np.zeros((0, *np.shape(h)), type_of(_value(h)).dtype), h0)
-    in_order = lambda: scan(lambda h, x: (hooks.users(step)(h, x),) * 2, h0, inputs)[1]
+    form = _shapes(h0)
+
+    def one_step(h: Any, x: Any) -> tuple[Any, Any]:
+        after = hooks.users(step)(h, x)
+        if _shapes(after) != form:
+            raise StructureError(
+                f"a step must return a state of the form and shapes of h0, {form[1]}; got {_shapes(after)[1]}"
+            )
+        return after, after
+
+    in_order = lambda: scan(one_step, h0, inputs)[1]
     if method == "sequential" or (method == "auto" and not _may_pay(h0, columns)):
         return in_order()
     try:
@@ -101,6 +111,11 @@ def recurrence(
             )
         return chain.scan()
     return chain.newton(guess, rounds, tolerance, history)
+
+
+def _shapes(h: Any) -> tuple[Any, list[tuple[int, ...]]]:
+    leaves, form = tree.flatten(h)
+    return form, [np.shape(x) for x in leaves]
 
 
 def _may_pay(h0: Any, columns: Sequence[Any]) -> bool:
@@ -267,9 +282,6 @@ class Chain:
         """Inside a program that is being recorded; where it does not converge, the loop takes over."""
         small = float(np.finfo(self.dtype).eps) ** (2 / 3) if tolerance is None else tolerance
 
-        def error(residual: Any, states: Any) -> Any:
-            return np.max(np.abs(residual) / (1 + np.abs(states)))
-
         def goes_on(state: Any) -> Any:
             return (state[3] > small) & (state[4] < rounds)
 
@@ -277,7 +289,7 @@ class Chain:
             states, after, factors, _, k = state
             states = states + solve_chain(factors, after - states)
             after, factors = linearised(shifted(start, states))
-            return states, after, factors, error(after - states, states), k + 1
+            return states, after, factors, largest(after - states, states, start), k + 1
 
         first = (guess, *linearised(shifted(start, guess)), np.inf, 0)
         states, after, factors, left, _ = while_loop(goes_on, turn, first)

@@ -14,12 +14,14 @@ from .. import tree
 from ..errors import ShapeError, StructureError, check_function, location
 from ..hooks import Watcher, hooks
 from ..ir import Var
-from ..operators import Block, Inverse, Operator, as_operator
+from ..operators import Block, Diagonal, Inverse, Operator, as_operator
 from ..operators.inverse import is_solved_by_structure
 from ..primitive import Primitive, wrap
+from ..primitives.checks import stop_if
 from ..row import Row
+from ..solve.packing import plain
 from ..system import System, check_outputs
-from ..tensor import Tensor
+from ..tensor import Staged, Tensor
 from ..vary import ArgNums, Varied
 
 _PRINTED = 64  # entries of a constant, up to which somebody may look at them
@@ -178,7 +180,7 @@ def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
         else:
             A = as_operator(A)
     if method == "auto" and not options:
-        return A.solve(tuple(b)) if isinstance(A, Block) else Inverse(A).apply(b)
+        return solved_by_structure(A, b)
 
     def as_a_whole(A: Operator, b: Any) -> Any:
         return _linear_solve(A, tuple(b) if isinstance(A, Block) else b, method, **options)
@@ -189,10 +191,24 @@ def backslash(A: Any, b: Any, method: str = "auto", **options: Any) -> Any:
     def of_entry(A: Operator, b: Any) -> Any:
         if isinstance(A, Block):
             return by_entries(A, b)
-        return Inverse(A).apply(b) if is_solved_by_structure(A) else as_a_whole(A, b)
+        return solved_by_structure(A, b) if is_solved_by_structure(A) else as_a_whole(A, b)
 
     is_whole = not isinstance(A, Block) or options.get("preconditioner") is not None
     return as_a_whole(A, b) if is_whole else by_entries(A, b)
+
+
+def solved_by_structure(A: Operator, b: Any) -> Any:
+    """A⁻¹ b; a zero on a diagonal is told like any other singular matrix."""
+    if isinstance(A, Block):
+        return A.solve(tuple(b), solved_by_structure)
+    if isinstance(A, Diagonal):
+        is_singular = np.any(plain(A.d) == 0)
+        message = "a diagonal has a zero: the system is singular"
+        if isinstance(is_singular, Staged):
+            stop_if(is_singular, "LinAlgError", message)
+        elif is_singular:
+            raise np.linalg.LinAlgError(message)
+    return Inverse(A).apply(b)
 
 
 def _linear_solve(*args: Any, **options: Any) -> Any:

@@ -24,6 +24,7 @@ from ..optim.linear import conjugate_gradients
 from ..optim.vectors import as_vector
 from ..primitives.checks import stop_if
 from ..random import key as random_key
+from ..solve.krylov import norm
 from ..solve.packing import plain
 from ..system import System
 from ..tensor import Staged, Tensor
@@ -317,8 +318,7 @@ def _plain(at: Any) -> Any:
 def _check_solved(times: Callable[[Any], Any], x: Any, b: Any, tolerance: float) -> None:
     """Conjugate gradients end at a direction of no curvature, or after so many rounds, with what they have."""
     x, b = plain(x), plain(b)
-    left = np.sqrt(np.sum((b - plain(times(x))) ** 2))
-    size = np.sqrt(np.sum(b * b))
+    left, size = norm(b - plain(times(x))), norm(b)
     most = max(100 * tolerance, 1000 * np.finfo(b.dtype).eps) * size
     message = (
         "conjugate gradients did not solve A x = b: they are for a positive definite A; give a damping that "

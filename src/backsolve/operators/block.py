@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import ShapeError, StructureError
 from .base import Between, Cost, Operator, as_operator
 from .identity import Identity
 from .scale import Scale
@@ -48,6 +48,11 @@ class Block(Between):
                 raise ShapeError("a Block from a mapping needs shape=(rows, columns)")
             self.height, self.width = shape
         else:
+            if callable(rows):
+                raise StructureError(
+                    f"a Block is given by its rows, got the function {rows!r:.60}: "
+                    "bs.linear_solve(A, b) solves with a function v ↦ A v"
+                )
             rows = [list(row) for row in rows]
             widths = {len(row) for row in rows}
             if len(widths) != 1:

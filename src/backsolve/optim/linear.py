@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..control import while_loop
+from ..solve.krylov import unit_of
+from ..solve.packing import plain
 
 SMALL = 256  # parameters up to which a dense matrix is the quicker way
 
@@ -20,6 +22,8 @@ def conjugate_gradients(
     >>> conjugate_gradients(lambda x: np.array([2.0, 5.0]) * x, np.array([2.0, 10.0]))
     array([1., 2.])
     """
+    unit = unit_of(plain(b))  # the squares of small numbers are no numbers
+    b = b / unit
     enough = tolerance * tolerance * np.sum(b * b)
 
     def goes_on(now: tuple[Any, ...]) -> Any:
@@ -37,7 +41,7 @@ def conjugate_gradients(
         return x, r, r + new / square * d, ends, count + 1
 
     start = (np.zeros_like(b), b, b, np.sum(b * b), np.zeros((), np.int64))
-    return while_loop(goes_on, body, start)[0]
+    return unit * while_loop(goes_on, body, start)[0]
 
 
 def is_dense(method: str, size: int) -> bool:

@@ -3,6 +3,10 @@
 All is on values that do not vary: nothing here is differentiated.
 
 Like the methods of krylov.py they are loops over states of fixed types: they run on arrays, and are staged.
+
+An unknown has no scale but its own: a step is small against what it is now, entry by entry. One whose solution
+is 0 is small against the largest that it was. Where rounding alone is left, neither may be reached: that is
+seen where nothing falls any more.
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
 from .implicit import Point, preconditioner_at, type_of_leaf
-from .krylov import cg, is_indefinite, norm, note
+from .krylov import cg, is_indefinite, norm, note, unit_of
 from .packing import Packing, plain
 from .square import How, report, shown
 
 Residual = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HALVINGS = 30
+ROUNDINGS = 10  # by which a number, or the largest that it was, may be off
 MOST_LOOKED = 50  # directions in which a minimum is looked at for a way down
 
 
@@ -38,7 +43,7 @@ def _settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packin
 def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter: int) -> list[Any]:
     """x ← x + t d with F_x d = −F, t halved until |F| falls; ends where a step is small against x."""
     packing, x, tol = _settings(x0, tol, maxiter)
-    rounding = float(np.finfo(packing.dtype).eps ** 0.5)
+    eps = float(np.finfo(packing.dtype).eps)
     history: list[float] = []
 
     def residual(x: Any) -> Any:
@@ -49,47 +54,66 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
         return ~is_done & ~is_stuck & (k < maxiter)
 
     def body(state: Any) -> Any:
-        x, r, size, _, _, k = state
+        x, r, size, most, _, _, k = state
         leaves = packing.unpack(x)
         point = Point(F, leaves, (), (), record=False)
         M = preconditioner_at(how, leaves, (), point.unknowns)
         try:
             d = point.linear(how, M).solve(-r, is_step=True)
         except SingularError as error:
+            met = f" after {len(history) - 1} rounds; {shown(history)}" if history else ""
             found = SingularError(
-                f"Newton's method came to a singular ∂F/∂x after {len(history) - 1} rounds; "
-                f"{shown(history)}. Is there a solution? Start elsewhere"
+                f"Newton's method came to a singular ∂F/∂x{met}. Is there a solution? Start elsewhere"
             )
             found.history = tuple(history)
             raise found from error
-        t, r, new = hooks.while_loop(
+        t, r_new, new = hooks.while_loop(
             lambda s: ~(s[2] <= (1 - 1e-4 * s[0]) * size) & (s[0] > 0.5**HALVINGS),
             lambda s: _tried(residual, x, d, 0.5 * s[0]),
             _tried(residual, x, d, 0.0 * size + 1.0),
         )
         falls = new <= (1 - 1e-4 * t) * size
-        length, scale = norm(d), _finite(1.0 + norm(x))
-        # Where rounding alone is left of |F|, it cannot fall.
-        is_done = (length <= tol * scale) | (new == 0) | (~falls & (length <= rounding * scale))
         x, new = np.where(falls, x + t * d, x), np.where(falls, new, size)
+        most = np.maximum(most, _finite(np.abs(x)))
+        is_small = np.abs(d) <= tol * _finite(np.abs(x)) + ROUNDINGS * eps * most
         note(history, new)
-        return x, np.where(falls, r, residual(x)), new, is_done, ~falls, k + 1
+        is_done = np.all(is_small) | (new == 0)
+        return x, np.where(falls, r_new, r), new, most, is_done, ~falls, k + 1
 
     r = residual(x)
-    size = norm(r)
-    note(history, size)
-    x, _, size, is_done, *_ = hooks.while_loop(
-        goes_on, body, (x, r, size, size == 0, ~(size == size), 0)
+    first = norm(r)
+    note(history, first)
+    start = (x, r, first, _finite(np.abs(x)), first == 0, ~(first == first), 0)
+    x, _, size, most, is_done, is_stuck, _ = hooks.while_loop(goes_on, body, start)
+    # F that does not fall is but its rounding, if a rounding of x makes as much of it.
+    left, _ = hooks.while_loop(
+        lambda s: s[1],
+        lambda s: (_rounding(F, packing, x, most, first), ~s[1]),
+        (0.0 * size, is_stuck & ~is_done),
     )
     report(
         "Newton's method",
         "start closer to a solution, or allow a larger maxiter",
-        ~is_done,
+        ~is_done & ~(is_stuck & (size <= left)),
         history,
         size,
-        norm(r),
+        first,
     )
     return packing.unpack(x)
+
+
+def _rounding(F: Residual, packing: Packing, x: Any, most: Any, first: Any) -> Any:
+    """What |F| near x may be for no reason but rounding, of numbers as large as F was and x makes them."""
+    point = Point(F, packing.unpack(x), (), (), record=False)
+    # An x that was nothing but 0 does not tell its scale.
+    scale = np.where(np.max(most, initial=0.0) > 0, most, 1.0)
+    change = plain(point.push(scale * _signs(packing), point.is_staged))
+    return ROUNDINGS * float(np.finfo(packing.dtype).eps) * (first + norm(change))
+
+
+def _signs(packing: Packing) -> Any:
+    """A general direction: ones of either sign."""
+    return np.random.default_rng(0).choice([-1.0, 1.0], packing.size).astype(packing.dtype)
 
 
 def _finite(scale: Any) -> Any:
@@ -113,51 +137,70 @@ def fixed(
     packing, x, tol = _settings(x0, tol, maxiter)
     if memory < 0:
         raise StructureError(f"memory must be 0 or more, got {memory}")
+    shared = ROUNDINGS * float(np.finfo(packing.dtype).eps) * packing.size**0.5
+    too_much = 1e-3 * float(np.finfo(packing.dtype).max)  # f would overflow next, and warn of it
     history: list[float] = []
     m = min(memory, packing.size)
     slots = np.arange(m)
 
     def goes_on(state: Any) -> Any:
-        x, *_, size, k = state
-        return (size > tol * _finite(1.0 + norm(x))) & (size < np.inf) & (k < maxiter)
+        *_, size, is_done, _, k = state
+        return ~is_done & (size < too_much) & (k < maxiter)
+
+    def judged(x: Any, r: Any, r_old: Any, size: Any, level: Any, may_end: Any) -> tuple[Any, ...]:
+        """With what it got: whether that is the end, or all that moves is nothing beside what x was."""
+        now, left = np.abs(x), np.abs(r)
+        rounding = np.where(may_end, shared * _largest(x), 0.0)
+        is_near = (left <= tol * now) | ((left >= np.abs(r_old)) & (left <= rounding))
+        is_nothing = np.all(is_near | (left + now <= tol * level))
+        note(history, size)
+        return level, size, np.all(is_near) & (size < too_much), is_nothing
+
+    def after(x: Any, r: Any, step: Any, level: Any, is_nothing: Any) -> tuple[Any, ...]:
+        """The next x, what is left there, and more; what moves and is nothing is tried as 0."""
+        beside = np.where(np.abs(r) > tol * np.abs(x), 0.0, x)
+        x_new = np.where(is_nothing, beside, x + step)
+        r_new = -_values(F, packing, x_new)
+        size = _largest(r_new)
+        # Where f cannot be taken at 0 it goes on from where it was.
+        is_back = is_nothing & ~(size < too_much)
+        x_new, r_new = np.where(is_back, x, x_new), np.where(is_back, r, r_new)
+        level, size = np.where(is_nothing, tol * level, level), np.where(is_back, _largest(r), size)
+        return x_new, r_new, *judged(x_new, r_new, r, size, level, ~is_nothing)
 
     def plain_round(state: Any) -> Any:
-        x, r, _, k = state
-        x = x + r
-        r = -_values(F, packing, x)
-        note(history, norm(r))
-        return x, r, norm(r), k + 1
+        x, r, level, _, _, is_nothing, k = state
+        return *after(x, r, r, level, is_nothing), k + 1
 
     def combined_round(state: Any) -> Any:
-        x, r, dX, dR, _, k = state
-        G = dR @ dR.T
+        x, r, dX, dR, level, _, _, is_nothing, k = state
+        D = dR / unit_of(dR)
+        G = D @ D.T
         weight = 1e-14 * np.trace(G) + float(np.finfo(packing.dtype).tiny)
-        gamma = np.linalg.solve(G + weight * np.eye(m, dtype=packing.dtype), dR @ r)
-        step = r - gamma @ (dX + dR)
-        r_new = -_values(F, packing, x + step)
+        gamma = np.linalg.solve(G + weight * np.eye(m, dtype=packing.dtype), D @ (r / unit_of(dR)))
+        x_new, r_new, *rest = after(x, r, r - gamma @ (dX + dR), level, is_nothing)
         here = (slots == k % m)[:, None]
-        dX, dR = np.where(here, step, dX), np.where(here, r_new - r, dR)
-        note(history, norm(r_new))
-        return x + step, r_new, dX, dR, norm(r_new), k + 1
+        dX, dR = np.where(here, x_new - x, dX), np.where(here, r_new - r, dR)
+        return x_new, r_new, dX, dR, *rest, k + 1
 
     r = -_values(F, packing, x)
-    note(history, norm(r))
+    first = _largest(r)
+    judgement = judged(x, r, r, first, np.maximum(first, _largest(x)), first != first)
     if m:
         none = np.zeros((m, 1), packing.dtype) * x
-        start: Any = (x, r, none, none, norm(r), 0)
-        x, *_, size, _ = hooks.while_loop(goes_on, combined_round, start)
+        start: Any = (x, r, none, none, *judgement, 0)
+        found = hooks.while_loop(goes_on, combined_round, start)
     else:
-        x, _, size, _ = hooks.while_loop(goes_on, plain_round, (x, r, norm(r), 0))
+        start = (x, r, *judgement, 0)
+        found = hooks.while_loop(goes_on, plain_round, start)
+    x, *_, size, is_done, _, _ = found
     advice = "is f a contraction near x? Try memory=5, bs.root on x - f(x), or a larger maxiter"
-    report(
-        "the fixed-point iteration",
-        advice,
-        ~(size <= tol * _finite(1.0 + norm(x))),
-        history,
-        size,
-        norm(r),
-    )
+    report("the fixed-point iteration", advice, ~is_done, history, size, first)
     return packing.unpack(x)
+
+
+def _largest(v: Any) -> Any:
+    return np.max(np.abs(v), initial=0.0)
 
 
 def minimum(
@@ -177,7 +220,7 @@ def minimum(
         return ~is_done & ~is_stuck & (k < maxiter)
 
     def body(state: Any) -> Any:
-        x, y, g, first, _, _, k = state
+        x, y, g, first, most, _, _, k = state
         point = Point(gradient, packing.unpack(x), (), (), record=False)
         H = point.linear(How(), None).push
         # closer as the end comes near: then convergence is faster than linear
@@ -194,18 +237,23 @@ def minimum(
         )
         falls = new <= y + 1e-4 * t * slope + slack
         x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
-        g = _values(gradient, packing, x)
-        note(history, norm(g))
-        length, scale = t * norm(d), _finite(1.0 + norm(x))
-        is_done = (falls & (t == 1) & (length <= tol * scale)) | (norm(g) == 0)
-        is_done = is_done | (~falls & (norm(d) <= eps**0.5 * scale))
-        return x, y, g, first, is_done, ~falls, k + 1
+        before, g = norm(g), _values(gradient, packing, x)
+        size, length = norm(g), norm(d)
+        note(history, size)
+        now = _finite(np.abs(x))
+        most = np.maximum(most, now)
+        is_small = np.all(np.abs(d) <= tol * now + ROUNDINGS * eps * most)
+        is_rounding = (size > 0.5 * before) & (length <= tol * norm(most))
+        is_done = (falls & (t == 1) & (is_small | is_rounding)) | (size == 0)
+        is_done = is_done | (~falls & (length <= eps**0.5 * norm(most)))
+        return x, y, g, first, most, is_done, ~falls, k + 1
 
     g = _values(gradient, packing, x)
     size = norm(g)
     note(history, size)
-    start = (x, value(x), g, np.where(size > 0, size, 1.0), size == 0, ~(size == size), 0)
-    x, _, g, _, is_done, _, _ = hooks.while_loop(goes_on, body, start)
+    first, most = np.where(size > 0, size, 1.0), _finite(np.abs(x))
+    start = (x, value(x), g, first, most, size == 0, ~(size == size), 0)
+    x, _, g, _, _, is_done, _, _ = hooks.while_loop(goes_on, body, start)
     advice = (
         "is there a minimum near x0, and f smooth there? Start closer, or allow a larger maxiter"
     )
@@ -237,20 +285,27 @@ def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
     x = point.linear(how, M).solve(b)
     leaves = point.unknowns.unpack(x)
     left = norm(_values(F, point.equations, None, leaves))
-    if not isinstance(left, Staged) and not left <= _rounding_of(point, x, how) + 1e-300:
-        raise ShapeError(
-            f"A x differs from b by {float(left):.3g} at the solution: A must be linear, with A(0) = 0"
-        )
+    share = 10 * how.tolerance(x.dtype) + float(np.finfo(x.dtype).eps ** (1 / 3))
+    # Mostly that is little beside b; if not, it may be so beside the numbers that A and x make.
+    most, _ = hooks.while_loop(
+        lambda s: (left > s[0]) & s[1],
+        lambda s: (share * _size_of_terms(point, x), ~s[1]),
+        (share * norm(b), left == left),
+    )
+    is_wrong = left > most  # no NaN, which came in
+    message = "at the solution: A must be linear, with A(0) = 0"
+    if isinstance(is_wrong, Staged):
+        stop_if(is_wrong, "ValueError", f"A x differs from b {message}")
+    elif is_wrong:
+        raise ShapeError(f"A x differs from b by {float(left):.3g} {message}")
     return leaves
 
 
-def _rounding_of(point: Point, x: Any, how: How) -> Any:
-    """What may be left of A x − b: the method's tolerance and rounding, of numbers as large as A and x make."""
-    way = np.random.default_rng(0).choice([-1.0, 1.0], x.shape).astype(x.dtype)
-    share = 10 * how.tolerance(x.dtype) + float(np.finfo(x.dtype).eps ** (1 / 3))
-    return share * (
-        norm(plain(point.push(np.abs(x) * way, False))) + norm(plain(point.push(x, False)))
-    )
+def _size_of_terms(point: Point, x: Any) -> Any:
+    """How large the numbers are that are added up in A x."""
+    staged = point.is_staged
+    change = plain(point.push(np.abs(x) * _signs(point.unknowns), staged))
+    return norm(change) + norm(plain(point.push(x, staged)))
 
 
 def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
@@ -260,9 +315,11 @@ def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
     tol = float(np.finfo(dtype).eps ** (1 / 3)) if tol is None else tol
     rng = np.random.default_rng(0)
     way = rng.choice([-1.0, 1.0], packed.shape) * rng.uniform(0.5, 1.5, packed.shape)
-    change = plain(point.push((1 + np.abs(packed)) * way.astype(dtype), point.is_staged))
-    residual = np.max(np.abs(point.equations.pack([plain(y) for y in point.outputs])))
-    most = tol * np.max(np.abs(change))
+    # Of an x near 0 nothing tells the scale: solvers that stop at 10⁻¹³ of 1 have found 0.
+    scale = np.abs(packed) + float(np.finfo(dtype).eps ** 0.5)
+    change = plain(point.push(scale * way.astype(dtype), point.is_staged))
+    residual = np.max(np.abs(point.equations.pack([plain(y) for y in point.outputs])), initial=0.0)
+    most = tol * np.max(np.abs(change), initial=0.0)
     what = "the solver of `implicit` gave an x that does not solve F(x, p) = 0"
     advice = "ask it for more, or give another tolerance, check=…; check=False takes x as it is"
     if isinstance(residual, Staged):

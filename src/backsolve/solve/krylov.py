@@ -9,15 +9,20 @@ the compiled program. SciPy's methods would do for arrays alone. In compiled cod
     GMRES    any A: least residual over the space, which starts again after `restart` vectors
 
 A preconditioner is a function v ↦ M v with M ≈ A⁻¹; for CG and MINRES it must be symmetric, positive definite.
+
+The squares of small or large numbers are no numbers (10⁻²³ in single precision): every b is solved for as a
+multiple of a power of two, which costs no digit, and lengths are taken of vectors whose largest entry is 1.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import ShapeError
 from ..hooks import hooks
 from ..ir import Var
 from ..primitive import FUNCTIONS
@@ -33,9 +38,30 @@ class Outcome(NamedTuple):
     rounds: Any
 
 
+def unit_of(v: Any) -> Any:
+    """The largest entry, or 1 where that is no scale: v / unit_of(v) has squares."""
+    most = np.max(np.abs(v), initial=0.0)
+    return np.where((most > 0) & (most < np.inf), most, 1.0)
+
+
 def norm(v: Any) -> Any:
+    """|v|, without overflow or underflow."""
     with np.errstate(over="ignore", invalid="ignore"):  # what diverges is reported, not warned of
-        return np.sqrt(v @ v)
+        unit = unit_of(v)
+        v = v / unit
+        return unit * np.sqrt(v @ v)
+
+
+def _length(r: Any) -> Any:
+    """|r| of what is left of a b in its units: if its square underflows it is small enough."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.sqrt(r @ r)
+
+
+def _root(r: Any, y: Any) -> Any:
+    """√(r·y), 0 if that is negative."""
+    p, q = unit_of(r), unit_of(y)
+    return np.sqrt(p) * np.sqrt(q) * np.sqrt(np.maximum((r / p) @ (y / q), 0.0))
 
 
 def note(history: list[float], size: Any) -> None:
@@ -45,11 +71,47 @@ def note(history: list[float], size: Any) -> None:
         history.append(float(value))
 
 
+Method = Callable[..., Outcome]
+
+
+def _in_units_of_b(method: Method) -> Method:
+    """The same for a b of any size: solved for as 2ᵉ b, its largest entry between ½ and 1."""
+
+    @functools.wraps(method)
+    def run(
+        A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], **options: Any
+    ) -> Outcome:
+        def precondition(r: Any) -> Any:
+            z = M(r)
+            if np.shape(z) != np.shape(r):
+                raise ShapeError(
+                    "a preconditioner must give what has the form of its argument: of "
+                    f"{np.size(r)} numbers it made {np.size(z)}"
+                )
+            return z
+
+        if not b.shape[0]:
+            none = np.zeros((), b.dtype)[()]
+            return Outcome(b, none, none, 0)
+        most = np.max(np.abs(b))
+        e = np.where(most < np.inf, np.frexp(most)[1], 0)
+        sizes: list[float] = []
+        x, residual, limit, k = method(
+            A, np.ldexp(b, -e), precondition, tol, maxiter, sizes, **options
+        )
+        with np.errstate(over="ignore"):
+            history.extend(float(np.ldexp(size, e)) for size in sizes)
+            return Outcome(np.ldexp(x, e), np.ldexp(residual, e), np.ldexp(limit, e), k)
+
+    return run
+
+
+@_in_units_of_b
 def cg(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -> Outcome:
     """Conjugate gradients. Stops, far from the limit, where A is not positive definite."""
-    limit = tol * norm(b)
+    limit = tol * _length(b)
     z = M(b)
-    size = norm(b)
+    size = _length(b)
     note(history, size)
 
     def goes_on(state: Any) -> Any:
@@ -66,13 +128,13 @@ def cg(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -
         z = M(r)
         new = r @ z
         p = z + (new / np.where(rz > 0, rz, 1.0)) * p
-        size = norm(r)
+        size = _length(r)
         note(history, size)
         return x, r, p, new, size, is_positive, k + 1
 
     start = (np.zeros_like(b), b, z, b @ z, size, size == size, 0)
     x, *_, k = hooks.while_loop(goes_on, body, start)
-    return Outcome(x, norm(b - A(x)), 100 * limit, k)
+    return Outcome(x, _length(b - A(x)), 100 * limit, k)
 
 
 def is_indefinite(A: Map, b: Any, maxiter: int) -> Any:
@@ -102,10 +164,11 @@ def is_indefinite(A: Map, b: Any, maxiter: int) -> Any:
     return curvature < -rounding
 
 
+@_in_units_of_b
 def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -> Outcome:
     """Paige and Saunders (1975): Lanczos' tridiagonal matrix, made triangular by rotations on the way."""
     y = M(b)
-    first = np.sqrt(np.maximum(b @ y, 0.0))
+    first = _root(b, y)
     zero = 0.0 * b
     none = 0.0 * first
     note(history, first)
@@ -123,11 +186,11 @@ def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float
         y = y - (alpha / beta) * r
         r_old, r = r, y
         y = M(r)
-        beta_old, beta = beta, np.sqrt(np.maximum(r @ y, 0.0))
+        beta_old, beta = beta, _root(r, y)
         # the rotation before, on the new column; then one of its own
         epsilon_old, delta, gbar = epsilon, c * dbar + s * alpha, s * dbar - c * alpha
         epsilon, dbar = s * beta, -c * beta
-        gamma = np.maximum(np.sqrt(gbar * gbar + beta * beta), tiny)
+        gamma = np.maximum(np.hypot(gbar, beta), tiny)
         c, s = gbar / gamma, beta / gamma
         phi, left = c * left, s * left
         w_old, w = w, (v - epsilon_old * w_old - delta * w) / gamma
@@ -143,9 +206,10 @@ def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float
     (x, _, _), _, _, k = hooks.while_loop(
         goes_on, body, ((zero, zero, zero), (b, b, y), scalars, 0)
     )
-    return Outcome(x, norm(b - A(x)), 100 * tol * norm(b), k)
+    return Outcome(x, _length(b - A(x)), 100 * tol * _length(b), k)
 
 
+@_in_units_of_b
 def gmres(
     A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], restart: int = 30
 ) -> Outcome:
@@ -155,7 +219,7 @@ def gmres(
     not there yet of V is zero, and of R the identity, so that every round computes with the same shapes.
     """
     m = max(1, min(restart, b.shape[0], maxiter))
-    limit = tol * norm(b)
+    limit = tol * _length(b)
     places, small = np.arange(m + 1), float(np.finfo(b.dtype).eps)
 
     def cycle(state: Any) -> Any:
@@ -180,7 +244,7 @@ def gmres(
             length = np.where(length > 10 * small * before, length, 0.0 * length)
             t = Q @ (h + length * under)
             a, d = at @ t, under @ t
-            rho = np.sqrt(a * a + d * d)
+            rho = np.hypot(a, d)
             safe = np.where(rho > 0, rho, 1.0)
             c, s = a / safe, d / safe
             top, bottom = at @ Q, under @ Q
@@ -197,7 +261,7 @@ def gmres(
         g = np.where(places[:m] < j, size * Q[:m, 0], 0.0)
         x = x + M(np.linalg.solve(R, g) @ V[:m])
         r = b - A(x)
-        new = norm(r)
+        new = _length(r)
         return x, r, new, size, k + j
 
     def goes_on(state: Any) -> Any:
@@ -205,7 +269,7 @@ def gmres(
         # A cycle that gains nothing will not do so next time, either.
         return (size > limit) & (k < maxiter) & (size < (1 - 1e-6) * before)
 
-    size = norm(b)
+    size = _length(b)
     note(history, size)
     start = (0.0 * b, b, size, 2.0 * size, 0)
     x, _, size, _, k = hooks.while_loop(goes_on, cycle, start)
@@ -240,4 +304,4 @@ def _placed(V: Any, j: Any, row: Any) -> Any:
     return V
 
 
-METHODS: dict[str, Callable[..., Outcome]] = {"cg": cg, "gmres": gmres, "minres": minres}
+METHODS: dict[str, Method] = {"cg": cg, "gmres": gmres, "minres": minres}

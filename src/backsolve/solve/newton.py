@@ -43,7 +43,7 @@ def newton(
     with np.errstate(all="ignore"):
         after, factors = linearised(shifted(start, states))
         residual = after - states
-        error = _largest(residual, states)
+        error = float(largest(residual, states, start))
         history.append(error)
         for _ in range(rounds):
             if not np.isfinite(error):
@@ -52,9 +52,9 @@ def newton(
             trial = states + step
             after, next_factors = linearised(shifted(start, trial))
             next_residual = after - trial
-            next_error = _largest(next_residual, trial)
+            next_error = float(largest(next_residual, trial, start))
             history.append(next_error)
-            if next_error <= tolerance and _largest(step, trial) <= tolerance**0.5:
+            if next_error <= tolerance and largest(step, trial, start) <= tolerance**0.5:
                 # One solve more costs little and squares what is left.
                 return trial + solve_chain(next_factors, next_residual)
             if damping > LEAST_DAMPING and not next_error <= 2 * error:  # it grows, or is no number
@@ -72,6 +72,15 @@ def newton(
     raise failure
 
 
-def _largest(a: Any, states: Any) -> float:
-    """Entry by entry beside 1 + |h|: where one state grows, the others must still be right."""
-    return float((np.abs(a) / (1 + np.abs(states))).max()) if a.size else 0.0
+def largest(a: Any, states: Any, start: Any) -> Any:
+    """Of the entries, each beside its state: where one state grows, the others must still be right.
+
+    One that passes through 0 is measured by the state before, and one that is but the rounding of others by
+    these. A chain may decay to numbers too small to have all their digits.
+    """
+    limits = np.finfo(states.dtype)
+    size = np.abs(states)
+    size = size + shifted(np.abs(start), size)
+    others = np.max(size, axis=1, keepdims=True, initial=0.0)
+    scale = size + 1e-4 * others + float(limits.tiny / limits.eps)
+    return np.max(np.abs(a) / scale, initial=0.0)

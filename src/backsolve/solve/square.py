@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ConvergenceError, SingularError, StructureError
 from ..primitives.checks import CHECK, code_of, stop_if
 from ..tensor import Staged
-from .krylov import METHODS, Map
+from .krylov import METHODS, Map, norm
 
 DIRECT = 128  # unknowns up to which the matrix is formed and solved
 LEAST_ROUNDS = 100
@@ -139,7 +139,7 @@ class Linear:
         }[method]
         more = "give a preconditioner, a larger maxiter or a larger tol, or take method='direct'"
         failed = ~(residual <= limit)
-        report(method.upper(), f"{advice}; or {more}", failed, history, residual, np.sqrt(b @ b))
+        report(method.upper(), f"{advice}; or {more}", failed, history, residual, norm(b))
         return y
 
 

@@ -14,7 +14,7 @@ import pytest
 import backsolve as bs
 from backsolve.cli import main, peers
 from backsolve.cli.targets import load_function
-from backsolve.cli.timing import measured
+from backsolve.cli.timing import clock, measured
 
 MORE = """
 import numpy as np
@@ -322,6 +322,21 @@ def test_bench_prints_times_and_ratios(capsys: pytest.CaptureFixture[str]) -> No
     assert "--seconds must be above 0" in said(
         capsys, "bench", "model.py:loss", "--seconds", "0", status=1
     )
+
+
+def test_times_keep_three_digits_where_they_round_up_to_the_next_unit() -> None:
+    units = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+    for seconds in np.geomspace(1e-9, 1e3, 20_001):
+        number, unit = clock(float(seconds)).split()
+        assert len(number.replace(".", "")) <= 3 or (number == "1,000" and unit == "s"), number
+        half = 0.5 if unit == "ns" else 0.0051 * 10 ** np.floor(np.log10(seconds / units[unit]))
+        assert abs(float(number.replace(",", "")) - seconds / units[unit]) <= max(half, 0.0051)
+    assert [clock(s) for s in (999.4e-9, 999.6e-6, 9.996e-6, 0.9996)] == [
+        "999 ns",
+        "1.00 ms",
+        "10.0 µs",
+        "1.00 s",
+    ]
 
 
 def test_all_contestants_get_their_turns() -> None:

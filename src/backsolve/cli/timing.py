@@ -64,11 +64,16 @@ def clock(seconds: float) -> str:
     >>> clock(2.5e-6), clock(0.0123), clock(3.0)
     ('2.50 µs', '12.3 ms', '3.00 s')
     """
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return (
-                f"{seconds / size:.3g} {unit}"
-                if seconds / size >= 10
-                else f"{seconds / size:.2f} {unit}"
-            )
-    return f"{seconds * 1e9:.0f} ns"
+    for unit, size in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3)):
+        if (count := seconds / size) < 999.5:
+            return f"{count:.0f} ns" if unit == "ns" else f"{_three_digits(count)} {unit}"
+    return f"{_three_digits(seconds)} s"
+
+
+def _three_digits(x: float) -> str:
+    """
+    >>> _three_digits(9.996), _three_digits(99.96), _three_digits(1234.5)
+    ('10.0', '100', '1,234')
+    """
+    decimals = 2 if x < 9.995 else 1 if x < 99.95 else 0
+    return f"{x:,.{decimals}f}"

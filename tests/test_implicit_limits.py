@@ -109,5 +109,9 @@ def test_the_form_of_a_solution_is_found_on_an_example() -> None:
     np.testing.assert_allclose(bs.grad(lambda p: bs.vmap(g)(p).sum())(ps), expected, rtol=1e-9)
     second = bs.jet(g, (0.4,), [[1.0, 0.0]])[1][1]
     np.testing.assert_allclose(second, bs.grad(bs.grad(g))(0.4), rtol=1e-8)
+    table = np.stack([ps, ps + 0.5])
+    twice = bs.vmap(bs.vmap(lambda p: (g(p), bs.grad(g)(p))))(table)
+    np.testing.assert_allclose(twice[0], [[g(p) for p in row] for row in table], rtol=1e-9)
+    np.testing.assert_allclose(twice[1], [[bs.grad(g)(p) for p in row] for row in table], rtol=1e-9)
     with pytest.raises(TracedValueError, match="like"):
         bs.jit(g)(0.4)

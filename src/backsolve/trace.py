@@ -216,8 +216,8 @@ def stage(
 
     `lasting`: the Program takes the place of `f` where it is differentiated, so `stop_gradient` and `Function`
     must stand in it; what is recognised around it is recognised in it. `examples` are numbers that the inputs
-    may be (see `example_of`). `batch`: it will run for so many examples at once. `checked`: who runs it looks
-    for NaN, so that zeros beside infinities need no care.
+    may be, or values staged around that have examples, too (see `example_of`). `batch`: it will run for so
+    many examples at once. `checked`: who runs it looks for NaN, so that zeros beside infinities need no care.
     """
     around = _active.recognise
     recorder = Recorder(around if lasting and recognise is None else recognise)
@@ -249,7 +249,12 @@ def example_of(x: Any) -> Any:
             needed.update(a for a in e.inputs if type(a) is Var)
     constants = tuple((v, c) for v, c in recorder.order if v in needed)
     program = Program(tuple(recorder.examples), constants, tuple(reversed(taken)), (var,))
-    (found,) = evaluate(program, list(recorder.examples.values()))
+    examples = [
+        example_of(v) if isinstance(v, hooks.Tensor) else v for v in recorder.examples.values()
+    ]
+    if any(v is None for v in examples):
+        return None
+    (found,) = evaluate(program, examples)
     found = getattr(found, "_v", found)
     return None if type(found) is Var else found
 

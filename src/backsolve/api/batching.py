@@ -73,7 +73,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             return outputs
 
         types = [Type(x.shape[1:], x.dtype) for x in examples]
-        first = [getattr(x, "_v", x)[0] for x in examples] if _are_numbers(examples) else []
+        first = [_first(x) for x in examples] if all(map(_has_numbers, examples)) else []
         size = sizes.pop()
         with Changes() as changes:
             program, _ = stage(flat, types, lasting=True, examples=first, batch=size)
@@ -92,8 +92,13 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     return run
 
 
-def _are_numbers(examples: Sequence[Any]) -> bool:
-    return all(x.shape[0] and not isinstance(x, Staged) for x in examples)
+def _has_numbers(x: Any) -> bool:
+    """Or, if it is staged, those of an example of what it is made from."""
+    return bool(x.shape[0]) and (not isinstance(x, Staged) or bool(x._v.recorder.examples))
+
+
+def _first(x: Any) -> Any:
+    return x[0] if isinstance(x, Staged) else getattr(x, "_v", x)[0]
 
 
 def _finished(y: Any, start: int, examples: Sequence[Any]) -> Any:

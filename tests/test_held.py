@@ -127,6 +127,97 @@ def test_a_slope_that_changes_is_noticed() -> None:
     np.testing.assert_allclose(bs.grad(by_argument)(0.7), expected, rtol=1e-5)
 
 
+# ---- what is run again, where its value does not tell that it is another
+
+
+def checkpointed(x: Any) -> Any:
+    c = 2.0
+    y = bs.checkpoint(lambda t: t * c + 1e9)(x)
+    c = 5.0
+    return y
+
+
+def turned(x: Any) -> Any:
+    c = np.pi / 2
+    y = bs.checkpoint(lambda t: np.cos(t + c))(x)
+    c = -np.pi / 2
+    return y
+
+
+def entry_of_equal_ones(x: Any) -> Any:
+    return sum(bs.checkpoint(lambda p: p[i] ** 2)(np.stack([x, x])) for i in range(2))
+
+
+def written_into(x: Any) -> Any:
+    places = np.array([1, 1])
+    y = bs.checkpoint(lambda p: p[places] * 2)(np.stack([x, x]))
+    places[0] = 0
+    return y.sum()
+
+
+def power_of_one(x: Any) -> Any:
+    n = 2
+    y = bs.checkpoint(lambda t: (t + 1) ** n)(x)
+    n = 3
+    return y
+
+
+def scanned(x: Any) -> Any:
+    c = 2.0
+    step = lambda s, _: (s * c, None)
+    y = bs.checkpoint(lambda t: bs.scan(step, t, length=6)[0], slots=2)(x)
+    c = 3.0
+    return y
+
+
+def another_tensor_of_equal_value(x: Any) -> Any:
+    read = [x]
+    y = bs.checkpoint([lambda s: np.tanh((read[0] + 1) * s)] * 8, slots=2)(x + 1)
+    read[0] = 1 * x
+    return y
+
+
+def no_tensor_any_more(x: Any) -> Any:
+    read = [x]
+    y = bs.checkpoint([lambda s: np.tanh((read[0] + 1) * s)] * 8, memory=120)(x + 1)
+    read[0] = 0.0
+    return y
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        checkpointed,
+        turned,
+        entry_of_equal_ones,
+        written_into,
+        power_of_one,
+        scanned,
+        another_tensor_of_equal_value,
+        no_tensor_any_more,
+    ],
+)
+def test_another_function_of_the_same_value_is_noticed(f: Any) -> None:
+    with pytest.raises(RecomputeError, match="another result"):
+        bs.grad(f)(0.0)
+
+
+def first_power(b: Any) -> Any:
+    return sum(bs.root(lambda x: x**3 - b[i], 1.0) for i in range(2))
+
+
+def bent(b: Any) -> Any:
+    return sum(bs.root(lambda x: x - b[0] - t * (b[0] - 1) ** 2, 0.5) for t in TIMES)
+
+
+@pytest.mark.parametrize(("f", "curvature"), [(first_power, (-2 / 9, -2 / 9)), (bent, (12.0, 0.0))])
+def test_other_equations_of_the_same_first_derivatives_are_noticed(f: Any, curvature: Any) -> None:
+    b = np.ones(2)
+    np.testing.assert_allclose(bs.jit(bs.hessian(f))(b), np.diag(curvature), atol=1e-9)
+    with pytest.raises(RecomputeError, match="other values"):
+        bs.hessian(f)(b)
+
+
 # ---- buffers that are reused
 
 

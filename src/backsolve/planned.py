@@ -7,6 +7,7 @@ staged is eliminated on its values, anew at each call.
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -114,10 +115,12 @@ class Compiled:
         return [np.where(np.isnan(a), b, a) for a, b in zip(found, solved, strict=True)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        numbers = self.numbers(args, kwargs)
-        if self._is_one:
-            return _like(self._prototypes[0], numbers[0])
-        return self._in_form(numbers)
+        # What each call settles anew is its own: threads may call at once.
+        made = copy.copy(self) if self.is_local and self.layouts else self
+        numbers = made.numbers(args, kwargs)
+        if made._is_one:
+            return _like(made._prototypes[0], numbers[0])
+        return made._in_form(numbers)
 
     def _in_form(self, numbers: Any) -> Any:
         matrices = [_like(m, data) for m, data in zip(self._prototypes, numbers, strict=True)]

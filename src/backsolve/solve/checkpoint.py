@@ -21,7 +21,7 @@ from ..system import check_outputs
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_recording, stage_call, stage_region
 from .budget import Budget, Report
-from .fingerprint import fingerprint, is_same
+from .fingerprint import are_same, fingerprint, is_same, prints_of
 from .forward import forward_substitute
 from .reversal import closed_over
 from .reverse import back_substitute
@@ -219,9 +219,11 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
         if places:
             check_outputs("checkpoint", outputs)
         varying = [k for k, y in enumerate(outputs) if isinstance(y, Tensor) and y.row is not None]
-        free = closed_over([outputs[k].row for k in varying], start)
         if not varying:
             return result
+        ends = [outputs[k].row for k in varying]
+        free = closed_over(ends, start)
+        inner = prints_of(ancestors(ends, start)[0])
         leaves = held(leaves)
         types = [(outputs[k].shape, outputs[k].dtype) for k in varying]
         prints = [fingerprint([outputs[k]]) for k in varying]
@@ -236,7 +238,7 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
             outs = [y.row for y in results]
             rows, _ = ancestors([r for r in outs if r is not None], begin)
             read = closed_over([r for r in outs if r is not None], begin, fresh)
-            same_rows = set(read) <= set(free)
+            same_rows = set(read) <= set(free) and are_same(inner, rows)
             if not same_rows or not all(map(_agrees, prints, results)):
                 raise RecomputeError(
                     "a checkpointed function gave another result when it was run again: it reads "

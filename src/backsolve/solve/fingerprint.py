@@ -1,15 +1,22 @@
-"""A number that tells results apart, for a cost far below computing them: what is run again must give the same.
+"""Numbers that tell runs apart, for a cost far below running: what is run again must be and give the same.
 
-Entries are weighed by where they stand, so that the same ones in another order give another number.
+Entries are weighed by where they stand, so that the same ones in another order give another number. Results
+alone do not tell: 2 x and 5 x are the same at 0, and their derivatives are not. What determines derivatives is
+what the rows of a run are and what they captured: from outside, and of what was computed on the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from math import isfinite, log2
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
+from ..ir import Var
+from ..row import Row
 from ..tensor import Tensor
 
 _PERIOD = 1021  # a prime: no row or column of a usual array has this length
@@ -48,3 +55,94 @@ def _weighed(v: Any) -> complex:
             flat[: flat.size - rest].reshape(-1, _PERIOD).sum(axis=0, dtype=total.dtype) @ _WEIGHTS
         )
     return complex(total)
+
+
+class Prints(NamedTuple):
+    """Of the rows of a run; NaN if they are staged, or infinite: then nothing is known."""
+
+    outside: (
+        float  # what the rows are, and what they captured that no row made: each by its own scale
+    )
+    inside: float  # what they captured of each other
+
+
+def outside_of(rows: Sequence[Row]) -> float:
+    total = 0.0
+    with np.errstate(all="ignore"):
+        for n, row in enumerate(r for r in rows if not _is_start(r)):
+            here = _code(row.primitive.name)
+            saved = row.saved
+            for k, parent in enumerate(row.parents, 1):
+                here *= 0.9
+                if parent.__class__ is Row:
+                    here += 1.0
+                elif k < len(saved) and saved[k] is not None:
+                    here += _by_its_scale(saved[k])
+            if row.params:
+                here += _of_params(row.params)
+            total += float(_WEIGHTS[n % _PERIOD]) * here
+    return total
+
+
+def inside_of(rows: Sequence[Row], size: bool = False) -> float:
+    total = 0.0
+    for row in rows:
+        if _is_start(row) or not row.saved:
+            continue
+        of_rows = [
+            v for v, p in zip(row.saved[1:], row.parents, strict=False) if p.__class__ is Row
+        ]
+        if any(type(v) is Var for v in (row.saved[0], *of_rows)):
+            return float("nan")
+        total += fingerprint([row.saved[0], *of_rows], size)
+    return total
+
+
+def prints_of(rows: Sequence[Row]) -> Prints:
+    return Prints(outside_of(rows), inside_of(rows))
+
+
+def are_same(before: Prints, rows: Sequence[Row]) -> bool:
+    """Whether these may be the rows that gave the prints before."""
+    if not is_near(before.outside, outside_of(rows)):
+        return False
+    found = inside_of(rows)
+    if found == before.inside or not isfinite(found - before.inside):
+        return True
+    return abs(found - before.inside) <= _SAME * inside_of(rows, size=True)
+
+
+def is_near(before: float, found: float) -> bool:
+    """Of what `outside_of` gives."""
+    return before == found or not abs(found - before) > _SAME
+
+
+def _is_start(row: Row) -> bool:
+    """What a run begins with: of a derivative that is recorded, a row that takes over another's value."""
+    return row.primitive.is_leaf or row.primitive.name == "alias"
+
+
+@cache
+def _code(text: str) -> float:
+    return crc32(text.encode()) / 2**32
+
+
+def _of_params(params: Any) -> float:
+    """Numbers, texts and arrays among them; functions and what else is no value say nothing."""
+    if isinstance(params, dict):
+        return sum(_of_params(v) * (1 + _code(k)) for k, v in params.items())
+    if isinstance(params, list | tuple):
+        return sum(_of_params(v) * (1 + 0.3 * k) for k, v in enumerate(params, 1))
+    if params is None or isinstance(params, str | bytes | slice | np.dtype | type(Ellipsis)):
+        return _code(repr(params))
+    return _by_its_scale(params)
+
+
+def _by_its_scale(v: Any) -> float:
+    """A number that changes as much if v is 1e-9 as if it is 1e9."""
+    if type(v) is Var:
+        return float("nan")
+    size = fingerprint([v], size=True)
+    if not isfinite(size) or size == 0:
+        return 0.0
+    return fingerprint([v]) / size + log2(size)

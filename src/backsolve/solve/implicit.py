@@ -29,7 +29,7 @@ from ..primitive import P, wrap
 from ..row import Row, ancestors, descendants, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import evaluate, is_for_later, stage
-from .fingerprint import fingerprint, is_same
+from .fingerprint import are_same, prints_of
 from .forward import forward_substitute
 from .krylov import Map
 from .many import Plain, forward_jacobian
@@ -99,13 +99,6 @@ class Point:
         known = {r for r, _ in seeds}
         outs = [r if r in known or r in set(rows) else None for r in self.outs]
         return self.equations.pack(forward_substitute(rows, seeds, outs, record=record))
-
-    def images(self) -> list[Any]:
-        """Of one direction of the unknowns, and of one of all parameters: numbers that tell blocks apart."""
-        v = np.cos(np.arange(self.unknowns.size)).astype(self.unknowns.dtype)
-        sources = [*self.p_rows, *self.free]
-        ts = [np.full(r.shape, k, r.dtype) for k, r in enumerate(sources, 1)]
-        return [self.push(v, record=False), self.push_from(sources, ts, record=False)]
 
     def linear(self, how: How, M: Any) -> Linear:
         record = self.is_staged
@@ -242,7 +235,7 @@ def _check_same(point: Point, first: Point | None) -> None:
         )
     if point.is_staged or first.is_staged:  # a Program, which does not change
         return
-    if not is_same(fingerprint(first.images()), point.images()):
+    if not are_same(prints_of(first.rows), point.rows):
         raise RecomputeError(
             "F of an implicit function gave other values when it was run again for the derivative of a "
             "derivative: it reads something that has changed (a loop variable, a buffer, an attribute). Pass "

@@ -20,7 +20,7 @@ from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from .budget import ChainReport, within
 from .chain_stack import over_stack
-from .fingerprint import fingerprint, is_same
+from .fingerprint import fingerprint, is_near, is_same, outside_of
 from .forward import forward_substitute
 from .reverse import back_substitute
 from .revolve import RECORD, Binomial, thinned
@@ -105,6 +105,7 @@ class Chain:
         self.made: list[list[Any]] = []
         self.made_vary: list[bool] = []
         self.prints = array("d")  # of what each step gives: a rerun must give the same
+        self.inner = array("d")  # and of what it takes from outside
         self.free: dict[Row, None] = {}  # rows of what the steps close over
         self.ends: State = start
 
@@ -119,21 +120,33 @@ class Chain:
         ]
         with within(None):  # a loop inside a step is recorded with it
             after, ys = self.step(k, list(ins), list(entries))
-        self._check(k, [*after, *ys])
+        self._check(k, begin, [*after, *ys])
         return Recorded(k, begin, [row_of(x) for x in [*ins, *entries]], [*after, *ys], len(after))
 
-    def _check(self, k: int, after: Sequence[Any]) -> None:
-        """What a step gives, the next state and what it makes, is the same each time."""
+    def _check(self, k: int, begin: int, after: Sequence[Any]) -> None:
+        """What a step takes and gives, the next state and what it makes, is the same each time."""
         if any(isinstance(y, Staged) for y in after):
             return
+        outs = [r for r in map(row_of, after) if r is not None]
+        rows, _ = ancestors(outs, begin)
         if k == len(self.prints):
             self.prints.append(fingerprint(after))
-        elif not is_same(self.prints[k], after):
+            self.inner.append(outside_of(rows))
+            self.free.update(dict.fromkeys(closed_over(outs, begin, rows=rows)))
+        elif not (
+            is_same(self.prints[k], after)
+            and is_near(self.inner[k], outside_of(rows))
+            and self.free.keys() >= set(closed_over(outs, begin, rows=rows))
+        ):
             raise RecomputeError(
                 f"step {k} of a checkpointed chain gave another result when it was run again: it reads "
                 "something that has changed (a buffer, a random generator, a Tensor written into). Pass "
                 "such things as arguments"
             )
+
+    def forget(self) -> None:
+        """What was run was to be measured: the first sweep is yet to come."""
+        del self.prints[:], self.inner[:]
 
     def ahead(self, k: int, state: State) -> State:
         """One step without keeping what it recorded; what it makes is taken in the first sweep."""
@@ -145,9 +158,7 @@ class Chain:
         return done.state()
 
     def note(self, done: Recorded) -> None:
-        """Of a step of the first sweep: what it made, and what it closes over."""
-        outs = [r for r in map(row_of, done.outputs) if r is not None]
-        self.free.update(dict.fromkeys(closed_over(outs, done.begin)))
+        """Of a step of the first sweep: what it made."""
         ys = done.outputs[done.carried :]
         if not self.made:
             self.made, self.made_vary = [[] for _ in ys], [False] * len(ys)
@@ -320,9 +331,14 @@ def _leading(size: int | None) -> tuple[tuple[int, ...], Callable[[int], Any]]:
     return (size,), lambda k: (slice(None), k)
 
 
-def closed_over(outputs: list[Row], start: int, inputs: Sequence[Row] = ()) -> list[Row]:
-    """Rows older than the call that its results rest on, other than through its inputs."""
-    rows, _ = ancestors(outputs, start)
+def closed_over(
+    outputs: list[Row],
+    start: int,
+    inputs: Sequence[Row] = (),
+    rows: Sequence[Row] | None = None,
+) -> list[Row]:
+    """Rows older than the call that its results rest on, other than through its inputs; `rows`: its own."""
+    rows = ancestors(outputs, start)[0] if rows is None else rows
     found = dict.fromkeys(r for r in outputs if r.index < start)
     own = set(inputs)
     for row in rows:

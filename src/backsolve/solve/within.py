@@ -61,7 +61,7 @@ def loop_within(
         assert budget.memory is not None
         begin = next_index()
         first = chain.record(0, start)
-        chain.prints.pop()
+        chain.forget()
         report.measured_steps = 1
         tape = bytes_of_rows(first.outputs, begin, start.values)
         size = max(first.state().size, start.size, 1)
@@ -184,7 +184,7 @@ def _measured(chain: Chain, count: int) -> list[Step]:
         tape = bytes_of_rows(done.outputs, begin, state.values)
         steps.append(Step(state.size, tape, _work(done, begin)))
         state = done.state()
-    del chain.prints[:]
+    chain.forget()
     return steps
 
 

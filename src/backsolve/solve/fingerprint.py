@@ -8,7 +8,7 @@ what the rows of a run are and what they captured: from outside, and of what was
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import isfinite, log2
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -16,11 +16,14 @@ from zlib import crc32
 import numpy as np
 
 from ..ir import Var
+from ..primitive import P
 from ..row import Row
 from ..tensor import Tensor
 
 _PERIOD = 1021  # a prime: no row or column of a usual array has this length
 _WEIGHTS = 1 + 0.5 * np.cos(np.arange(float(_PERIOD)))
+_FIRST = _WEIGHTS.tolist()
+_MANY = 2048
 _SAME = 1e-6  # beside the sizes: compiled code may take sums in another order
 
 
@@ -67,20 +70,24 @@ class Prints(NamedTuple):
 
 
 def outside_of(rows: Sequence[Row]) -> float:
-    total = 0.0
-    with np.errstate(all="ignore"):
-        for n, row in enumerate(r for r in rows if not _is_start(r)):
-            here = _code(row.primitive.name)
-            saved = row.saved
-            for k, parent in enumerate(row.parents, 1):
+    total, n = 0.0, 0
+    for row in rows:
+        primitive = row.primitive
+        if primitive.is_leaf or primitive is P.alias:
+            continue
+        here = _code(primitive.name)
+        saved = row.saved
+        for k, parent in enumerate(row.parents, 1):
+            if parent.__class__ is Row:
+                here = 0.9 * here + 1.0
+            else:
                 here *= 0.9
-                if parent.__class__ is Row:
-                    here += 1.0
-                elif k < len(saved) and saved[k] is not None:
+                if k < len(saved) and saved[k] is not None:
                     here += _by_its_scale(saved[k])
-            if row.params:
-                here += _of_params(row.params)
-            total += float(_WEIGHTS[n % _PERIOD]) * here
+        if row.params:
+            here += _of_params(row.params)
+        total += _FIRST[n % _PERIOD] * here
+        n += 1
     return total
 
 
@@ -89,13 +96,19 @@ def inside_of(rows: Sequence[Row], size: bool = False) -> float:
     for row in rows:
         if _is_start(row) or not row.saved:
             continue
-        of_rows = [
-            v for v, p in zip(row.saved[1:], row.parents, strict=False) if p.__class__ is Row
-        ]
+        of_rows = [v for v, p in zip(row.saved[1:], row.parents, strict=False) if p.__class__ is Row]
         if any(type(v) is Var for v in (row.saved[0], *of_rows)):
             return float("nan")
-        total += fingerprint([row.saved[0], *of_rows], size)
+        total += fingerprint([_some(row.saved[0]), *map(_some, of_rows)], size)
     return total
+
+
+def _some(v: Any) -> Any:
+    """Of large arrays some entries: where one changes and no result does, it is by what all rest on."""
+    if not isinstance(v, np.ndarray) or v.size <= _MANY:
+        return v
+    entries = v.reshape(-1) if v.flags.c_contiguous else v.flat
+    return entries[:: 1 + v.size // _MANY]
 
 
 def prints_of(rows: Sequence[Row]) -> Prints:
@@ -119,7 +132,7 @@ def is_near(before: float, found: float) -> bool:
 
 def _is_start(row: Row) -> bool:
     """What a run begins with: of a derivative that is recorded, a row that takes over another's value."""
-    return row.primitive.is_leaf or row.primitive.name == "alias"
+    return row.primitive.is_leaf or row.primitive is P.alias
 
 
 @cache
@@ -142,7 +155,15 @@ def _by_its_scale(v: Any) -> float:
     """A number that changes as much if v is 1e-9 as if it is 1e9."""
     if type(v) is Var:
         return float("nan")
+    if isinstance(v, np.ndarray) and v.shape == () and v.dtype.kind == "f":
+        v = float(v)
+    if isinstance(v, float | int):
+        return _of_one(v)
     size = fingerprint([v], size=True)
-    if not isfinite(size) or size == 0:
-        return 0.0
-    return fingerprint([v]) / size + log2(size)
+    return fingerprint([v]) / size + log2(size) if isfinite(size) and size else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _of_one(v: float) -> float:
+    size = abs(v)
+    return (1.0 if v > 0 else -1.0) + log2(size) if isfinite(size) and size else 0.0

@@ -128,15 +128,16 @@ class Chain:
         if any(isinstance(y, Staged) for y in after):
             return
         outs = [r for r in map(row_of, after) if r is not None]
-        rows, _ = ancestors(outs, begin)
+        rows, has_older = ancestors(outs, begin)
+        free = closed_over(outs, begin, rows=rows) if has_older else []
         if k == len(self.prints):
             self.prints.append(fingerprint(after))
             self.inner.append(outside_of(rows))
-            self.free.update(dict.fromkeys(closed_over(outs, begin, rows=rows)))
+            self.free.update(dict.fromkeys(free))
         elif not (
             is_same(self.prints[k], after)
             and is_near(self.inner[k], outside_of(rows))
-            and self.free.keys() >= set(closed_over(outs, begin, rows=rows))
+            and self.free.keys() >= set(free)
         ):
             raise RecomputeError(
                 f"step {k} of a checkpointed chain gave another result when it was run again: it reads "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import DroppedDerivativeError
 from .hooks import hooks
 from .ir import Program, Var, type_of
 from .operators import Operator
@@ -69,6 +70,15 @@ def _as_it_is_now(a: Any) -> Any:
     return wrap(own(a._v) if is_shared(a._v) else a._v, None)
 
 
+def _check_own(name: str, rows: Sequence[Row | None], outputs: Sequence[Any]) -> None:
+    begin = max([y.recorder.begin for y in outputs if type(y) is Var], default=0)
+    if any(row is not None and row.index < begin for row in rows):
+        raise DroppedDerivativeError(
+            f"`{name}` would lose a derivative here, by what varies outside of the function that is being "
+            "staged (by jit, vmap, a loop or a branch). Pass it as an argument, and please report this"
+        )
+
+
 def record_joint(
     name: str,
     operator_of: OperatorOf,
@@ -76,8 +86,15 @@ def record_joint(
     rows: Sequence[Row | None],
     outputs: Sequence[Any],
     inside: Callable[[], Inside] | None = None,
+    is_equation: bool = False,
 ) -> list[Any]:
-    """Tensors for raw `outputs` that depend on raw `inputs` (of `rows`) through one joint row."""
+    """Tensors for raw `outputs` that depend on raw `inputs` (of `rows`) through one joint row.
+
+    Of staged outputs the row lasts as long as what is recorded. What is older depends on them by the equations
+    of the Program, which is derived when it runs: `is_equation` says that they stand for this row, too.
+    """
+    if not is_equation:
+        _check_own(name, rows, outputs)
     saved = (None, *inputs)
     params = {"name": name, "operator_of": operator_of, "outputs": len(outputs), "inside": inside}
     base = Row(JOINT, tuple(rows), saved, params, (), np.dtype(float), None)

@@ -23,6 +23,7 @@ from .hooks import hooks
 from .ir import Equation, Program, Type, Var, type_of
 from .ownership import LARGE, is_shared, own
 from .primitive import Primitive, coerce, wrap
+from .row import next_index
 
 _level = itertools.count().__next__
 _BARE = frozenset([float, int, bool, complex])  # written into a Program as they are
@@ -67,6 +68,7 @@ class Recorder:
         self.has_own_derivative = False  # stop_gradient or a Function was met
         self.is_done = False  # the Program is finished: nothing can be added
         self.recognise = recognise
+        self.begin = next_index()  # rows before it are not of this Program
         self.calls: dict[Var, Call] = {}
         self.equations: list[Equation] = []
         self.constants: dict[tuple[int, Any], tuple[Any, ...]] = {}  # what was captured last, by id

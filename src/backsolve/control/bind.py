@@ -161,7 +161,8 @@ def _varying(
         return Custom(push, pull, name=prim.name)
 
     rows = [args[k].row for k in places]
-    made = record_joint(prim.name, operator_of, [args[k]._v for k in places], rows, outputs)
+    inputs = [args[k]._v for k in places]
+    made = record_joint(prim.name, operator_of, inputs, rows, outputs, is_equation=True)
     return [y if active else wrap(y._v, None) for y, active in zip(made, varies, strict=True)]
 
 

@@ -22,7 +22,7 @@ from .invariants import do_once
 from .order import read_first
 from .outer import multiply_out
 from .pools import read_from_wholes
-from .regions import inside, merge_extended, prune_regions
+from .regions import inside, merge_extended, prune_regions, with_own_callees
 from .rounds import take_rounds_apart
 from .simplify import simplify
 from .totals import chain_sums
@@ -85,6 +85,7 @@ def _is_same(a: Program, b: Program) -> bool:
 @without_collections()
 def rewrite_for_machines(program: Program) -> Program:
     """In the words of a backend that has only simple primitives, and cheap ones where that saves."""
+    program = with_own_callees(rewrite(program))
     program = rewrite(_for_machines(rewrite(take_rounds_apart(program))))
     pooled = read_from_wholes(compute_flat(compute_turned(program)))
     program = program if pooled is program else rewrite(pooled)
@@ -109,7 +110,7 @@ def _for_machines(program: Program) -> Program:
 @without_collections()
 def rewrite_for_xla(program: Program) -> Program:
     """In primitives that XLA has words for; fusion and the order of its loops are left to it."""
-    program = rewrite(program)
+    program = with_own_callees(rewrite(program))
     for apply in (_expanded, without_deviations, take_factors_out, assemble):
         changed = apply(program)
         program = program if changed is program else rewrite(changed)

@@ -56,6 +56,32 @@ def _callee(callee: Callee, f: Callable[[Program], Program]) -> bool:
     return callee.program is not before
 
 
+def with_own_callees(program: Program, own: dict[int, Callee] | None = None) -> Program:
+    """Callees of its own, to be put in words that have no derivatives: others call them, too."""
+    own = {} if own is None else own
+
+    def of_region(region: Any) -> Any:
+        if isinstance(region, Callee):
+            made = own.get(id(region))
+            if made is None:
+                made = own[id(region)] = replace(region, derivatives={}, seen=[*region.seen])
+                if made.program is not None:
+                    made.program = with_own_callees(made.program, own)
+            return made
+        before = region.programs()
+        after = tuple(with_own_callees(p, own) for p in before)
+        same = all(p is q for p, q in zip(before, after, strict=True))
+        return region if same else region.with_programs(after)
+
+    equations = []
+    for e in program.equations:
+        region = e.params.get("region") if e.primitive.holds_regions else None
+        made = None if region is None else of_region(region)
+        equations.append(e if made is region else replace(e, params={"region": made}))
+    same = all(a is b for a, b in zip(equations, program.equations, strict=True))
+    return program if same else replace(program, equations=tuple(equations))
+
+
 # ---- an equation that computes all that another does
 
 

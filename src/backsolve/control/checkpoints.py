@@ -22,7 +22,7 @@ from ..trace import evaluate, innermost_region
 from .derive import pairs_of
 from .pieces import Limit, bytes_of, within_limit
 from .reach import reach
-from .regions import Form, Region, outer_recorder, type_of_leaf
+from .regions import Form, Region, outer_recorder, type_of_leaf, varies_outside
 from .segments import SegmentedCall, Values, planned, without_limits
 
 LITTLE = 16  # times less than the budget
@@ -106,9 +106,8 @@ class _Recorded:
         callee = Callee(
             self.name, self.region.outputs, whole, memory=self.memory, report=self.report
         )
-        if any(
-            map(row_of, self.args)
-        ):  # its derivative will be asked for: nothing runs ahead of the plan
+        # If its derivative will be asked for here, nothing runs ahead of the plan.
+        if any(map(row_of, self.args)) and not varies_outside(self.args):
             return self._filled(_in_budget(callee, self.args))
         return self._filled(CALL(*self.args, region=callee))
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import Equation, Program, Var
-from ..primitive import P, wrap
+from ..primitive import P
 from ..primitives.control import LOOP
 from ..regions import INDEX, Extends, Loop
 from ..solve import back_substitute
 from ..solve.reversal import raw
-from ..solve.reversed_row import bare, reversed_row
-from ..tensor import Tensor, leaf_row
+from ..solve.reversed_row import bare, own_row, reversed_row
+from ..tensor import Tensor
 from ..trace import evaluate
 from .linear import Cut, cut, keep, must_be_stored, strong, with_adjoints, with_tangents, zeros_like
 from .pieces import bytes_of, in_pieces
 from .reach import carried_that_vary, reach
+from .regions import varies_outside
 
 SMALL = 16  # entries of an array that a loop may store in each round
 
@@ -149,7 +150,8 @@ class LoopBlock:
     # ---- backward
 
     def pull(self, adjoints: Sequence[Any]) -> tuple[Any, ...]:
-        if self.loop.memory is None:
+        given = [self.args[k] for k in self.places]
+        if self.loop.memory is None or varies_outside([*given, *adjoints]):
             return self._pull(adjoints)
 
         def with_values(values: Sequence[Any]) -> LoopBlock:
@@ -158,7 +160,6 @@ class LoopBlock:
                 args[k] = x
             return LoopBlock(self.loop, args, self.places)
 
-        given = [self.args[k] for k in self.places]
         found = with_values([*map(bare, given)])._pull([*map(bare, adjoints)])
         return reversed_row(
             "loop, reversed",
@@ -321,10 +322,7 @@ def pulled_through(
 ) -> tuple[Any, ...]:
     """Adjoints of the inputs at `places`, of a Program that does the same piece by piece, some of it twice."""
     varying = [k in places for k in range(len(args))]
-    xs = [
-        x if not flag else P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
-        for x, flag in zip(args, varying, strict=True)
-    ]
+    xs = [own_row(x) if flag else x for x, flag in zip(args, varying, strict=True)]
     rows = [x.row for x in pick(xs, varying)]
     outputs = evaluate(program, xs)
     seeds = [

@@ -13,7 +13,7 @@ from ..errors import CarriedTypeError, StructureError
 from ..ir import Program, Type, Var, type_of
 from ..primitives.checks import Messages
 from ..tensor import Staged, Tensor
-from ..trace import Recorder, evaluate, stage_region
+from ..trace import Recorder, evaluate, innermost_region, stage_region
 from .checks import Failure, noted
 
 MOST_PLACES = 4096  # entries of a constant that stays inside a region
@@ -209,6 +209,13 @@ def cast_to(x: Any, t: Type) -> Any:
     if type(x) in (bool, int, float, complex):
         return t.dtype.type(x).item() if t.weak else t.dtype.type(x)
     return np.asarray(x).astype(t.dtype)[()]
+
+
+def varies_outside(values: Sequence[Any]) -> bool:
+    """Whether one varies by what is older than the Program that is being recorded, which is derived later."""
+    recorder = innermost_region() or outer_recorder(values)
+    rows = [x.row for x in values if isinstance(x, Tensor)]
+    return recorder is not None and any(r is not None and r.index < recorder.begin for r in rows)
 
 
 def outer_recorder(values: Sequence[Any]) -> Recorder | None:

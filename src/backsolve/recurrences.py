@@ -15,6 +15,8 @@ from . import tree
 from .api import jacobian, linearize
 from .batch import evaluate_batched
 from .control import cond, scan, while_loop
+from .control.calls import call_with_rule
+from .control.regions import varies_outside
 from .errors import BacksolveError, ConvergenceError, ShapeError, StructureError, UnsupportedError
 from .hooks import hooks
 from .ir import Equation, Program, Type, Var, type_of
@@ -26,11 +28,16 @@ from .row import ancestors, next_index
 from .solve.eliminate import Graph, jacobian_entries
 from .solve.forward import forward_substitute
 from .solve.newton import largest, newton, shifted
+from .solve.packing import plain
+from .solve.reversal import row_of
 from .solve.reverse import back_substitute
+from .solve.reversed_row import own_row
 from .solve.scan import scan_chain, solve_chain
 from .solve.sparse import laid_out
-from .tensor import Staged, Tensor, leaf_row
-from .trace import evaluate, stage
+from .tensor import Staged, Tensor
+from .trace import evaluate, is_for_later, stage
+
+_How = tuple[int, Any, Any, bool]  # rounds, tolerance, history, whether a Program is recorded
 
 METHODS = ("auto", "sequential", "scan", "newton")
 FEWEST_FOR_NEWTON = 256  # steps from where some ten rounds take less than a loop in Python
@@ -170,7 +177,7 @@ class Chain:
         known = tuple((v, c) for v, c in program.constants if not _varies(c))
         opened = (*program.inputs, *[v for v, _ in free])
         self.step = Program(opened, known, program.equations, program.outputs)
-        made, _ = stage(self._linearised, [v.type for v in opened])
+        made, _ = stage(self._linearised, [v.type for v in opened], lasting=True)
         self.both = _pruned(made, made.outputs)
         self.blocks = _pruned(made, made.outputs[:1])
         self.is_diagonal = len(type_of(made.outputs[0]).shape) == 1
@@ -220,14 +227,15 @@ class Chain:
         for x in staged:  # a Program being recorded hears that the derivative is not its equations'
             x._v.recorder.has_own_derivative = True
         history = [] if history is None else history
-        found = self._solution(values, first, rounds, tolerance, history, bool(staged))
-        return self._shaped(found)
+        how = (rounds, tolerance, history, bool(staged))
+        return self._shaped(self._solved(values, first, how))
 
-    def _solution(
-        self, values: list[Any], guess: Any, rounds: int, tolerance: Any, history: Any, staged: bool
-    ) -> Any:
-        """The states; their rows are one joint row, whose block solves the linearised chain."""
-        raw = [_bare(x) for x in values]
+    def _solved(self, values: list[Any], guess: Any, how: _How) -> Any:
+        is_later = is_for_later(*values, guess) or varies_outside([*values, guess])
+        return (self._call if is_later else self._solution)(values, guess, how)
+
+    def _states(self, raw: list[Any], guess: Any, how: _How) -> Any:
+        rounds, tolerance, history, staged = how
         n = 1 + len(self.columns)
 
         def linearised(before: Any) -> tuple[Any, Any]:
@@ -235,9 +243,12 @@ class Chain:
             return after, factors
 
         if not staged:
-            states = newton(linearised, raw[0], guess, rounds, tolerance, history)
-        else:
-            states = self._staged_newton(linearised, raw[0], guess, rounds, tolerance, raw)
+            return newton(linearised, raw[0], guess, rounds, tolerance, history)
+        return self._staged_newton(linearised, raw[0], guess, rounds, tolerance, raw)
+
+    def _solution(self, values: list[Any], guess: Any, how: _How) -> Any:
+        """The states; their rows are one joint row, whose block solves the linearised chain."""
+        states = self._states([_bare(x) for x in values], guess, how)
         places = [k for k, x in enumerate(values) if isinstance(x, Tensor) and x.row is not None]
         if not places:
             return states
@@ -247,34 +258,54 @@ class Chain:
             full = [*values]
             for k, v in zip(places, given, strict=True):
                 full[k] = v if isinstance(v, Tensor) or type(v) is not Var else wrap(v, None)
-            if not record:
-                full = [_bare(x) for x in full]
-            h = self._solution(full, states, rounds, tolerance, [], staged) if record else states
-            before = shifted(full[0], h)
-            factors = self._batched(self.blocks, before, full[1:n], full[n:], True)[0]
-            begin = next_index()
-            fresh = list(full)
-            for k in places:
-                v = full[k]
-                alias = record and isinstance(v, Tensor)
-                fresh[k] = P.alias(v) if alias else wrap(_held(v), leaf_row(_held(v)))
-            after = self._batched(self.step, shifted(fresh[0], h), fresh[1:n], fresh[n:], True)[0]
-            y = solve_chain(factors, after)
-            sources = [fresh[k].row for k in places]
-            rows, _ = ancestors([y.row], begin)
-
-            def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-                seeds = [(r, t) for r, t in zip(sources, ts, strict=True) if t is not None]
-                return tuple(forward_substitute(rows, seeds, [y.row], record=record))
-
-            def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
-                seeds = [(y.row, cts[0])]
-                return tuple(back_substitute(seeds, sources, oldest=begin, record=record))
-
-            return Custom(push, pull, name="Chain")
+            return Custom(*self._rule(full, places, states, how, record), name="Chain")
 
         inputs, rows = [values[k]._v for k in places], [values[k].row for k in places]
         return record_joint("recurrence", operator_of, inputs, rows, [found])[0]
+
+    def _call(self, values: list[Any], guess: Any, how: _How) -> Any:
+        """The states in a Program that is derived later: a call that remembers the rule."""
+        states = self._states([plain(x) for x in values], plain(guess), how)
+
+        def rule(inputs: Sequence[Any], places: Sequence[int]) -> Any:
+            *full, states = inputs
+            record = any(map(_varies, full))
+            return self._rule(list(full), places, _bare(states), how, record)
+
+        return call_with_rule("recurrence", lambda *v: [v[-1]], [*values, states], rule)[0]
+
+    def _rule(
+        self, full: list[Any], places: Sequence[int], states: Any, how: _How, record: bool
+    ) -> tuple[Any, Any]:
+        """dp ↦ dh and its adjoint, at these values, of which those at `places` vary."""
+        n = 1 + len(self.columns)
+        if not record:
+            full = [_bare(x) for x in full]
+        rounds, tolerance, _, staged = how
+        again: _How = (rounds, tolerance, [], staged or any(isinstance(x, Staged) for x in full))
+        h = self._solved(full, states, again) if record else states
+        before = shifted(full[0], h)
+        factors = self._batched(self.blocks, before, full[1:n], full[n:], True)[0]
+        begin = next_index()
+        fresh = list(full)
+        for k in places:
+            fresh[k] = own_row(full[k])
+        after = self._batched(self.step, shifted(fresh[0], h), fresh[1:n], fresh[n:], True)[0]
+        y = solve_chain(factors, after)
+        if row_of(y) is None:  # of steps that give constants
+            return lambda ts: (None,), lambda cts: (None,) * len(places)
+        sources = [fresh[k].row for k in places]
+        rows, _ = ancestors([y.row], begin)
+
+        def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+            seeds = [(r, t) for r, t in zip(sources, ts, strict=True) if t is not None]
+            return tuple(forward_substitute(rows, seeds, [y.row], record=record))
+
+        def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+            seeds = [(y.row, cts[0])]
+            return tuple(back_substitute(seeds, sources, oldest=begin, record=record))
+
+        return push, pull
 
     def _staged_newton(
         self, linearised: Any, start: Any, guess: Any, rounds: int, tolerance: Any, raw: Any
@@ -385,8 +416,4 @@ def _value(x: Any) -> Any:
 def _bare(x: Any) -> Any:
     if isinstance(x, Staged):
         return wrap(x._v, None)
-    return x._v if isinstance(x, Tensor) else x
-
-
-def _held(x: Any) -> Any:
     return x._v if isinstance(x, Tensor) else x

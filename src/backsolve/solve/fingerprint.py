@@ -96,7 +96,9 @@ def inside_of(rows: Sequence[Row], size: bool = False) -> float:
     for row in rows:
         if _is_start(row) or not row.saved:
             continue
-        of_rows = [v for v, p in zip(row.saved[1:], row.parents, strict=False) if p.__class__ is Row]
+        of_rows = [
+            v for v, p in zip(row.saved[1:], row.parents, strict=False) if p.__class__ is Row
+        ]
         if any(type(v) is Var for v in (row.saved[0], *of_rows)):
             return float("nan")
         total += fingerprint([_some(row.saved[0]), *map(_some, of_rows)], size)

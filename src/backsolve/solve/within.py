@@ -104,6 +104,7 @@ def run_functions(
     args: Any,
     kwargs: Any,
     name: str = "functions",
+    key: tuple[Any, ...] = (),
 ) -> Any:
     """The first function has the arguments, each further one what the one before returns."""
     leaves, structure = tree.flatten((args, kwargs))
@@ -119,7 +120,7 @@ def run_functions(
         after, structures[k + 1] = tree.flatten(result)
         return after, []
 
-    outs, _ = _steps_within(budget, step, leaves, len(groups), plans, (structure,), name)
+    outs, _ = _steps_within(budget, step, leaves, len(groups), plans, (structure, *key), name)
     return structures[len(groups)].unflatten(outs)
 
 
@@ -133,21 +134,26 @@ def _steps_within(
     name: str,
 ) -> tuple[list[Any], list[Any]]:
     """A chain of steps that differ, without sequences; what they store is measured once for each `key`."""
-    report = ChainReport(name, steps=count, slots=budget.slots)
-    budget.report.chains.append(report)
-    chain = Chain(step, _state(leaves), [], [], report)
+    chain = Chain(step, _state(leaves), [], [], ChainReport(name, count, budget.slots))
     if budget.slots is not None:
-        plan: Any = Binomial(budget.slots)
+        chain.run(count, Binomial(budget.slots))
     else:
         assert budget.memory is not None
         types = [
             (np.shape(v), np.asarray(v).dtype, f) for v, f in zip(*_parts(leaves), strict=True)
         ]
-        found = (*key, name, *types)
+        found = (*key, name, count, *types)
+        if found in plans:
+            chain.run(count, plans[found])
+        if (
+            chain.report.peak_bytes > budget.memory
+        ):  # they store more than the steps that were measured
+            chain = Chain(step, _state(leaves), [], [], ChainReport(name, count))
+            del plans[found]
         if found not in plans:
             plans[found] = plan_for(_measured(chain, count), budget.memory)
-        plan = plans[found]
-    chain.run(count, plan)
+            chain.run(count, plans[found])
+    budget.report.chains.append(chain.report)
 
     def again(step: StepOf, leaves: list[Any], columns: list[Any]) -> tuple[list[Any], list[Any]]:
         return _steps_within(budget, step, leaves, count, plans, key, f"{name} with tangents")
@@ -239,13 +245,14 @@ def run_within(
             program = None
         if program is not None and not any(e.primitive.holds_regions for e in program.equations):
             segments = [_function(part) for part in cut_up(program, MOST_STEPS)]
+            steps = [(e.primitive.name, *[v.type for v in e.outputs]) for e in program.equations]
         elif program is not None:
             changes.undo()  # it will run again
     if segments is None:
         with within(budget):
             return f(*args, **kwargs)
     state = [leaves[k] for k in numbers]
-    outs = run_functions(segments, budget, plans, (state,), {}, name="segments")
+    outs = run_functions(segments, budget, plans, (state,), {}, "segments", tuple(steps))
     return results[0].unflatten(outs)
 
 

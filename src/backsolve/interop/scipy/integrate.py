@@ -22,9 +22,9 @@ import numpy as np
 from ... import tree
 from ...api import jvp, vjp, vmap
 from ...errors import (
+    BacksolveError,
     DroppedDerivativeError,
     NotDifferentiableError,
-    RecomputeError,
     ShapeError,
     UnsupportedError,
 )
@@ -34,14 +34,15 @@ from ...ir import Program, Type
 from ...joint import held
 from ...numpy._register import array, dtype_of, ndim_of, shape_of
 from ...primitive import Primitive
-from ...solve.fingerprint import fingerprint
+from ...solve.reversal import row_of
 from ...tensor import Staged, Tensor
-from ...trace import evaluate, stage
+from ...trace import evaluate, is_for_later, stage
 from ..flat import compiled
 from .plain import has_tensor as _has_tensor
 from .plain import module as _module
 
 _numbers = itertools.count(1)
+_UNTIL_COMPILED_HELD = 20  # of a Program, which is not
 _UNTIL_COMPILED = 1000  # evaluations of the user's function, which is fast enough in Python
 _OPTIONS = ("rtol", "atol", "h0", "hmax", "hmin", "mxstep", "mxordn", "mxords")
 
@@ -101,10 +102,19 @@ def odeint(
 
     given = [leaves[k] for k in places]
     slope = slope_by(hooks.users(func))
+    held_slope: Callable[..., Any] | Exception
     free: list[Any] = []
     if _closes_over_tensors(slope, (start, times[:1], *given)):
         slope, free = _lifted(slope_by(hooks.rewritten(func)), (start, times[0], *given))
-    flow = Flow(slope, (True,) * shape_of(start)[0], dict(options), _UNTIL_COMPILED)
+        held_slope = slope
+    elif shape_of(times)[0]:  # derivatives are of what it is now
+        try:
+            held_slope, _ = _lifted(slope_by(hooks.rewritten(func)), (start, times[0], *given))
+        except (BacksolveError, TypeError, ValueError) as error:
+            held_slope = error
+    else:
+        held_slope = slope
+    flow = Flow(slope, (True,) * shape_of(start)[0], dict(options), _UNTIL_COMPILED, held_slope)
     restarts = np.concatenate(
         [start[None], np.zeros((max(shape_of(times)[0] - 1, 0), *start.shape))]
     )
@@ -167,20 +177,23 @@ class Flow:
         slope: Callable[..., Any],
         goes_on: tuple[bool, ...],
         options: dict[str, Any],
-        until_compiled: int = 20,
+        until_compiled: int = _UNTIL_COMPILED_HELD,
+        held_slope: Callable[..., Any] | Exception | None = None,
     ):
-        self.slope = slope
+        # Of derivatives: a Program, for what it closes over may be another then; or why there is none.
+        self._held = slope if held_slope is None else held_slope
         self.goes_on = goes_on
         self.options = options
         self._fast = slope
         self._left = until_compiled
+        self._is_compiled = False
         self._number = next(_numbers)  # no two are one, in a Program's text either
 
     def __call__(self, y: Any, t: float, *args: Any) -> Any:
         """The slope at plain numbers, compiled as soon as that pays."""
         self._left -= 1
         if self._left == 0:
-            self._fast = compiled(self.slope)
+            self._fast, self._is_compiled = compiled(self._fast), True
         found = self._fast(y, t, *args)
         if isinstance(found, Tensor):
             raise DroppedDerivativeError(
@@ -188,13 +201,16 @@ class Flow:
             )
         return found
 
-    def prints(self, w: Any, t: Any, args: Sequence[Any]) -> list[float]:
-        """What tells this slope from another: numbers of it where the flow begins and where it ends."""
-        if any(isinstance(x, Staged) for x in (w, t, *args)) or not len(t):
-            return []
-        y, times, *plain = (np.asarray(_plain_value(x)) for x in (w, t, *args))
-        ends = [self.slope(y[k], float(times[k]), *[x[()] for x in plain]) for k in (0, -1)]
-        return [] if any(isinstance(x, Staged) for x in ends) else [fingerprint([x]) for x in ends]
+    def hold(self) -> None:
+        """From here on by the slope as it was when the flow began."""
+        if not self._is_compiled and callable(self._held) and self._fast is not self._held:
+            self._fast, self._left = self._held, _UNTIL_COMPILED_HELD
+
+    @property
+    def slope(self) -> Callable[..., Any]:
+        if isinstance(self._held, Exception):
+            raise self._held
+        return self._held
 
     def __repr__(self) -> str:
         return f"Flow({self._number})"
@@ -256,19 +272,15 @@ class _Odeint(Function):
     @staticmethod
     def forward(ctx: Context, flow: Flow, restarts: Any, t: Any, *args: Any) -> Any:
         w = _flow(restarts, t, *args, flow=flow)
-        ctx.save_for_backward(flow, flow.prints(w, t, args), w, restarts, t, *args)
+        flow.hold()
+        ctx.save_for_backward(flow, w, restarts, t, *args)
         return w
 
     @staticmethod
     def _arrivals(ctx: Context) -> tuple[Any, ...]:
         """What was given, with w as a function of it where that is differentiated again."""
-        flow, prints, w, *given = ctx.saved_tensors
-        if flow.prints(w, given[1], given[2:]) != prints:
-            raise RecomputeError(
-                "the slope of `odeint` gave other values when it was run again for the derivative: it reads "
-                "something that has changed (a loop variable, a buffer). Pass such things by args=(…)"
-            )
-        if any(isinstance(x, Tensor) and x.row is not None for x in given):
+        flow, w, *given = ctx.saved_tensors
+        if is_for_later(*given) or any(row_of(x) is not None for x in given):
             w = _Odeint.apply(flow, *given)
         return flow, w, *given
 

@@ -19,7 +19,7 @@ from ..solve.rows import type_of_value
 from ..solve.second import Rows, Second
 from ..tensor import Tensor
 from ..vary import ArgNums, Varied, numbers_of
-from .arguments import of_chosen
+from .arguments import no_complex, of_chosen
 
 
 def laplacian(
@@ -152,10 +152,8 @@ def hessian_trace(
 
 
 def _signs(state: random.State, samples: int, like: Any) -> Any:
-    plain = complex if isinstance(like, complex) else float
-    shape, dtype = (samples, *np.shape(like)), getattr(like, "dtype", np.dtype(plain))
-    if dtype.kind == "c":
-        raise _only_real("hessian_trace")
+    shape, dtype = (samples, *np.shape(like)), getattr(like, "dtype", np.dtype(float))
+    no_complex([like], "hessian_trace")
     draws = random.bernoulli(state, 0.5, shape)
     return np.where(draws, 1.0, -1.0).astype(dtype)
 
@@ -173,8 +171,7 @@ def _passed(
     varied = Varied(what, chosen, range(len(chosen)))
     varied.single = numbers_of(argnums)[0]
     numbers = [number(x) for x, s in zip(varied.originals, varied.static, strict=True) if not s]
-    if any(r.dtype.kind == "c" for r in varied.rows):
-        raise _only_real(what)
+    no_complex(varied.rows, what)
     first = seeds([r.shape for r in varied.rows], [r.dtype for r in varied.rows])
     given = [Second(x, p) for x, p in zip(numbers, first, strict=True)]
     types = [type_of_value(x) for x in numbers]
@@ -190,12 +187,6 @@ def _passed(
             _second(s)
     varied.finish()
     return values, found, structure, varied
-
-
-def _only_real(what: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"`{what}` is of real arguments: write a complex one as its real and imaginary part"
-    )
 
 
 def _second(s: Any) -> Any:

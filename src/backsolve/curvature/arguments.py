@@ -1,10 +1,11 @@
-"""A function of the arguments that vary alone."""
+"""A function of the arguments that vary alone, and whether they are real."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..errors import UnsupportedError
 from ..hooks import hooks
 from ..vary import ArgNums, Varied, numbers_of
 
@@ -28,3 +29,14 @@ def of_chosen(
         return hooks.users(f)(*inner, **kwargs)
 
     return g, [args[n] for n in numbers]
+
+
+def is_complex(x: Any) -> bool:
+    return isinstance(x, complex) or (hasattr(x, "dtype") and x.dtype.kind == "c")
+
+
+def no_complex(arguments: Sequence[Any], what: str) -> None:
+    if any(map(is_complex, arguments)):
+        raise UnsupportedError(
+            f"`{what}` is of real arguments: write a complex one as its real and imaginary part"
+        )

@@ -41,6 +41,7 @@ from ..solve.rows import type_of_value
 from ..solve.taps import Plan, plans_of, run_tapped
 from ..tensor import Staged
 from ..trace import stage
+from .arguments import is_complex, no_complex
 from .blocks import Block, Factors, Folded, Whole
 
 LARGEST = 2048  # entries of a parameter without factors whose block is formed
@@ -59,12 +60,17 @@ def kronecker_blocks(
     `draws` is how many seeds to draw for S, and a state of backsolve.random.
     """
     leaves, structure = tree.flatten(at)
+    no_complex(leaves, "kfac")
 
     def flat(*parts: Any) -> Any:
         return _one_array(hooks.rewritten(outputs)(structure.unflatten(parts)))
 
     program, _ = stage(flat, [type_of_value(x) for x in leaves], lasting=True)
-    plans = plans_of(program, sums=True)
+    # Factors of a complex layer would have to know what of it is read: its real part, its size, all of it?
+    plans = [
+        None if e.outputs[0].dtype.kind == "c" else plan
+        for plan, e in zip(plans_of(program, sums=True), program.equations, strict=True)
+    ]
     taps = {p.leaf: (p, e.outputs[0]) for p, e in zip(plans, program.equations, strict=True) if p}
     (z,), met = run_tapped(program, plans, leaves, {})
     split = _Examples(z, examples)
@@ -257,5 +263,9 @@ def _one_array(z: Any) -> Any:
     if isinstance(z, list | tuple | dict) or np.ndim(z) == 0:
         raise StructureError(
             "Kronecker factors are of a model that gives one array of outputs, examples along an axis"
+        )
+    if is_complex(z):
+        raise UnsupportedError(
+            "Kronecker factors are of real outputs: let the model give real and imaginary parts"
         )
     return z

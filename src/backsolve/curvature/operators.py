@@ -16,21 +16,23 @@ import numpy as np
 from .. import tree
 from ..api import grad, hvp, jacobian, linearize
 from ..api.curved import points_of, tangents_like
-from ..errors import ConvergenceError, ShapeError, StructureError, UnsupportedError
+from ..declared import no_points
+from ..errors import ConvergenceError, DTypeError, ShapeError, StructureError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Type
 from ..operators import Operator
+from ..operators.base import parts
 from ..optim.linear import conjugate_gradients
-from ..optim.vectors import as_vector
 from ..primitives.checks import stop_if
 from ..random import key as random_key
 from ..solve.krylov import norm
-from ..solve.packing import plain
+from ..solve.packing import Packing, plain
+from ..solve.rows import type_of_value
 from ..system import System
 from ..tensor import Staged, Tensor
 from ..vary import ArgNums
 from .ahead import hessian_diagonal
-from .arguments import of_chosen
+from .arguments import is_complex, no_complex, of_chosen
 from .blocks import Folded, on_blocks, solve_blocks
 from .kronecker import kronecker_blocks
 
@@ -95,6 +97,7 @@ class Curvature(Operator):
 
     def diagonal(self) -> Any:
         """Its diagonal, in the form of the parameters."""
+        no_complex(tree.flatten(self.at)[0], "the diagonal")
         return self._diagonal()
 
     def trace(self) -> Any:
@@ -105,16 +108,23 @@ class Curvature(Operator):
         self, b: Any, damping: float = 0.0, tolerance: float = 1e-10, most: int = 1000
     ) -> Any:
         """x with (A + damping) x = b, by conjugate gradients: for a positive definite A; else an error."""
-        _, form = tree.flatten(b)
-        vector, back = as_vector(b)
+        no_points(b, "`solve`")
 
-        def times(v: Any) -> Any:
-            return as_vector(self.apply(back(v)))[0] + damping * v
+        def solved(leaves: list[Any], form: tree.Structure) -> list[Any]:
+            leaves = [_side(x, t) for x, t in zip(leaves, parts(self.in_type), strict=True)]
+            # as reals: of complex parameters the matrix is linear over the reals only
+            packing = Packing([type_of_value(x) for x in leaves], "right-hand sides")
 
-        x = conjugate_gradients(times, vector, tolerance, most)
-        _check_solved(times, x, vector, tolerance)
-        found, _ = tree.flatten(back(x))
-        return form.unflatten(found)
+            def times(v: Any) -> Any:
+                image = tree.flatten(self._times(form.unflatten(packing.unpack(v))))[0]
+                return packing.pack(image) + damping * v
+
+            vector = packing.pack(leaves)
+            x = conjugate_gradients(times, vector, tolerance, most)
+            _check_solved(times, x, vector, tolerance)
+            return packing.unpack(x)
+
+        return self._on_leaves(solved, b)
 
     def kfac(
         self,
@@ -136,6 +146,7 @@ class Curvature(Operator):
             raise UnsupportedError(
                 f"{self!r} is no Jᵀ H J and has no Kronecker factors: take bs.gauss_newton or bs.fisher"
             )
+        no_complex(tree.flatten(self.at)[0], "kfac")
         return Kfac(self.at, self._blocks(examples, fold_biases, drawn))
 
     def __repr__(self) -> str:
@@ -251,9 +262,11 @@ def fisher(model: Callable[..., Any], family: Any = "categorical") -> Callable[.
 def _sandwich(
     name: str, outputs: Callable[[Any], Any], loss: Callable[[Any], Any], at: Any
 ) -> Curvature:
-    inner = linearize(outputs)(at)
-    z = outputs(at)
-    outer = linearize(grad(loss))(z)
+    z, real, cost = outputs(at), outputs, loss
+    if any(map(is_complex, tree.flatten(z)[0])):
+        real, cost, z = _in_reals(outputs, loss, z)
+    inner = linearize(real)(at)
+    outer = linearize(grad(cost))(z)
 
     def times(v: Any) -> Any:
         return inner.backward(outer.forward(inner.forward(v)))
@@ -262,9 +275,32 @@ def _sandwich(
         name,
         tangents_like(at),
         times,
-        lambda: _diagonal_of(inner, outer, outputs, at),
+        lambda: _diagonal_of(inner, outer, real, at),
         lambda *how: kronecker_blocks(outputs, loss, _plain(at), *how),
     )
+
+
+def _in_reals(
+    outputs: Callable[[Any], Any], loss: Callable[[Any], Any], z: Any
+) -> tuple[Callable[[Any], Any], Callable[[Any], Any], list[Any]]:
+    """Model and loss with two real outputs, one behind the other, for each complex one: so H has a matrix."""
+    form = tree.flatten(z)[1]
+    are_pairs = list(map(is_complex, tree.flatten(z)[0]))
+
+    def apart(z: Any) -> list[Any]:
+        return [
+            r
+            for x, pair in zip(tree.flatten(z)[0], are_pairs, strict=True)
+            for r in ((np.real(x), np.imag(x)) if pair else (x,))
+        ]
+
+    def together(reals: list[Any]) -> Any:
+        rest = iter(reals)
+        return form.unflatten(
+            [next(rest) + 1j * next(rest) if pair else next(rest) for pair in are_pairs]
+        )
+
+    return lambda p: apart(outputs(p)), lambda reals: loss(together(reals)), apart(z)
 
 
 def _diagonal_of(inner: System, outer: System, outputs: Callable[[Any], Any], at: Any) -> Any:
@@ -328,6 +364,17 @@ def _check_solved(times: Callable[[Any], Any], x: Any, b: Any, tolerance: float)
         stop_if(~(left <= most), "ArithmeticError", message)
     elif not left <= most:
         raise ConvergenceError(f"{message}. |A x − b| is {float(left):.3g}, |b| {float(size):.3g}")
+
+
+def _side(b: Any, t: Type) -> Any:
+    """A right-hand side: complex where its parameter is, real where that is."""
+    b = np.asarray(b) if isinstance(b, float | int | complex) else b
+    if t.dtype.kind != "c" and b.dtype.kind == "c":
+        raise DTypeError(
+            f"a right-hand side must be real where its parameter is ({t.dtype}), got {b.dtype}: solve for the "
+            "real and the imaginary part one by one"
+        )
+    return b.astype(np.result_type(b.dtype, t.dtype)) if t.dtype.kind == "c" else b
 
 
 def _dtype(x: Any) -> np.dtype[Any]:

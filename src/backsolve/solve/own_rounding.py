@@ -1,4 +1,7 @@
-"""What rows of several steps add to the rounding error by themselves, by their formulas: softmax, norms."""
+"""What rows of several steps add to the rounding error by themselves, by their formulas: softmax, norms.
+
+So are some elementwise functions of complex numbers, of which C libraries and NumPy have the plain formula only.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,36 @@ def _norm(system: System, row: Row, values: Values, u: float) -> Any:
     return u * (terms / 2 + 5) * np.maximum(np.abs(values[row]), smallest(row))
 
 
+def _size(row: Row, values: Values) -> Any:
+    return np.maximum(np.abs(values[row]), smallest(row))
+
+
+def _complex_log1p(system: System, row: Row, values: Values, u: float) -> Any:
+    """log(1 + z): the sum is rounded, and the logarithm of what is near 1 shows it."""
+    return FUNCTION * u * (_size(row, values) + 1)
+
+
+def _complex_exp2(system: System, row: Row, values: Values, u: float) -> Any:
+    return FUNCTION * u * _size(row, values) * (1 + np.abs(values[row.parents[0]]))
+
+
+def _complex_power(system: System, row: Row, values: Values, u: float) -> Any:
+    """exp(b log a), which makes the error of b log a a relative one; products where b is a small whole number."""
+    a, b = (
+        values[p] if isinstance(p, Row) and p in values else np.asarray(getattr(v, "_v", v))
+        for p, v in zip(row.parents, (*row.saved[1:], None), strict=False)
+    )
+    turns = np.abs(np.log(np.where(a == 0, 1, a)))
+    are_products = np.equal(b, np.rint(np.real(b))) & (np.abs(b) < 100)
+    return FUNCTION * u * _size(row, values) * (1 + np.abs(b) * np.where(are_products, 1, turns))
+
+
+COMPLEX: dict[str, Callable[[System, Row, Values, float], Any]] = {
+    "log1p": _complex_log1p,
+    "exp2": _complex_exp2,
+    "power": _complex_power,
+    "float_power": _complex_power,
+}
 OWN: dict[str, Callable[[System, Row, Values, float], Any]] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,

@@ -30,7 +30,7 @@ from ..row import Row
 from ..system import System
 from .absolute import absolute
 from .nearby import NEARBY
-from .own_rounding import OWN
+from .own_rounding import COMPLEX, OWN
 from .semiring import Semiring, substitute
 from .sources import FUNCTION, Source, Values, smallest
 
@@ -85,6 +85,7 @@ _NAMES = (
 )
 _ELEMENTARY = frozenset(_NAMES.split())
 _SPECIAL = 64  # u of the others: SciPy promises nothing, and beside mpmath we saw 40
+_NEXT_TO_0 = 16  # SciPy's complex error functions lose digits beside their series at 0: we saw 8
 _FLUSHED = 1 << 12  # SciPy's Bessel functions are 0 from 1,600 times the smallest normal number on
 _CANCELLING = frozenset(
     ["kl_div", "pseudo_huber"]
@@ -205,6 +206,8 @@ def _own(system: System, row: Row, values: Values, u: float) -> Any:
         return u * size * (_COMPLEX.get(name, 1) if is_complex else 1)
     if name == "prod":
         return u * row.parents[0].size * size * (3 if is_complex else 1)
+    if is_complex and name in COMPLEX:
+        return COMPLEX[name](system, row, values, u)
     if name in OWN:
         return OWN[name](system, row, values, u)
     if row.primitive.elementwise and name not in _CANCELLING:
@@ -212,7 +215,8 @@ def _own(system: System, row: Row, values: Values, u: float) -> Any:
             return FUNCTION * u * size
         # near its roots and far out it loses digits, as if its arguments had been rounded, too
         shifts = [absolute(b).apply(np.abs(values[p])) for p, b in system.edges(row)]
-        return _SPECIAL * u * (size + sum(shifts)) + _FLUSHED * smallest(row)
+        next_to_0 = _NEXT_TO_0 if is_complex and name in ("erf", "erfi", "dawsn") else 0
+        return u * (_SPECIAL * (size + sum(shifts)) + next_to_0) + _FLUSHED * smallest(row)
     raise UnsupportedError(
         f"the rounding error of `{row.primitive.name}` is not known; it is of arithmetic, elementwise "
         "functions, sums, products of matrices, softmax, linear systems, and decompositions of real matrices "

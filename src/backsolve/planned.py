@@ -28,7 +28,15 @@ from .hooks import hooks
 from .operators.entries import Entries
 from .operators.entries.terms import take
 from .solve.colouring import Colouring, coloured
-from .solve.compressed import Whole, check_pattern, compressed, is_complex, substituted
+from .solve.compressed import (
+    Whole,
+    check_entries,
+    check_pattern,
+    complex_columns,
+    compressed,
+    is_complex,
+    substituted,
+)
 from .solve.eliminate import Graph, jacobian_entries, pattern_entries
 from .solve.many import has_nan
 from .solve.patterns import check_count, program_patterns
@@ -70,7 +78,7 @@ class Compiled:
     def _eliminated(self, system: System) -> list[Any]:
         graph = Graph(system, "entries")
         self.is_mixed = graph.is_mixed
-        found = jacobian_entries(system, graph=graph)
+        found = jacobian_entries(system, graph=graph, surely=True)
         if self.at_most < 1 and any(_is_fuller(e, self.at_most) for line in found for e in line):
             raise StructureError(f"more than {self.at_most:.0%} of the entries are not zero")
         pairs = [[laid_out(e) for e in line] for line in found]
@@ -141,6 +149,7 @@ class Coloured(Compiled):
         self.colouring: Colouring | None = None
         self._whole: Whole | None = None
         self._probes: list[Any] = []
+        self._is_turned: Any = None  # which entries are of complex arguments
 
     def _traced(self, *args: Any, **kwargs: Any) -> list[Any]:
         system = self._system(args, kwargs)
@@ -152,8 +161,8 @@ class Coloured(Compiled):
             self.colouring = coloured(self._whole.pattern, kind)
         if not is_sure:
             probe = np.random.default_rng(0).uniform(1, 2, self._whole.pattern.shape[1])
-            turned = any(p.dtype.kind == "c" for p in system.parameters)
-            self._probes = [probe, 1j * probe] if turned else [probe]
+            self._probes = [probe]
+        self._is_turned = complex_columns(system)[self._whole.pattern.cols]
         found = compressed(system, self.colouring, self._probes)
         is_outermost = not system.record and not any(isinstance(x, Staged) for x in found)
         return [_number(x) for x in found] if is_outermost else found
@@ -164,7 +173,7 @@ class Coloured(Compiled):
             return ((_fitting(self.given, system),),), False
         try:
             graph = Graph(system, "entries")
-            is_sure = not any(p.dtype.kind == "c" for p in system.parameters)
+            is_sure = True
         except UnsupportedError:
             if any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
                 try:
@@ -175,13 +184,15 @@ class Coloured(Compiled):
         return _laid_out(pattern_entries(system, graph)), is_sure
 
     def numbers(self, args: Any, kwargs: Any) -> list[Any]:
-        sums, *images = self._run(args, kwargs)
+        sums, *others = self._run(args, kwargs)
         assert self._whole is not None
         assert self.colouring is not None
         numbers = substituted(self.colouring, sums)
-        if images:
-            at, *whole = [x if isinstance(x, Staged) else _number(x) for x in (numbers, *images)]
-            check_pattern(self._whole.pattern, at, self._probes[0], whole)
+        at, *others = [x if isinstance(x, Staged) else _number(x) for x in (numbers, *others)]
+        if len(others) > len(self._probes):
+            check_entries(at, others[-1], self._is_turned)
+        for probe, image in zip(self._probes, others, strict=False):
+            check_pattern(self._whole.pattern, at, probe, image)
         blocks = [layout for line in self.layouts for layout in line]
         return [
             take(numbers, part).astype(layout.template.dtype)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import NotScalarError, StructureError, UnsupportedError
+from ..errors import StructureError, UnsupportedError
 from ..operators.entries import Entries
 from ..operators.entries.terms import Index, Listed, take
 from ..primitive import P
@@ -23,9 +23,9 @@ from ..primitives.checks import stop_if
 from ..system import System
 from ..tensor import Staged, Tensor
 from .colouring import Colouring, Pattern, coloured
-from .eliminate import jacobian_entries, pattern_entries
-from .many import NOT_HOLOMORPHIC, forward_images, reverse_images
-from .opaque import is_joint
+from .eliminate import pattern_entries
+from .many import check_holomorphic, forward_images, reverse_images
+from .packing import plain
 from .sparse import Layout, laid_out
 
 
@@ -65,19 +65,28 @@ def is_complex(system: System) -> bool:
 
 
 def compressed(system: System, colouring: Colouring, probes: Sequence[Any] = ()) -> list[Any]:
-    """The sum that each entry is read from, in the order of the pattern; the images of probes."""
+    """The sum that each entry is read from, in the order of the pattern; the images of probes.
+
+    Of complex arguments the sums by i times the seeds come last, for `check_entries`.
+    """
     ahead, back = colouring.counts
     if back and is_complex(system):
         raise UnsupportedError('of a complex function, colour the columns: colouring="column"')
     found: list[Any] = []
     images: list[Any] = []
+    turned: list[Any] = []
     if ahead or probes:
         groups = colouring.columns[None] == np.arange(ahead)[:, None]
         S = np.concatenate([groups, *[np.asarray(p)[None] for p in probes]])
+        is_turned = complex_columns(system)
+        if ahead and is_turned.any():
+            S = np.concatenate([S, np.where(is_turned, 1j * groups, 0)])
         stacks = forward_images(system, _cut(S, system.parameters))
         whole = _joined(stacks, len(S))
         found.append(np.reshape(whole[:ahead], (-1,)))
         images = [whole[ahead + k] for k in range(len(probes))]
+        if len(S) > ahead + len(probes):
+            turned = [take(np.reshape(whole[-ahead:], (-1,)), colouring.source)]
     if back:
         W = _cut(colouring.rows[None] == np.arange(back)[:, None], system.out_types)
         live = [w for w, y in zip(W, system.outputs, strict=True) if y is not None]
@@ -88,17 +97,30 @@ def compressed(system: System, colouring: Colouring, probes: Sequence[Any] = ())
     if not found:
         return [np.zeros(0), *images]
     numbers = found[0] if len(found) == 1 else np.concatenate(found)
-    return [take(numbers, colouring.source), *images]
+    return [take(numbers, colouring.source), *images, *turned]
+
+
+def complex_columns(system: System) -> Any:
+    """Which columns of the whole are of complex arguments."""
+    kinds = [np.full(p.size, p.dtype.kind == "c") for p in system.parameters]
+    return np.concatenate(kinds) if kinds else np.zeros(0, bool)
+
+
+def check_entries(numbers: Any, turned: Any, is_turned: Any) -> None:
+    """Entries of complex arguments, and those found from i times the seeds: i times them, if holomorphic."""
+    at = np.flatnonzero(is_turned)
+    check_holomorphic(take(plain(numbers), at), take(plain(turned), at))
 
 
 def compressed_blocks(system: System) -> list[list[Entries]]:
     """[output][parameter] -> its Jacobian by entries, whose values come from one solve for each colour."""
-    has_calls = any(map(is_joint, system.rows)) and not is_complex(system)
-    found = pattern_entries(system) if has_calls else jacobian_entries(system)
+    found = pattern_entries(system)
     layouts = [[laid_out(e)[0] for e in line] for line in found]
     whole = Whole.of(layouts)
     kind = "column" if is_complex(system) else "auto"
-    numbers = compressed(system, coloured(whole.pattern, kind))[0]
+    numbers, *turned = compressed(system, coloured(whole.pattern, kind))
+    if turned:
+        check_entries(numbers, turned[0], complex_columns(system)[whole.pattern.cols])
     parts = iter(whole.parts)
     return [
         [_filled(e, layout, numbers[next(parts)]) for e, layout in zip(line, of, strict=True)]
@@ -116,6 +138,8 @@ def _cut(whole: Any, like: Sequence[Any]) -> list[Any]:
     found, start = [], 0
     for t in like:
         part = whole[:, start : start + t.size]
+        if t.dtype.kind != "c":
+            part = part.real  # of seeds for complex arguments, which are zero here
         found.append(part.astype(t.dtype).reshape(len(whole), *t.shape))
         start += t.size
     return found
@@ -141,12 +165,8 @@ def substituted(colouring: Colouring, sums: Any) -> Any:
     return found
 
 
-def check_pattern(pattern: Pattern, numbers: Any, probe: Any, images: Sequence[Any]) -> None:
-    """J · probe by the entries found is what the whole of J gives, or the pattern leaves one out.
-
-    A second image is that of i · probe: it must be i times the first, or there is no complex Jacobian.
-    """
-    image = images[0]
+def check_pattern(pattern: Pattern, numbers: Any, probe: Any, image: Any) -> None:
+    """J · probe by the entries found is what the whole of J gives, or the pattern leaves one out."""
     bound = np.sqrt(np.finfo(image.dtype).eps)
     terms = numbers * probe[pattern.cols]
 
@@ -156,12 +176,6 @@ def check_pattern(pattern: Pattern, numbers: Any, probe: Any, images: Sequence[A
         return np.bincount(pattern.rows, x, minlength=pattern.shape[0])
 
     with np.errstate(invalid="ignore"):
-        if len(images) > 1:
-            apart = np.abs(1j * image - images[1]) > 1e-8 + bound * np.abs(images[1])
-            if isinstance(apart, Staged):
-                stop_if(np.any(apart), "ValueError", NOT_HOLOMORPHIC)
-            elif np.any(apart):
-                raise NotScalarError(NOT_HOLOMORPHIC)
         found = summed(terms.real) + (1j * summed(terms.imag) if terms.dtype.kind == "c" else 0)
         wrong = np.abs(found - image) > bound * (summed(np.abs(terms)) + np.abs(image))
     wrong = wrong & np.isfinite(image)

@@ -13,6 +13,7 @@ becomes `Entries`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,14 @@ from ..operators.entries import (
     without_complex_parts,
 )
 from ..operators.entries.outline import Outline
-from ..operators.entries.terms import is_known
+from ..operators.entries.terms import is_known, spread
 from ..operators.sum import OperatorSum
+from ..primitive import P
 from ..row import Row
 from ..system import System
-from .many import NOT_HOLOMORPHIC
+from .many import NOT_HOLOMORPHIC, check_linear
 from .opaque import component_edges, is_joint, is_small, pattern_edges
+from .placing import placed
 from .reach import without_unreached
 from .skeleton import Edge, Skeleton
 
@@ -170,11 +173,14 @@ def eliminate(graph: Graph, order: Any = "markowitz") -> list[list[Operator | No
 
 
 def jacobian_entries(
-    system: System, order: Any = "forward", graph: Graph | None = None
+    system: System, order: Any = "forward", graph: Graph | None = None, surely: bool = False
 ) -> list[list[Entries]]:
-    """[output][parameter] -> its Jacobian by entries."""
+    """[output][parameter] -> its Jacobian by entries.
+
+    `surely`: an error if only numbers, which are not at hand, tell that a complex one exists.
+    """
     graph = graph or Graph(system, "entries")
-    return _lines(system, eliminate(graph, order), _final)
+    return _lines(system, eliminate(graph, order), partial(_final, surely=surely))
 
 
 def pattern_entries(system: System, graph: Graph | None = None) -> list[list[Entries]]:
@@ -197,21 +203,32 @@ def _lines(
     ]
 
 
-def _final(block: Operator) -> Entries:
+def _final(block: Operator, surely: bool = False) -> Entries:
     """Between real arrays as it is; a complex Jacobian exists only where t̄ does not matter."""
     if not is_complex(block):
         return entries_of(block)
     pair = pair_of(block)
-    if pair.q is not None:
-        scale = max([_largest(t.values) for t in pair.p.terms], default=0.0)
-        if any(not _largest(t.values) <= 1e-8 * scale < np.inf for t in pair.q.terms):
+    if pair.q is not None and pair.q.terms:
+        if surely and not all(is_known(t.values) for e in (pair.p, pair.q) for t in e.terms):
             raise NotScalarError(NOT_HOLOMORPHIC)
+        p, q = _side_by_side(pair.p, pair.q)
+        check_linear(p, q, block.out_type.dtype)
     return pair.p
 
 
-def _largest(values: Any) -> float:
-    """Of traced ones, infinite: they may be anything."""
-    return float(np.max(np.abs(values), initial=0.0)) if is_known(values) else np.inf
+def _side_by_side(*entries: Entries) -> list[Any]:
+    """The numbers of each at all places that any of them has."""
+    terms = [t for e in entries for t in e.terms]
+    found = placed(terms, entries[0].out_type.size, entries[0].in_type.size)
+    at = iter(found.at)
+    totals = []
+    for e in entries:
+        total: Any = np.zeros(found.indices.size, e.out_type.dtype)
+        for t in e.terms:
+            values = spread(t.flat, (t.size,))
+            total = total + P.scatter_add(values, next(at), shape=total.shape)
+        totals.append(total)
+    return totals
 
 
 def eliminate_all(graph: Graph, order: Iterable[int], times: Times | None = None) -> None:

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..batch import evaluate_batched
-from ..errors import NotScalarError, UnsupportedError
+from ..errors import NotScalarError
 from ..hooks import hooks
 from ..ir import Program, Type, Var
 from ..operators import Operator
+from ..primitives.checks import stop_if
 from ..row import Row
 from ..system import System
 from ..tensor import Staged, Tensor
@@ -23,6 +24,7 @@ from ..trace import stage, standing_for, where
 from .chain_stack import for_a_stack
 from .forward import forward_substitute
 from .masked import Masked
+from .packing import plain
 from .reverse import back_substitute
 
 _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
@@ -88,7 +90,8 @@ def solved_jacobian(
     for r in inputs:
         ahead = forward_jacobian(by, outputs, r)
         if r.dtype.kind == "c":
-            _check_holomorphic(ahead, forward_jacobian(by, outputs, r, unit=1j))
+            for a, b in zip(ahead, forward_jacobian(by, outputs, r, unit=1j), strict=True):
+                check_holomorphic(a, b)
         columns.append(ahead)
     return [
         [
@@ -102,7 +105,12 @@ def solved_jacobian(
 def diagonals(by: Substitution, input_: Row, outputs: Sequence[Row]) -> list[Any]:
     """∂output/∂input for each output, where entries depend on entries in the same place alone."""
     n = input_.size
-    images = by.ahead([(input_, np.ones(input_.shape, input_.dtype))], outputs)
+    ones = np.ones(input_.shape, input_.dtype)
+    images = by.ahead([(input_, ones)], outputs)
+    if input_.dtype.kind == "c":
+        for a, b in zip(images, by.ahead([(input_, 1j * ones)], outputs), strict=True):
+            if a is not None or b is not None:
+                check_holomorphic(0 if a is None else a, 0 if b is None else b)
     return [
         np.zeros((*y.shape, *input_.shape), y.dtype)
         if t is None
@@ -113,17 +121,25 @@ def diagonals(by: Substitution, input_: Row, outputs: Sequence[Row]) -> list[Any
     ]
 
 
-def _check_holomorphic(stacks: Sequence[Any], turned: Sequence[Any]) -> None:
-    """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i."""
-    for s, t in zip(stacks, turned, strict=True):
-        if isinstance(s, Staged):
-            raise UnsupportedError(
-                "inside compiled code no number shows whether a function of complex arguments is holomorphic; "
-                'its rows do: jacobian(f, method="eliminate")'
-            )
-        ahead, across = (np.asarray(getattr(x, "_v", x)) for x in (s, t))
-        if not np.allclose(1j * ahead, across, equal_nan=True):
-            raise NotScalarError(NOT_HOLOMORPHIC)
+def check_holomorphic(ahead: Any, across: Any) -> None:
+    """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i.
+
+    With p and q of p t + q t̄, the images are p + q and i (p − q).
+    """
+    ahead, across = plain(ahead), plain(across)
+    with np.errstate(all="ignore"):
+        check_linear(ahead - 1j * across, ahead + 1j * across)
+
+
+def check_linear(p: Any, q: Any, dtype: Any = None) -> None:
+    """Maps t ↦ p t + q t̄ are linear over ℂ: each by its own p, whose units are those of no other entry."""
+    p, q = plain(p), plain(q)
+    is_zero = np.abs(q) <= np.sqrt(np.finfo(dtype or q.dtype).eps) * np.abs(p)
+    failed = np.any(~is_zero & (np.isfinite(p) | np.isfinite(q)))
+    if isinstance(failed, Staged):
+        stop_if(failed, "ValueError", NOT_HOLOMORPHIC)
+    elif failed:
+        raise NotScalarError(NOT_HOLOMORPHIC)
 
 
 NOT_HOLOMORPHIC = (

@@ -1,0 +1,110 @@
+"""What Jacobians refuse, and what they must not refuse: by whatever way and in whatever units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backsolve as bs
+
+Z = np.array([1 + 2j, 3 - 1j, 0.5 + 0.3j])
+A = np.array([[2, 1j, 0], [0, 3, 1], [1, 0, 4 - 1j]])
+
+
+def by_entries(f: Any, z: Any) -> Any:
+    return bs.jacobian(f, sparse=True)(z).toarray()
+
+
+def by_colours(f: Any, z: Any) -> Any:
+    return bs.jacobian(f, sparse=bs.sparsity(f, z, method="colour"))(z).toarray()
+
+
+WAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "auto": lambda f, z: bs.jacobian(f)(z),
+    "forward": lambda f, z: bs.jacobian(f, method="forward")(z),
+    "eliminate": lambda f, z: bs.jacobian(f, method="eliminate")(z),
+    "colour": lambda f, z: bs.jacobian(f, method="colour")(z),
+    "sparse": by_entries,
+    "plan": by_colours,
+    "compiled": lambda f, z: bs.jit(bs.jacobian(f))(z),
+    "compiled forward": lambda f, z: bs.jit(bs.jacobian(f, method="forward"))(z),
+    "compiled colour": lambda f, z: bs.jit(bs.jacobian(f, method="colour"))(z),
+    "batched": lambda f, z: bs.vmap(bs.jacobian(f))(np.stack([z, z]))[1],
+    "compiled sparse": lambda f, z: bs.jit(lambda z: bs.jacobian(f, sparse=True)(z).data)(z),
+}
+
+CROOKED: dict[str, Any] = {  # beside entries that are large, or on a scale where all is small
+    "small": lambda z: 1e-12 * np.conj(z),
+    "a large row": lambda z: np.stack([1e6 * z[0], 1e-6 * np.conj(z[1]), z[2]]),
+    "a large entry of the row": lambda z: 1e9 * z[0] + 1e-9 * np.conj(z[1]) + 0 * z,
+    "a large argument": lambda z: z * np.array([1e-20, 1, 1e12]) + 1e-15 * np.conj(z[::-1]),
+    "real": lambda z: 1e-12 * np.real(z),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", CROOKED)
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_no_unit_hides_that_a_function_is_not_holomorphic(name: str, way: str, dtype: str) -> None:
+    with pytest.raises(ValueError, match="holomorphic"):
+        WAYS[way](CROOKED[name], Z.astype(dtype))
+
+
+@pytest.mark.parametrize("method", ["forward", "scan"])
+def test_rounds_of_a_loop_that_are_not_holomorphic(method: str) -> None:
+    def f(z: Any) -> Any:
+        y = z
+        for _ in range(20):
+            y = 0.5 * np.conj(y) + 1e-9 * z
+        return y
+
+    with pytest.raises(bs.errors.NotScalarError, match="holomorphic"):
+        bs.jacobian(f, method=method)(Z)
+
+
+def rounds(z: Any) -> Any:
+    y = z
+    for _ in range(15):
+        y = y * y * 0.1 + z
+    return y
+
+
+def until(z: Any) -> Any:
+    y, k = z, 0
+    while k < 5:
+        y, k = y * y * 0.1 + z, k + 1
+    return y
+
+
+STRAIGHT: dict[str, Any] = {
+    "scales": lambda z: z * z * np.array([1e-12, 1, 1e12]),
+    "a loop": rounds,
+    "a loop until": until,
+    "a compiled loop": bs.jit(rounds),
+    "a branch": lambda z: z * z if z[0].real > 0 else z,
+    "where": lambda z: np.where(z.real > 0.7, z * z, np.exp(z)),
+    "a system": lambda z: np.linalg.solve(A * z, z),
+    "a function as a system": lambda z: bs.linear_solve(lambda v: A @ v * z, z * z),
+    "parts": lambda z: (z.real**2 - z.imag**2) + 2j * z.real * z.imag,
+    "polar": lambda z: 1e-9 * np.abs(z) ** 3 * np.exp(3j * np.angle(z)),
+}
+
+
+@pytest.mark.parametrize("way", [w for w in WAYS if w != "compiled sparse"])
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_holomorphic_functions_are_not_refused(name: str, way: str) -> None:
+    f = STRAIGHT[name]
+    expected = np.stack([bs.jvp(f, (Z,), (e + 0j,))[1] for e in np.eye(3)], 1)
+    np.testing.assert_allclose(WAYS[way](f, Z), expected, rtol=1e-8, atol=1e-20)
+
+
+def test_real_and_complex_arguments_by_colours() -> None:
+    f = lambda x, z: z * z * x + x[::-1]
+    x = np.array([1.0, 2.0, 3.0])
+    plan = bs.sparsity(f, x, Z, argnums=(0, 1), method="colour")
+    found = bs.jacobian(f, (0, 1), sparse=plan)(x, Z)
+    for a, b in zip(found, bs.jacobian(f, (0, 1), "forward")(x, Z), strict=True):
+        np.testing.assert_allclose(a.toarray(), b, rtol=1e-12)

@@ -1,6 +1,6 @@
 """What rows of several steps add to the rounding error by themselves, by their formulas: softmax, norms.
 
-So are some elementwise functions of complex numbers, of which C libraries and NumPy have the plain formula only.
+Some elementwise functions of complex numbers are among them: C libraries and NumPy have the plain formula.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _complex_exp2(system: System, row: Row, values: Values, u: float) -> Any:
 
 
 def _complex_power(system: System, row: Row, values: Values, u: float) -> Any:
-    """exp(b log a), which makes the error of b log a a relative one; products where b is a small whole number."""
+    """exp(b log a), which makes the error of b log a a relative one; products where b is small and whole."""
     a, b = (
         values[p] if isinstance(p, Row) and p in values else np.asarray(getattr(v, "_v", v))
         for p, v in zip(row.parents, (*row.saved[1:], None), strict=False)

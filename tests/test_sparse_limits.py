@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
+from backsolve.errors import StructureError
 
 Z = np.array([1 + 2j, 3 - 1j, 0.5 + 0.3j])
 A = np.array([[2, 1j, 0], [0, 3, 1], [1, 0, 4 - 1j]])
@@ -108,3 +109,62 @@ def test_real_and_complex_arguments_by_colours() -> None:
     found = bs.jacobian(f, (0, 1), sparse=plan)(x, Z)
     for a, b in zip(found, bs.jacobian(f, (0, 1), "forward")(x, Z), strict=True):
         np.testing.assert_allclose(a.toarray(), b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", [None, "colour"])
+def test_integers_and_booleans_are_handed_over_as_they_are(method: Any) -> None:
+    def f(x: Any, k: int, is_doubled: bool, *, options: Any) -> Any:
+        assert type(k) is int
+        assert type(options["n"]) is int
+        x = 2 * x if is_doubled is True else x
+        parts = [x[:-1], x[1:] ** k]
+        return sum([parts[k - 2][i : i + options["n"]] for i in range(k)])
+
+    x = np.arange(1.0, 7.0)
+    for k, is_doubled, n in [(2, True, 3), (3, False, 2), (2, False, 3)]:
+        plan = bs.sparsity(
+            lambda x, *a, n=n: f(x, *a, options={"n": n}), x, k, is_doubled, method=method
+        )
+        assert not plan.is_local
+        expected = bs.jacobian(f)(x, k, is_doubled, options={"n": n})
+        found = bs.jacobian(f, sparse=True)(x, k, is_doubled, options={"n": n})
+        np.testing.assert_array_equal(found.toarray(), expected)
+        J = bs.jacobian(plan.f, sparse=plan)
+        for at in (x, x + 1):
+            expected = bs.jacobian(f)(at, k, is_doubled, options={"n": n})
+            np.testing.assert_array_equal(J(at, k, is_doubled).toarray(), expected)
+    H = bs.hessian(lambda x, k: np.sum(x**k) * isinstance(k, int), sparse=True)
+    np.testing.assert_array_equal(H(x, 3).toarray(), np.diag(6 * x))
+    np.testing.assert_array_equal(H(x, 2).toarray(), 2 * np.eye(6))
+
+
+def test_a_sparse_matrix_is_by_an_argument() -> None:
+    x = np.ones(3)
+    for f in (
+        lambda: bs.jacobian(np.sin, (), sparse=True)(x),
+        lambda: bs.hessian(np.sum, [], sparse=True)(x),
+        lambda: bs.sparsity(np.sin, x, argnums=()),
+        lambda: bs.sparsity(np.sin, x, argnums=(), method="colour"),
+    ):
+        with pytest.raises(StructureError, match=r"argnums=.* has none"):
+            f()
+    for method in (None, "colour"):  # a container of nothing is one, as by a dense way
+        plan = bs.sparsity(lambda p, x: (x, {"y": x}), {}, x, method=method)
+        assert bs.jacobian(plan.f, sparse=plan)({}, x) == ({}, {"y": {}})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_matrices_have_the_dtype_of_their_argument(dtype: str) -> None:
+    x = np.arange(1, 6).astype(dtype)
+    for f in (
+        lambda x: x > 2,
+        lambda x: (x > 2, np.round(x).astype(int)),
+        lambda x: (x * x, 1j * x),
+    ):
+        expected = [a.dtype for a in bs.tree.flatten(bs.jacobian(f, method="forward")(x))[0]]
+        for J in (
+            bs.jacobian(f, method="colour"),
+            bs.jacobian(f, sparse=True),
+            bs.jacobian(f, sparse=bs.sparsity(f, x, method="colour")),
+        ):
+            assert [a.dtype for a in bs.tree.flatten(J(x))[0]] == expected

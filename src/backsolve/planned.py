@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from .solve.compressed import (
     check_pattern,
     complex_columns,
     compressed,
+    in_dtype,
     is_complex,
     substituted,
 )
@@ -62,18 +63,45 @@ class Compiled:
     _solves: Coloured | None = None  # know which zeros are structural; made when they are needed
 
     def __init__(self, what: str, f: Callable[..., Any], argnums: Any):
+        if not numbers_of(argnums)[1]:
+            raise StructureError(
+                f"a sparse matrix of `{what}` is by an argument; argnums={argnums!r} has none: leave it "
+                "out, or name one"
+            )
         self.what, self.f, self.argnums = what, f, argnums  # `what` the user called, for messages
         self.layouts: Layouts = ()
         self._prototypes: list[Any] = []
         self._arranged: Any = None
         self._is_one = False  # one matrix, in no container
-        self._values = importlib.import_module("backsolve.compiled").jit(self._traced)
+        jit = importlib.import_module("backsolve.compiled").jit
+        self._values, self._values_of = jit(self._traced), jit(self._traced_of)
+        self._fixed: dict[int, int] | None = None  # Python's integers among the leaves, by number
+        self._form: Any = None
 
     def _traced(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The numbers of all matrices. Runs once, on types; leaves the places behind."""
         system = self._system(args, kwargs)
         with standing_for(where()):
             return self._eliminated(system)
+
+    def _traced_of(self, moving: list[Any]) -> list[Any]:
+        assert self._fixed is not None
+        rest = iter(moving)
+        count = len(moving) + len(self._fixed)
+        leaves = [self._fixed[k] if k in self._fixed else next(rest) for k in range(count)]
+        args, kwargs = self._form.unflatten(leaves)
+        return self._traced(*args, **kwargs)
+
+    def _compiled(self, args: Any, kwargs: Any) -> list[Any]:
+        """Python's integers and Booleans are the same at each call, and so they are to the function."""
+        if self._fixed == {}:
+            return cast(list[Any], self._values(*args, **kwargs))
+        leaves, self._form = tree.flatten((args, kwargs))
+        self._fixed = {k: x for k, x in enumerate(leaves) if isinstance(x, int)}
+        if not self._fixed:
+            return cast(list[Any], self._values(*args, **kwargs))
+        moving = [x for k, x in enumerate(leaves) if k not in self._fixed]
+        return cast(list[Any], self._values_of(moving))
 
     def _eliminated(self, system: System) -> list[Any]:
         graph = Graph(system, "entries")
@@ -97,10 +125,10 @@ class Compiled:
 
     def _run(self, args: Any, kwargs: Any) -> Any:
         if self.layouts and not self.is_local:
-            return self._values(*args, **kwargs)
+            return self._compiled(args, kwargs)
         if not self.is_local:
             try:
-                return self._values(*args, **kwargs)
+                return self._compiled(args, kwargs)
             except (TracedValueError, UnsupportedError):
                 if not self.may_be_local:
                     raise
@@ -132,10 +160,8 @@ class Compiled:
 
     def _in_form(self, numbers: Any) -> Any:
         matrices = [_like(m, data) for m, data in zip(self._prototypes, numbers, strict=True)]
-        width = len(self.layouts[0]) if self.layouts else 1
-        return self._arranged(
-            [matrices[k : k + width] for k in range(0, len(matrices), max(width, 1))]
-        )
+        rest = iter(matrices)
+        return self._arranged([[next(rest) for _ in line] for line in self.layouts])
 
 
 class Coloured(Compiled):
@@ -195,7 +221,7 @@ class Coloured(Compiled):
             check_pattern(self._whole.pattern, at, probe, image)
         blocks = [layout for line in self.layouts for layout in line]
         return [
-            take(numbers, part).astype(layout.template.dtype)
+            in_dtype(take(numbers, part), layout.template.dtype)
             for part, layout in zip(self._whole.parts, blocks, strict=True)
         ]
 

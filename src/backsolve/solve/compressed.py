@@ -130,7 +130,15 @@ def compressed_blocks(system: System) -> list[list[Entries]]:
 
 def _filled(e: Entries, layout: Layout, numbers: Any) -> Entries:
     rows = np.repeat(np.arange(layout.shape[0]), np.diff(layout.indptr))
-    return Entries(e.in_type, e.out_type, [Listed(rows, layout.indices.astype(np.intp), numbers)])
+    values = in_dtype(numbers, layout.template.dtype)
+    return Entries(e.in_type, e.out_type, [Listed(rows, layout.indices.astype(np.intp), values)])
+
+
+def in_dtype(numbers: Any, dtype: Any) -> Any:
+    """Those of one block: others of the whole may be complex, and this one real."""
+    if numbers.dtype.kind == "c" and dtype.kind != "c":
+        numbers = np.real(numbers)
+    return numbers if numbers.dtype == dtype else numbers.astype(dtype)
 
 
 def _cut(whole: Any, like: Sequence[Any]) -> list[Any]:

@@ -186,20 +186,39 @@ wright_bessel: Any = several(
 )
 
 
-def _rest(v: Any, x: Any) -> Any:
-    """(x/2)^v / (√π Γ(v + 3/2))"""
-    return np.power(0.5 * x, v) * load().rgamma(v + 1.5) * (0.5 * TWO_OVER_ROOT_PI)
+# Struve's functions: y_v' = y_(v−1) − v y_v / x, whose own derivatives cancel near 0 where v is a whole number
+# (powers of x that a derivative makes vanish are differences of large terms). There the series
+#
+#     y_v = Σ (∓1)ᵏ (x/2)^(2k+v+1) / (Γ(k + 3/2) Γ(k + v + 3/2))
+#
+# is differentiated, term by term: powers vanish exactly. Where v + 1/2 is a whole number below 0, these are
+# Bessel functions of order −v, for which the series begins late and the first formula is good everywhere.
+
+_STRUVE_NEAR = 2.0
+_STRUVE_TERMS = 12
 
 
-struve: Any = binary(
-    "struve",
-    undefined("struve", "v"),
-    lambda a, b: Diagonal(0.5 * (struve(a - 1, b) - struve(a + 1, b) + _rest(a, b))),
-)
+def _in_struve(row: Any, sign: float) -> Any:
+    def block(y: Any, a: Any, b: Any) -> Any:
+        is_bessel = np.less(a, -1) & np.equal(2 * a, 2 * np.floor(a) + 1)
+        near = np.less(np.abs(b), _STRUVE_NEAR) & ~is_bessel
+        far = np.where(near, _STRUVE_NEAR, b)
+        slope = row()(a - 1, far) - np.divide(a, far) * y
+        half, total = np.where(near, 0.5 * b, 1.0), 0.0
+        c = TWO_OVER_ROOT_PI * load().rgamma(a + 1.5)
+        for k in range(_STRUVE_TERMS):
+            weight = c * (k + 0.5 * (a + 1))
+            power = np.where(np.equal(weight, 0), 0, 2 * k + a)
+            total = total + weight * np.power(half, power)
+            c = c * sign / ((k + 1.5) * (k + 1.5 + a))
+        return Diagonal(np.where(near, total, slope))
+
+    return block
+
+
+struve: Any = binary("struve", undefined("struve", "v"), _in_struve(lambda: struve, -1.0))
 modstruve: Any = binary(
-    "modstruve",
-    undefined("modstruve", "v"),
-    lambda a, b: Diagonal(0.5 * (modstruve(a - 1, b) + modstruve(a + 1, b) + _rest(a, b))),
+    "modstruve", undefined("modstruve", "v"), _in_struve(lambda: modstruve, 1.0)
 )
 itstruve0 = unary("itstruve0", lambda a: Diagonal(struve(0.0, a)))
 itmodstruve0 = unary("itmodstruve0", lambda a: Diagonal(modstruve(0.0, a)))

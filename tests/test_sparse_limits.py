@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import backsolve as bs
-from backsolve.errors import StructureError
+from backsolve.errors import StructureError, UnsupportedError
+from backsolve.solve import patterns
 
 Z = np.array([1 + 2j, 3 - 1j, 0.5 + 0.3j])
 A = np.array([[2, 1j, 0], [0, 3, 1], [1, 0, 4 - 1j]])
@@ -168,3 +171,37 @@ def test_matrices_have_the_dtype_of_their_argument(dtype: str) -> None:
             bs.jacobian(f, sparse=bs.sparsity(f, x, method="colour")),
         ):
             assert [a.dtype for a in bs.tree.flatten(J(x))[0]] == expected
+
+
+@pytest.mark.parametrize("method", [None, "colour"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * np.sum(x),
+        lambda x: np.cumsum(x * x),
+        lambda x: np.sort(x) * np.sum(x),
+        bs.jit(lambda x: np.cumsum(x * x)),
+        lambda x: bs.while_loop(lambda u: u[0] < 5, lambda u: np.sum(u) * u, x),
+    ],
+    ids=["sum", "cumsum", "sort", "a compiled call", "a loop"],
+)
+def test_what_is_too_large_is_refused_before_it_is_made(f: Any, method: Any) -> None:
+    x = np.ones(20_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnsupportedError, match=r"entries|too large"):
+            bs.sparsity(f, x, method=method)
+        assert tracemalloc.get_traced_memory()[1] < 0.6e9  # of all entries: 1.6e9 and more
+    finally:
+        tracemalloc.stop()
+
+
+def test_patterns_are_multiplied_a_few_rows_at_a_time(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    block, places = (sp.csr_array(rng.uniform(size=(90, 90)) < 0.2) for _ in range(2))
+    monkeypatch.setattr(patterns, "MOST_ENTRIES", 8100)
+    found = patterns._product(block, places)
+    np.testing.assert_array_equal(found.toarray(), (block @ places).toarray())
+    monkeypatch.setattr(patterns, "MOST_ENTRIES", 7000)
+    with pytest.raises(UnsupportedError, match="7000"):
+        patterns._product(block, places)

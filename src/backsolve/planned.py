@@ -26,6 +26,7 @@ from .errors import (
 )
 from .hooks import hooks
 from .operators.entries import Entries
+from .operators.entries.limit import Limits, within
 from .operators.entries.terms import take
 from .solve.colouring import Colouring, coloured
 from .solve.compressed import (
@@ -49,6 +50,8 @@ from .trace import stage, standing_for, where
 from .vary import Varied, numbers_of
 
 Layouts = tuple[tuple[Layout, ...], ...]
+# What elimination may list one by one; asked before each list is made.
+LIMITS = Limits(entries=1 << 27, products=1 << 27)
 
 
 class Compiled:
@@ -104,12 +107,15 @@ class Compiled:
         return cast(list[Any], self._values_of(moving))
 
     def _eliminated(self, system: System) -> list[Any]:
-        graph = Graph(system, "entries")
-        self.is_mixed = graph.is_mixed
-        found = jacobian_entries(system, graph=graph, surely=True)
-        if self.at_most < 1 and any(_is_fuller(e, self.at_most) for line in found for e in line):
-            raise StructureError(f"more than {self.at_most:.0%} of the entries are not zero")
-        pairs = [[laid_out(e) for e in line] for line in found]
+        with within(LIMITS):
+            graph = Graph(system, "entries")
+            self.is_mixed = graph.is_mixed
+            found = jacobian_entries(system, graph=graph, surely=True)
+            if self.at_most < 1 and any(
+                _is_fuller(e, self.at_most) for line in found for e in line
+            ):
+                raise StructureError(f"more than {self.at_most:.0%} of the entries are not zero")
+            pairs = [[laid_out(e) for e in line] for line in found]
         self._settle(system, tuple(tuple(layout for layout, _ in line) for line in pairs))
         return [layout.filled(values) for line in pairs for layout, values in line]
 
@@ -197,17 +203,18 @@ class Coloured(Compiled):
         """The layouts, and whether they are surely complete: if not, one more solve compares at each call."""
         if self.given is not None:
             return ((_fitting(self.given, system),),), False
-        try:
-            graph = Graph(system, "entries")
-            is_sure = True
-        except UnsupportedError:
-            if any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
-                try:
-                    return searched(self, system, args, kwargs), False
-                except UnsupportedError:
-                    pass
-            graph, is_sure = Graph(system, "pattern"), False
-        return _laid_out(pattern_entries(system, graph)), is_sure
+        with within(LIMITS):
+            try:
+                graph = Graph(system, "entries")
+                is_sure = True
+            except UnsupportedError:
+                if any(isinstance(x, Staged) for x in tree.flatten((args, kwargs))[0]):
+                    try:
+                        return searched(self, system, args, kwargs), False
+                    except UnsupportedError:
+                        pass
+                graph, is_sure = Graph(system, "pattern"), False
+            return _laid_out(pattern_entries(system, graph)), is_sure
 
     def numbers(self, args: Any, kwargs: Any) -> list[Any]:
         sums, *others = self._run(args, kwargs)

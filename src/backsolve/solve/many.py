@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..batch import evaluate_batched
-from ..errors import NotScalarError
+from ..errors import NotScalarError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Program, Type, Var
 from ..operators import Operator
@@ -28,6 +28,7 @@ from .packing import plain
 from .reverse import back_substitute
 
 _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
+_MOST = 1 << 27  # entries of the matrix of one block
 
 
 class Substitution(Protocol):
@@ -210,6 +211,11 @@ def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
 def images_of_basis(a: Operator) -> Any:
     """The columns of an operator's matrix, one after the other; its captured values may be traced."""
     t = Type(a.in_type.shape, a.in_type.dtype)
+    if t.size * a.out_type.size > _MOST:
+        raise UnsupportedError(
+            f"the entries of {a!r:.60} are found as a matrix, which is too large: "
+            f"{a.out_type.size} × {t.size}"
+        )
     program, _ = stage(lambda x: [a.apply(x)], [t], lasting=True)
     basis = np.eye(t.size, dtype=t.dtype).reshape(t.size, *t.shape)
     return evaluate_batched(program, [basis], [True], t.size)[0]

@@ -25,6 +25,7 @@ from ..errors import UnsupportedError
 from ..ir import Program, Type, Var
 from ..operators.base import Operator
 from ..operators.entries import places_of, without_complex_parts
+from ..operators.entries.limit import Limits, within
 from ..primitive import Primitive, wrap
 from ..primitives.control import BRANCH, CALL, LOOP
 from ..regions import INDEX, Branches, Callee, Loop
@@ -36,6 +37,7 @@ from .rows import Evaluator, raw, type_of_value, vary
 MOST_STEPS = 20_000  # equations of rounds that are looked at one by one
 MOST_JOINS = 200  # rounds until a joined loop must have come to rest
 MOST_ENTRIES = 20_000_000
+_LISTS = 4  # times that entries of one block may be listed until they stand in their places
 
 
 @dataclass(eq=False)
@@ -96,7 +98,7 @@ class Rows(Evaluator):
             y = prim(*[vary(a.value) if isinstance(a, Reached) else a for a in args], **params)
             self._blocks[key] = [] if y.row is None else _blocks(y.row)
         images = [
-            args[i].places if block is None else block @ args[i].places
+            args[i].places if block is None else _product(block, args[i].places)
             for i, block in self._blocks[key]
             if isinstance(args[i], Reached)
         ]
@@ -271,7 +273,8 @@ def _blocks(row: Any) -> list[tuple[int, Any]]:
 
 
 def _pattern(block: Operator) -> Any:
-    e = places_of(without_complex_parts(block))
+    with within(Limits(entries=_LISTS * MOST_ENTRIES, products=_LISTS * MOST_ENTRIES)):
+        e = places_of(without_complex_parts(block))
     check_count(e.nnz)
     parts = [t.listed() for t in e.terms]
     rows, cols = (
@@ -291,6 +294,25 @@ def _matrix(rows: Any, cols: Any, shape: tuple[int, int]) -> Any:
     found = sp.csr_array((np.ones(rows.size, bool), (rows, cols)), shape=shape)
     found.sum_duplicates()
     return found
+
+
+def _product(block: Any, places: Any) -> Any:
+    """block @ places; of what may be too large, a few rows at a time: it is refused before it is made."""
+    import scipy.sparse as sp
+
+    met = np.diff(places.indptr)[block.indices]
+    before = np.concatenate([[0], np.cumsum(met, dtype=np.int64)])[block.indptr]
+    if before[-1] <= MOST_ENTRIES:
+        return block @ places
+    parts, start, total = [], 0, 0
+    while start < block.shape[0]:
+        end = int(np.searchsorted(before, before[start] + MOST_ENTRIES, side="right")) - 1
+        end = max(end, start + 1)
+        parts.append(block[start:end] @ places)
+        total += parts[-1].nnz
+        check_count(total)
+        start = end
+    return sp.vstack(parts, format="csr")
 
 
 def _any_row(all_places: Sequence[Any]) -> Any:

@@ -99,8 +99,18 @@ betaincinv = several(
 
 
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
-    logs = load().xlogy(a - 1, x) + load().xlog1py(b - 1, -x)
-    return np.exp(logs - load().betaln(a, b))
+    """x^(a−1) (1 − x)^(b−1) / B(a, b): by logarithms, but for small powers, in units of the mean: those
+    of a logarithm have derivatives that cancel at the ends, where a whole power's vanish."""
+    p, q = _if_small(a - 1), _if_small(b - 1)
+    mean, rest = np.divide(a, a + b), np.divide(b, a + b)
+    logs = load().xlogy(a - 1 - p, x) + load().xlog1py(b - 1 - q, -x)
+    units = p * np.log(mean) + q * np.log(rest)
+    powers = np.power(x / mean, p) * np.power((1 - x) / rest, q)
+    return powers * np.exp(logs + units - load().betaln(a, b))
+
+
+def _if_small(power: Any) -> Any:
+    return np.where(np.less(power, 16), power, 0.0)
 
 
 def _run_zeta(a: Any, b: Any) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
+import scipy.sparse as sp
+from scipy.optimize import brentq, minimize, root_scalar
 
 import backsolve as bs
-from backsolve.errors import TracedValueError
+from backsolve.errors import ConvergenceError, SingularError, StructureError, TracedValueError
 from backsolve.ir import Type
 from backsolve.trace import stage
 
@@ -115,3 +116,102 @@ def test_the_form_of_a_solution_is_found_on_an_example() -> None:
     np.testing.assert_allclose(twice[1], [[bs.grad(g)(p) for p in row] for row in table], rtol=1e-9)
     with pytest.raises(TracedValueError, match="like"):
         bs.jit(g)(0.4)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+def test_minima_where_f_falls_by_less_than_its_rounding(way: Any) -> None:
+    """Near its minimum cosh x − 1 falls by less than the rounding of 1, which its own size does not tell."""
+    rng = np.random.default_rng(0)
+    functions = [
+        lambda r: np.sum(np.cosh(r) - 1),
+        lambda r: np.sum(np.log(np.cosh(r))),
+        lambda r: np.sum(np.sqrt(1 + r**2) - 1),
+        lambda r: 1e6 + np.sum(r**2) - 1e6,
+    ]
+    for f in functions:
+        for _ in range(3 if way is bs.jit else 20):
+            B = 2 * np.eye(3) + 0.3 * rng.normal(size=(3, 3))
+            p = rng.normal(size=3) * 10 ** rng.uniform(-3, 0.3)
+            x0 = rng.normal(size=3)
+            solve = lambda p, f=f, B=B, x0=x0: bs.argmin(lambda x, p: f(B @ x - p), x0, p)
+            with np.errstate(over="ignore"):  # of steps that lead too far
+                np.testing.assert_allclose(B @ way(solve)(p), p, rtol=1e-6, atol=1e-8)
+
+
+def test_precisions_are_mixed() -> None:
+    """What is left of the finer equations is the rounding of the coarser unknowns."""
+    for a, b in ((np.float32, np.float64), (np.float64, np.float32), (np.float16, np.float64)):
+        F = lambda x, p, b=b: {"a": x["a"] ** 3 - p, "b": x["b"] ** 2 - x["a"].astype(b) - 2}
+        p = np.array([1.3, 2.0, 3.0], a)
+        solve = lambda p, a=a, b=b, F=F: bs.root(F, {"a": np.ones(3, a), "b": np.ones(3, b)}, p)
+        exact = np.cbrt(p.astype(float))
+        close = 20 * max(float(np.finfo(a).eps), float(np.finfo(b).eps))
+        for way in (lambda f: f, bs.jit):
+            x = way(solve)(p)
+            assert x["a"].dtype == a
+            assert x["b"].dtype == b
+            np.testing.assert_allclose(x["a"], exact, rtol=close)
+            np.testing.assert_allclose(x["b"], np.sqrt(exact + 2), rtol=close)
+        slope = bs.grad(lambda p, solve=solve: np.sum(solve(p)["b"]))(p)
+        want = 1 / (6 * exact**2 * np.sqrt(exact + 2))
+        np.testing.assert_allclose(slope, want, rtol=10 * close)
+
+
+def test_a_least_value_is_no_root() -> None:
+    for x0 in (1.0, 1e3, 1e5):
+        with pytest.raises((ConvergenceError, SingularError)):
+            bs.root(lambda x: x**2 + 1e-9, x0)
+        with pytest.raises(ArithmeticError, match=r"did not converge|singular"):
+            bs.jit(lambda c, x0=x0: bs.root(lambda x: x**2 + c, x0))(1e-9)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+def test_units_make_no_matrix_singular(way: Any) -> None:
+    rows, columns = np.array([1e16, 1.0]), np.array([1.0, 1e-17])
+    C = np.array([[2.0, 1.0], [0.5, 1.0]])
+    f = lambda p: bs.root(lambda x, p: rows * (C @ (x / columns)) - p, columns, p)
+    want = columns[:, None] * np.linalg.inv(C) / rows
+    np.testing.assert_allclose(way(bs.jacobian(f))(rows), want, rtol=1e-9)
+    for k in (0.0, 1e-17):
+        alike = lambda p, k=k: bs.linear_solve(np.array([[1.0, 1.0], [1.0, 1.0 + k]]), p)
+        with pytest.raises((ArithmeticError, np.linalg.LinAlgError), match=r"[Ss]ingular"):
+            way(alike)(np.ones(2))
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+def test_arguments_that_are_no_numbers(way: Any) -> None:
+    """A text, a function, a count and a sparse matrix are handed to F as they are."""
+    for kind in (sp.csr_array, sp.dok_array, sp.dok_matrix, sp.lil_matrix):
+        S = kind(np.diag([1.0, 2.0]))
+
+        def F(x: Any, mode: str, g: Any, n: int, S: Any, p: Any) -> Any:
+            assert mode == "sum"
+            assert isinstance(n, int)
+            return S @ x + sum(g(x) for _ in range(n)) - p
+
+        f = lambda p, S=S, F=F: np.sum(bs.root(F, np.ones(2), "sum", np.sinh, 2, S, p))
+        x = bs.root(F, np.ones(2), "sum", np.sinh, 2, S, np.ones(2))
+        want = 1 / (np.array([1.0, 2.0]) + 2 * np.cosh(x))
+        np.testing.assert_allclose(way(bs.grad(f))(np.ones(2)), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["cg", "minres", "gmres", "direct"])
+def test_equations_come_in_another_order_than_unknowns(method: str) -> None:
+    """By their names they are symmetric."""
+
+    def F(x: Any, p: Any) -> Any:
+        return {"b": 3 * x["b"] + x["a"] - p, "a": 5 * x["a"] + x["b"] - 2 * p}
+
+    x0 = {"a": 1.0, "b": 1.0}
+    found = bs.grad(lambda p: bs.root(F, x0, p, method=method)["a"])(1.0)
+    np.testing.assert_allclose(found, 5 / 14, rtol=1e-12)
+
+
+def test_a_solver_returns_more_than_x() -> None:
+    F = lambda x, p: x**3 - p
+    for solver in (
+        lambda p: minimize(lambda x: (x**3 - p) ** 2, 1.0),
+        lambda p: root_scalar(lambda x: x**3 - p, bracket=(0, 3)),
+    ):
+        with pytest.raises(StructureError, match=r"must return x alone.*result\.x"):
+            bs.grad(bs.implicit(F, solver))(2.0)

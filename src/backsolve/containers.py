@@ -79,7 +79,9 @@ def handlers(kind: type) -> Any:
             return _NAMED_TUPLE
         if dataclasses.is_dataclass(kind):
             return _DATACLASS
-        if issubclass(kind, dict):
+        if issubclass(kind, dict) and not hasattr(
+            kind, "tocoo"
+        ):  # a sparse matrix of SciPy's may be one
             return _MAPPING
         if issubclass(kind, list | tuple):
             return _SEQUENCE

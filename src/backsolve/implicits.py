@@ -243,7 +243,7 @@ class _Problem:
 
     def equations(self, x: Sequence[Any], p: Sequence[Any]) -> list[Any]:
         result = hooks.users(self.F)(self.x_form.unflatten(x), *self.p_form.unflatten(p))
-        return tree.flatten(result)[0]
+        return tree.flatten_like(result, self.x_form)[0]  # equation k is that of unknown k
 
     def frozen(self, x: Sequence[Any], p: Sequence[Any] = ()) -> list[Any]:
         """The same at the values that p has, which do not vary here."""
@@ -266,7 +266,7 @@ class _Problem:
             return on_leaves(M)
 
         def on_leaves(M: Callable[[Any], Any]) -> Callable[[Any], Any]:
-            return lambda v: tree.flatten(M(self.x_form.unflatten(v)))[0]
+            return lambda v: tree.flatten_like(M(self.x_form.unflatten(v)), self.x_form)[0]
 
         return made
 
@@ -314,7 +314,18 @@ def _solved(solver: Callable[..., Any], p: Sequence[Any], like: Any) -> Any:
             "or bs.argmin. "
             f"({str(error).splitlines()[0]})"
         ) from error
-    return tree.map(plain, x)
+    return tree.map(functools.partial(_copied, kind=type(x).__name__), x)
+
+
+def _copied(v: Any, kind: str) -> Any:
+    """A value that the solver returned, and in whose memory it may return the next one."""
+    found = plain(v)
+    if found.dtype.kind not in "biufc":
+        raise StructureError(
+            f"the solver of `implicit` gave {v!r}, in what it returned ({kind}): it must return x alone, in "
+            "numbers. Of SciPy's results that is result.x, or result.root"
+        )
+    return found if isinstance(found, Staged) else found.copy()
 
 
 def _called_back(solver: Callable[..., Any], p: Any, like: Any) -> Any:
@@ -336,7 +347,7 @@ def _called_back(solver: Callable[..., Any], p: Any, like: Any) -> Any:
             raise StructureError(
                 f"the solver of `implicit` gave {x!r}, and not the form of {like!r}"
             )
-        return packing.pack([_floats(v) for v in found])
+        return packing.pack([_floats(v) for v in found]).copy()  # the solver may use its own again
 
     call = Outside(solved, Type((packing.size,), packing.dtype))
     vector = OUTSIDE(*[leaves[k] for k in places], call=call)

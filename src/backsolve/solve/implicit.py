@@ -107,6 +107,7 @@ class Point:
             lambda w: plain(self.pull(w, record)),
             lambda: plain(self._dense(record)),
             self.unknowns.size,
+            max(self.unknowns.eps, self.equations.eps),
             how,
             M,
         )
@@ -219,9 +220,18 @@ def _at(
 def _as_it_is_now(F: Equations, x: Sequence[Any], p: Sequence[Any]) -> Equations:
     """F as a Program: what it closes over may be another when a derivative of the derivative asks for it."""
     n = len(x)
-    types = [type_of(v._v if isinstance(v, Tensor) else v) for v in [*x, *p]]
-    program, _ = stage(lambda *v: list(F(v[:n], v[n:])), types, lasting=True)
-    return lambda x, p: evaluate(program, [*x, *p])
+    places = [
+        k for k, v in enumerate(p) if isinstance(v, Tensor | np.ndarray)
+    ]  # not: texts, functions
+
+    def flat(*values: Any) -> list[Any]:
+        full = list(p)
+        for k, v in zip(places, values[n:], strict=True):
+            full[k] = v
+        return list(F(values[:n], full))
+
+    program, _ = stage(flat, [type_of_leaf(v) for v in [*x, *[p[k] for k in places]]], lasting=True)
+    return lambda x, p: evaluate(program, [*x, *[p[k] for k in places]])
 
 
 def _check_same(point: Point, first: Point | None) -> None:

@@ -23,10 +23,11 @@ from ..tensor import Staged
 from .implicit import Point, preconditioner_at, type_of_leaf
 from .krylov import cg, is_indefinite, norm, note, unit_of
 from .packing import Packing, plain
-from .square import How, report, shown
+from .square import How, in_general, report, shown
 
 Residual = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HALVINGS = 30
+MOST_HALVINGS = 100  # where f is nearly flat, a step may lead far up
 ROUNDINGS = 10  # by which a number, or the largest that it was, may be off
 MOST_LOOKED = 50  # directions in which a minimum is looked at for a way down
 
@@ -37,13 +38,13 @@ def _settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packin
         raise StructureError(f"tol must lie between 0 and 1, got {tol}")
     if maxiter < 1:
         raise StructureError(f"maxiter must be at least 1, got {maxiter}")
-    return packing, packing.pack(x), tol or float(np.finfo(packing.dtype).eps ** 0.7)
+    return packing, packing.pack(x), tol or packing.eps**0.7
 
 
 def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter: int) -> list[Any]:
     """x ← x + t d with F_x d = −F, t halved until |F| falls; ends where a step is small against x."""
     packing, x, tol = _settings(x0, tol, maxiter)
-    eps = float(np.finfo(packing.dtype).eps)
+    eps = packing.eps
     history: list[float] = []
 
     def residual(x: Any) -> Any:
@@ -54,7 +55,7 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
         return ~is_done & ~is_stuck & (k < maxiter)
 
     def body(state: Any) -> Any:
-        x, r, size, most, _, _, k = state
+        x, r, size, most, _, _, _, k = state
         leaves = packing.unpack(x)
         point = Point(F, leaves, (), (), record=False)
         M = preconditioner_at(how, leaves, (), point.unknowns)
@@ -78,18 +79,21 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
         is_small = np.abs(d) <= tol * _finite(np.abs(x)) + ROUNDINGS * eps * most
         note(history, new)
         is_done = np.all(is_small) | (new == 0)
-        return x, np.where(falls, r_new, r), new, most, is_done, ~falls, k + 1
+        return x, np.where(falls, r_new, r), new, most, norm(d), is_done, ~falls, k + 1
 
     r = residual(x)
     first = norm(r)
     note(history, first)
-    start = (x, r, first, _finite(np.abs(x)), first == 0, ~(first == first), 0)
-    x, _, size, most, is_done, is_stuck, _ = hooks.while_loop(goes_on, body, start)
-    # F that does not fall is but its rounding, if a rounding of x makes as much of it.
+    start = (x, r, first, _finite(np.abs(x)), 0.0 * first, first == 0, ~(first == first), 0)
+    x, _, size, most, length, is_done, is_stuck, _ = hooks.while_loop(goes_on, body, start)
+    # F that does not fall is but its rounding, if a rounding of x makes as much of it, and would not lead far.
+    # An x that was nothing but 0 does not tell its scale.
+    scale = np.where(np.max(most, initial=0.0) > 0, most, 1.0)
+    is_near = length <= eps**0.5 * norm(scale)
     left, _ = hooks.while_loop(
         lambda s: s[1],
-        lambda s: (_rounding(F, packing, x, most, first), ~s[1]),
-        (0.0 * size, is_stuck & ~is_done),
+        lambda s: (_rounding(F, packing, x, scale, first), ~s[1]),
+        (0.0 * size, is_stuck & is_near & ~is_done),
     )
     report(
         "Newton's method",
@@ -102,13 +106,11 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
     return packing.unpack(x)
 
 
-def _rounding(F: Residual, packing: Packing, x: Any, most: Any, first: Any) -> Any:
+def _rounding(F: Residual, packing: Packing, x: Any, scale: Any, first: Any) -> Any:
     """What |F| near x may be for no reason but rounding, of numbers as large as F was and x makes them."""
     point = Point(F, packing.unpack(x), (), (), record=False)
-    # An x that was nothing but 0 does not tell its scale.
-    scale = np.where(np.max(most, initial=0.0) > 0, most, 1.0)
     change = plain(point.push(scale * _signs(packing), point.is_staged))
-    return ROUNDINGS * float(np.finfo(packing.dtype).eps) * (first + norm(change))
+    return ROUNDINGS * packing.eps * (first + norm(change))
 
 
 def _signs(packing: Packing) -> Any:
@@ -137,7 +139,7 @@ def fixed(
     packing, x, tol = _settings(x0, tol, maxiter)
     if memory < 0:
         raise StructureError(f"memory must be 0 or more, got {memory}")
-    shared = ROUNDINGS * float(np.finfo(packing.dtype).eps) * packing.size**0.5
+    shared = ROUNDINGS * packing.eps * packing.size**0.5
     too_much = 1e-3 * float(np.finfo(packing.dtype).max)  # f would overflow next, and warn of it
     history: list[float] = []
     m = min(memory, packing.size)
@@ -208,7 +210,7 @@ def minimum(
 ) -> list[Any]:
     """x ← x + t d: d by CG on H d = −g, until curvature is negative; t halved until f falls."""
     packing, x, tol = _settings(x0, tol, maxiter)
-    eps = float(np.finfo(packing.dtype).eps)
+    eps, least = packing.eps, 0.5**MOST_HALVINGS
     history: list[float] = []
 
     def value(x: Any) -> Any:
@@ -229,16 +231,30 @@ def minimum(
         slope = g @ d
         d = np.where(slope < 0, d, -g)
         slope = np.where(slope < 0, slope, -(g @ g))
-        slack = 10 * eps * np.abs(y)
-        t, new = hooks.while_loop(
-            lambda s: ~(s[1] <= y + 1e-4 * s[0] * slope + slack) & (s[0] > 0.5**HALVINGS),
-            lambda s: (0.5 * s[0], value(x + 0.5 * s[0] * d)),
-            (0.0 * slope + 1.0, value(x + d)),
-        )
-        falls = new <= y + 1e-4 * t * slope + slack
-        x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
-        before, g = norm(g), _values(gradient, packing, x)
         size, length = norm(g), norm(d)
+        slack = 10 * eps * np.abs(y)
+        full = value(x + d)
+        # At the end of the way f may fall by less than its rounding, of which its size tells little
+        # (cosh x − 1): there the gradient tells.
+        is_near = length <= eps**0.25 * norm(most)
+        is_closer, _ = hooks.while_loop(
+            lambda s: s[1],
+            lambda s: (norm(_values(gradient, packing, x + d)) <= 0.5 * size, ~s[1]),
+            (size < 0, is_near & ~(full <= y + 1e-4 * slope + slack)),
+        )
+        t, new = hooks.while_loop(
+            lambda s: (
+                ~(s[1] <= y + 1e-4 * s[0] * slope + slack)
+                & ~is_closer
+                & (s[0] > np.where(s[1] > y + eps**0.5 * np.abs(y), least, 0.5**HALVINGS))
+            ),
+            lambda s: (0.5 * s[0], value(x + 0.5 * s[0] * d)),
+            (0.0 * slope + 1.0, full),
+        )
+        falls = is_closer | (new <= y + 1e-4 * t * slope + slack)
+        x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
+        before, g = size, _values(gradient, packing, x)
+        size = norm(g)
         note(history, size)
         now = _finite(np.abs(x))
         most = np.maximum(most, now)
@@ -285,7 +301,8 @@ def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
     x = point.linear(how, M).solve(b)
     leaves = point.unknowns.unpack(x)
     left = norm(_values(F, point.equations, None, leaves))
-    share = 10 * how.tolerance(x.dtype) + float(np.finfo(x.dtype).eps ** (1 / 3))
+    eps = max(point.unknowns.eps, point.equations.eps)
+    share = 10 * how.tolerance(eps) + eps ** (1 / 3)
     # Mostly that is little beside b; if not, it may be so beside the numbers that A and x make.
     most, _ = hooks.while_loop(
         lambda s: (left > s[0]) & s[1],
@@ -311,20 +328,24 @@ def _size_of_terms(point: Point, x: Any) -> Any:
 def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
     """An error if F(x) is more than a relative change of x by `tol`, in a general direction, makes of it."""
     point = Point(F, x, (), (), record=False)
-    packed, dtype = point.unknowns.pack(x), point.unknowns.dtype
-    tol = float(np.finfo(dtype).eps ** (1 / 3)) if tol is None else tol
-    rng = np.random.default_rng(0)
-    way = rng.choice([-1.0, 1.0], packed.shape) * rng.uniform(0.5, 1.5, packed.shape)
+    packed, eps = point.unknowns.pack(x), max(point.unknowns.eps, point.equations.eps)
+    tol = eps ** (1 / 3) if tol is None else tol
+    way, *ways = in_general(packed.shape[0], packed.dtype, 4)
     # Of an x near 0 nothing tells the scale: solvers that stop at 10⁻¹³ of 1 have found 0.
-    scale = np.abs(packed) + float(np.finfo(dtype).eps ** 0.5)
-    change = plain(point.push(scale * way.astype(dtype), point.is_staged))
-    residual = np.max(np.abs(point.equations.pack([plain(y) for y in point.outputs])), initial=0.0)
-    most = tol * np.max(np.abs(change), initial=0.0)
+    near = eps**0.5
+    staged = point.is_staged
+    change = plain(point.push((np.abs(packed) + near) * way, staged))
+    left = np.abs(point.equations.pack([plain(y) for y in point.outputs]))
+    residual, most = _largest(left), tol * _largest(change)
+    # Nor does one equation's unit hide what is left of another's.
+    largest = _largest(packed) + near
+    changes = np.stack([plain(point.push(largest * v, staged)) for v in ways])
+    is_solved = (residual <= most) & np.all(left <= tol * np.max(np.abs(changes), axis=0))
     what = "the solver of `implicit` gave an x that does not solve F(x, p) = 0"
     advice = "ask it for more, or give another tolerance, check=…; check=False takes x as it is"
     if isinstance(residual, Staged):
-        stop_if(~(residual <= most), "ArithmeticError", f"{what}; {advice}")
-    elif not residual <= most:
+        stop_if(~is_solved, "ArithmeticError", f"{what}; {advice}")
+    elif not is_solved:
         error = ConvergenceError(
             f"{what}: the largest entry of |F| is {float(residual):.3g}, and may be {float(most):.3g}, "
             f"which is what a relative error of {tol:.1g} in x makes of it; {advice}"

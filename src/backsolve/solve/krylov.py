@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ShapeError
 from ..hooks import hooks
 from ..ir import Var
 from ..primitive import FUNCTIONS
@@ -33,7 +32,8 @@ Map = Callable[[Any], Any]
 
 class Outcome(NamedTuple):
     x: Any
-    residual: Any  # the norm of b − A x, computed anew
+    left: Any  # b − A x, computed anew
+    residual: Any  # its norm
     limit: Any  # what it should be at most
     rounds: Any
 
@@ -81,27 +81,17 @@ def _in_units_of_b(method: Method) -> Method:
     def run(
         A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], **options: Any
     ) -> Outcome:
-        def precondition(r: Any) -> Any:
-            z = M(r)
-            if np.shape(z) != np.shape(r):
-                raise ShapeError(
-                    "a preconditioner must give what has the form of its argument: of "
-                    f"{np.size(r)} numbers it made {np.size(z)}"
-                )
-            return z
-
         if not b.shape[0]:
             none = np.zeros((), b.dtype)[()]
-            return Outcome(b, none, none, 0)
+            return Outcome(b, b, none, none, 0)
         most = np.max(np.abs(b))
         e = np.where(most < np.inf, np.frexp(most)[1], 0)
         sizes: list[float] = []
-        x, residual, limit, k = method(
-            A, np.ldexp(b, -e), precondition, tol, maxiter, sizes, **options
-        )
+        found = method(A, np.ldexp(b, -e), M, tol, maxiter, sizes, **options)
         with np.errstate(over="ignore"):
             history.extend(float(np.ldexp(size, e)) for size in sizes)
-            return Outcome(np.ldexp(x, e), np.ldexp(residual, e), np.ldexp(limit, e), k)
+            x, left, residual, limit = [np.ldexp(v, e) for v in found[:-1]]
+            return Outcome(x, left, residual, limit, found.rounds)
 
     return run
 
@@ -134,7 +124,8 @@ def cg(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -
 
     start = (np.zeros_like(b), b, z, b @ z, size, size == size, 0)
     x, *_, k = hooks.while_loop(goes_on, body, start)
-    return Outcome(x, _length(b - A(x)), 100 * limit, k)
+    left = b - A(x)
+    return Outcome(x, left, _length(left), 100 * limit, k)
 
 
 def is_indefinite(A: Map, b: Any, maxiter: int) -> Any:
@@ -206,7 +197,8 @@ def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float
     (x, _, _), _, _, k = hooks.while_loop(
         goes_on, body, ((zero, zero, zero), (b, b, y), scalars, 0)
     )
-    return Outcome(x, _length(b - A(x)), 100 * tol * _length(b), k)
+    left = b - A(x)
+    return Outcome(x, left, _length(left), 100 * tol * _length(b), k)
 
 
 @_in_units_of_b
@@ -272,9 +264,9 @@ def gmres(
     size = _length(b)
     note(history, size)
     start = (0.0 * b, b, size, 2.0 * size, 0)
-    x, _, size, _, k = hooks.while_loop(goes_on, cycle, start)
+    x, r, size, _, k = hooks.while_loop(goes_on, cycle, start)
     # The estimate that ends a cycle and the residual itself differ by rounding.
-    return Outcome(x, size, 2 * limit, k)
+    return Outcome(x, r, size, 2 * limit, k)
 
 
 def _orthogonal(V: Any, w: Any, j: Any) -> tuple[Any, Any]:
@@ -289,8 +281,9 @@ def _orthogonal(V: Any, w: Any, j: Any) -> tuple[Any, Any]:
 
     def step(state: Any) -> Any:
         w, h, i = state
-        part = V[i] @ w
-        return w - part * V[i], _placed(h, i, part), i + 1
+        row = FUNCTIONS["getitem"](V, i)  # V may be known, where i is not
+        part = row @ w
+        return w - part * row, _placed(h, i, part), i + 1
 
     w, h, _ = hooks.while_loop(lambda s: s[2] <= j, step, (w, h + 0.0 * w[0], 0))
     return w, h

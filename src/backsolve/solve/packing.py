@@ -33,6 +33,12 @@ class Packing:
     def size(self) -> int:
         return sum(t.size * (2 if t.dtype.kind == "c" else 1) for t in self.types)
 
+    @property
+    def eps(self) -> float:
+        """The coarsest of all: what is left of a finer equation may be the rounding of another's unknowns."""
+        kinds = {self.dtype, *[np.empty(0, t.dtype).real.dtype for t in self.types]}
+        return max(float(np.finfo(kind).eps) for kind in kinds)
+
     def pack(self, leaves: Sequence[Any]) -> Any:
         """None stands for zeros."""
         pieces: list[Any] = []

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConvergenceError, SingularError, StructureError
+from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
+from ..hooks import hooks
 from ..primitives.checks import CHECK, code_of, stop_if
 from ..tensor import Staged
-from .krylov import METHODS, Map, norm
+from .krylov import METHODS, Map, Outcome, norm
 
 DIRECT = 128  # unknowns up to which the matrix is formed and solved
 LEAST_ROUNDS = 100
+ALIKE = 10  # powers of two between rows, which a tolerance has room for
+MOST_REPEATS = 8  # of a solve for what is left
 LEAST_DECADE = -12  # of a residual that compiled code tells
 
 
@@ -42,8 +45,8 @@ class How:
         if self.restart < 1:
             raise StructureError(f"restart must be at least 1, got {self.restart}")
 
-    def tolerance(self, dtype: Any) -> float:
-        return float(np.finfo(dtype).eps ** 0.7) if self.tol is None else self.tol
+    def tolerance(self, eps: float) -> float:
+        return eps**0.7 if self.tol is None else self.tol
 
 
 def report(
@@ -90,15 +93,23 @@ def _stop_with_decade(what: str, advice: str, failed: Any, last: Any, first: Any
 class Linear:
     """A square map between packed vectors, to be solved with: v ↦ A v, w ↦ Aᵀ w, and A itself if it is small.
 
-    `dense` gives the matrix; both it and the products give values without rows.
+    `dense` gives the matrix; both it and the products give values without rows, to the precision `eps`.
     """
 
     def __init__(
-        self, push: Map, pull: Map, dense: Callable[[], Any], size: int, how: How, M: Any = None
+        self,
+        push: Map,
+        pull: Map,
+        dense: Callable[[], Any],
+        size: int,
+        eps: float,
+        how: How,
+        M: Any = None,
     ):
         self.push, self.pull, self.dense = push, pull, dense
-        self.size, self.how, self.M = size, how, M
+        self.size, self.eps, self.how, self.M = size, eps, how, M
         self._matrix: Any = None
+        self._exponents: dict[str, Any] = {}  # of rows, and of columns
 
     def method(self, is_staged: bool) -> str:
         most = self.how.most_compiled if is_staged else DIRECT
@@ -126,12 +137,32 @@ class Linear:
             return _solved_regular(A, b)
         history: list[float] = []
         how, M = self.how, self.M
-        tol = how.tolerance(b.dtype)
+        tol = how.tolerance(self.eps)
         rounds = how.maxiter or max(LEAST_ROUNDS, 10 * self.size)
         options = {"restart": how.restart} if method == "gmres" else {}
-        precondition = (lambda v: v) if M is None else M[1] if transposed else M[0]
         A = self.pull if transposed else self.push
-        y, residual, limit, _ = METHODS[method](A, b, precondition, tol, rounds, history, **options)
+        left, right = self._scales(b.dtype, method != "gmres", transposed)
+
+        def precondition(v: Any) -> Any:
+            if M is None:
+                return v
+            z = M[transposed](np.ldexp(v, -left))
+            if np.shape(z) != np.shape(v):
+                raise ShapeError(
+                    "a preconditioner must give what has the form of its argument: of "
+                    f"{np.size(v)} numbers it made {np.size(z)}"
+                )
+            return np.ldexp(z, -right)
+
+        def once(b: Any) -> Outcome:
+            in_units = lambda v: np.ldexp(A(np.ldexp(v, right)), left)
+            return METHODS[method](in_units, b, precondition, tol, rounds, history, **options)
+
+        b = np.ldexp(b, left)
+        if method == "gmres":
+            y, _, residual, limit, _ = once(b)
+        else:
+            y, residual, limit = _in_equal_units(once, b, left, 100 * tol)
         advice = {
             "cg": "CG needs a symmetric, positive definite matrix (else: method='minres' or 'gmres')",
             "minres": "MINRES needs a symmetric matrix (else: method='gmres')",
@@ -140,7 +171,70 @@ class Linear:
         more = "give a preconditioner, a larger maxiter or a larger tol, or take method='direct'"
         failed = ~(residual <= limit)
         report(method.upper(), f"{advice}; or {more}", failed, history, residual, norm(b))
-        return y
+        return np.ldexp(y, right)
+
+    def _scales(self, dtype: Any, is_symmetric: bool, transposed: bool) -> Any:
+        """Powers of two for the equations and the unknowns of a solve, so that no unit hides what is left in
+        another. What are equations of A are unknowns of Aᵀ."""
+        of_rows = self._exponents_of(self.push, "rows", dtype)
+        if is_symmetric:
+            return -(of_rows // 2), -(of_rows // 2)
+        if not transposed:
+            return -of_rows, 0 * of_rows
+        in_units = lambda v: self.pull(np.ldexp(v, -of_rows))
+        return -self._exponents_of(in_units, "columns", dtype), -of_rows
+
+    def _exponents_of(self, A: Map, name: str, dtype: Any) -> Any:
+        found = self._exponents.get(name)
+        if found is None:
+            found = _exponents(A, self.size, dtype)
+            if not isinstance(found, Staged):
+                self._exponents[name] = found
+        return found
+
+
+def _in_equal_units(once: Callable[[Any], Outcome], b: Any, units: Any, share: float) -> Any:
+    """x, the norm of b − A x and its limit, both with each equation in a unit of its own.
+
+    A matrix that is to stay symmetric takes half of the unit on either side; the other half decides whether
+    what is left of b is solved for once more.
+    """
+
+    def size_of(r: Any) -> Any:
+        return norm(np.ldexp(r, units))
+
+    limit = share * size_of(b)
+
+    def goes_on(state: Any) -> Any:
+        _, _, size, before, is_solved, k = state
+        pays = (size > limit) & is_solved & (size < 0.5 * before) & (k < MOST_REPEATS)
+        return (k == 0) | pays
+
+    def body(state: Any) -> Any:
+        x, r, size, _, _, k = state
+        step, r, residual, most, _ = once(r)
+        return x + step, r, size_of(r), size, residual <= most, k + 1
+
+    size = size_of(b)
+    x, _, size, *_ = hooks.while_loop(goes_on, body, (0.0 * b, b, size, size, size == size, 0))
+    return x, size, limit
+
+
+def _exponents(A: Map, size: int, dtype: Any) -> Any:
+    """Of the rows of A, by the larger of two general images; 0 for all if they are much alike."""
+    one, other = in_general(size, dtype, 2)
+    rows = np.maximum(np.abs(A(one)), np.abs(A(other)))
+    counts = (rows > 0) & (rows < np.inf)
+    e = np.where(counts, np.frexp(np.where(counts, rows, 1.0))[1], 0)
+    most, least = np.max(e, initial=0, where=counts), np.min(e, initial=0, where=counts)
+    return np.where(counts & (most - least > ALIKE), e, 0)
+
+
+def in_general(size: int, dtype: Any, count: int) -> Any:
+    """Vectors of either sign, in general position."""
+    rng = np.random.default_rng(0)
+    shape = (count, size)
+    return (rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 1.5, shape)).astype(dtype)
 
 
 def _check_regular(A: Any) -> None:
@@ -151,7 +245,10 @@ def _check_regular(A: Any) -> None:
         except np.linalg.LinAlgError:
             singular = True
         else:
-            condition = np.linalg.norm(A, 1) * np.linalg.norm(inverse, 1)
+            rows, columns = _units(A)
+            in_units = np.abs(A) / rows[:, None] / columns
+            of_inverse = columns[:, None] * np.abs(inverse) * rows
+            condition = np.linalg.norm(in_units, 1) * np.linalg.norm(of_inverse, 1)
             singular = not condition * np.finfo(A.dtype).eps < 1
     if singular:
         raise SingularError(_is_singular(A))
@@ -160,11 +257,23 @@ def _check_regular(A: Any) -> None:
 def _solved_regular(A: Any, b: Any) -> Any:
     """A⁻¹ b in compiled code, with an estimate of |A⁻¹|: by a second right-hand side in general position."""
     n = A.shape[0]
-    w = np.random.default_rng(0).choice([-1.0, 1.0], n).astype(A.dtype)
+    if not n:
+        return b
+    rows, columns = _units(A)
+    w = rows * np.random.default_rng(0).choice([-1.0, 1.0], n).astype(A.dtype)
     both = np.linalg.solve(A, np.stack([b, w], axis=1))
-    condition = np.linalg.norm(A, 1) * np.max(np.abs(both[:, 1])) * n**0.5
+    condition = np.max(np.sum(np.abs(A) / rows[:, None] / columns, axis=0))
+    condition = condition * np.max(columns * np.abs(both[:, 1])) * n**0.5
     stop_if(~(condition * np.finfo(A.dtype).eps < 1), "LinAlgError", _is_singular(A))
     return both[:, 0]
+
+
+def _units(A: Any) -> tuple[Any, Any]:
+    """Of equations and of unknowns: none makes A singular."""
+    rows = np.max(np.abs(A), axis=1)
+    rows = np.where(rows > 0, rows, 1.0)
+    columns = np.max(np.abs(A) / rows[:, None], axis=0)
+    return rows, np.where(columns > 0, columns, 1.0)
 
 
 def _is_singular(A: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -205,3 +207,39 @@ def test_patterns_are_multiplied_a_few_rows_at_a_time(monkeypatch: Any) -> None:
     monkeypatch.setattr(patterns, "MOST_ENTRIES", 7000)
     with pytest.raises(UnsupportedError, match="7000"):
         patterns._product(block, places)
+
+
+@pytest.mark.parametrize("method", [None, "colour"])
+def test_plans_are_copied_but_not_pickled(method: Any) -> None:
+    x = np.arange(3.0)
+    plan = bs.sparsity(np.sin, x, method=method)
+    for same in (copy.copy(plan), copy.deepcopy({"plan": plan})["plan"]):
+        np.testing.assert_allclose(bs.jacobian(np.sin, sparse=same)(x).diagonal(), np.cos(x))
+    with pytest.raises(UnsupportedError, match="make it again"):
+        pickle.dumps(plan)
+
+
+def test_a_plan_of_another_structure_says_of_what_types() -> None:
+    f = lambda x: x[1:] * x[:-1]
+    xs = np.ones((2, 5))
+    J = lambda x, plan: bs.jacobian(f, sparse=plan)(x).data
+    found = bs.vmap(lambda x: J(x, bs.sparsity(f, xs[0])))(xs)
+    np.testing.assert_array_equal(found, np.ones((2, 8)))
+    with pytest.raises(
+        StructureError, match=r"of float64\[5\], has 8 of 4 × 5 .*one entry of the batch"
+    ):
+        bs.vmap(lambda x: J(x, bs.sparsity(f, xs)))(xs)
+    with pytest.raises(StructureError, match=r"of float64\[5\], has 9 of 5 × 5 entries"):
+        bs.jacobian(lambda x: x * x[::-1], sparse=bs.sparsity(f, xs[0]))(xs[0])
+
+
+def test_what_cancels_is_not_blamed_on_the_pattern_alone() -> None:
+    x = np.linspace(1, 2, 6)
+    f = lambda x: (1e8 * x + np.roll(x, 1) * 0.1 + x) - 1e8 * x
+    P = np.eye(6) + np.roll(np.eye(6), 1, 0)
+    found = bs.jacobian(f, sparse=bs.sparsity(f, x, pattern=P))(x)
+    np.testing.assert_allclose(
+        found.toarray(), np.eye(6) + 0.1 * np.roll(np.eye(6), 1, 0), atol=1e-7
+    )
+    with pytest.raises(StructureError, match=r"row 0 .*terms cancel .*float32 .*float64"):
+        bs.sparsity(f, x.astype("float32"), pattern=P)

@@ -225,7 +225,7 @@ class Coloured(Compiled):
         if len(others) > len(self._probes):
             check_entries(at, others[-1], self._is_turned)
         for probe, image in zip(self._probes, others, strict=False):
-            check_pattern(self._whole.pattern, at, probe, image)
+            check_pattern(self._whole.pattern, at, probe, image, self.given is not None)
         blocks = [layout for line in self.layouts for layout in line]
         return [
             in_dtype(take(numbers, part), layout.template.dtype)

@@ -24,13 +24,14 @@ import numpy as np
 from . import tree
 from .api import grad
 from .compiled.arguments import exactly
-from .errors import StaticArgumentError, StructureError
+from .errors import StaticArgumentError, StructureError, UnsupportedError
 from .hooks import hooks
+from .ir import type_of
 from .planned import Coloured, Compiled, Layouts, csr, first_run, layout_of
 from .solve.colouring import KINDS, Colouring, Pattern, coloured
 from .solve.compressed import Whole
 from .solve.sparse import Layout
-from .tensor import Tensor
+from .tensor import Staged, Tensor
 from .working import Working
 
 Key = tuple[Any, ...]
@@ -91,6 +92,18 @@ class Sparsity:
         if isinstance(self._made, Coloured) and self._made.colouring is not None:
             return self._made.colouring
         return coloured(Whole.of(self.layouts).pattern, self._kind)
+
+    def __copy__(self) -> Sparsity:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Sparsity:
+        return self  # nothing of it changes
+
+    def __reduce__(self) -> Any:
+        raise UnsupportedError(
+            "a plan holds compiled code, which cannot be pickled: make it again where it is used, by "
+            "bs.sparsity(f, *args); of a pattern that took long to find, with pattern=plan.pattern"
+        )
 
     def __repr__(self) -> str:
         sizes = " and ".join(
@@ -190,7 +203,7 @@ def sparse_jacobian(
             with Working(_PLANNING):
                 compiled, result = another(args, kwargs)
             if isinstance(plan, Sparsity) and not (plan.is_local or compiled.is_local):
-                _check_same(plan, compiled)
+                _check_same(plan, compiled, args, kwargs)
             made[key] = compiled
             return result
         return compiled(*args, **kwargs)
@@ -207,7 +220,7 @@ def _check_kind(plan: Sparsity, hessian: bool) -> None:
         )
 
 
-def _check_same(plan: Sparsity, compiled: Compiled) -> None:
+def _check_same(plan: Sparsity, compiled: Compiled, args: Any, kwargs: Any) -> None:
     mine, theirs = plan.layouts, compiled.layouts
     same = len(mine) == len(theirs) and all(
         len(a) == len(b) and all(x.same_pattern(y) for x, y in zip(a, b, strict=True))
@@ -215,10 +228,16 @@ def _check_same(plan: Sparsity, compiled: Compiled) -> None:
     )
     if not same:
         found = [layout for line in theirs for layout in line]
+        leaves = tree.flatten((args, kwargs))[0]
+        given = ", ".join(
+            [str(type_of(x)) for x in leaves if isinstance(x, _TYPED | float | complex)]
+        )
+        is_staged = any(isinstance(x, Staged) for x in leaves)
         raise StructureError(
-            f"the plan {plan!r} is of another structure: this function, at these arguments, has "
+            f"the plan {plan!r} is of another structure: this function, of {given}, has "
             + " and ".join(f"{x.nnz} of {x.shape[0]} × {x.shape[1]}" for x in found)
             + " entries; make a plan with bs.sparsity(f, *args), or pass sparse=True"
+            + "; inside vmap for one entry of the batch, which is what f is given there" * is_staged
         )
 
 
@@ -238,7 +257,7 @@ def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Key:
     return key
 
 
-_TYPED = (np.ndarray, np.generic, Tensor)
+_TYPED = np.ndarray | np.generic | Tensor
 
 
 def _type(x: Any) -> Any:

@@ -173,8 +173,11 @@ def substituted(colouring: Colouring, sums: Any) -> Any:
     return found
 
 
-def check_pattern(pattern: Pattern, numbers: Any, probe: Any, image: Any) -> None:
-    """J · probe by the entries found is what the whole of J gives, or the pattern leaves one out."""
+def check_pattern(pattern: Pattern, numbers: Any, probe: Any, image: Any, is_given: bool) -> None:
+    """J · probe by the entries found is what the whole of J gives, or the pattern leaves one out.
+
+    So it looks, too, where terms cancel until nothing but rounding is left.
+    """
     bound = np.sqrt(np.finfo(image.dtype).eps)
     terms = numbers * probe[pattern.cols]
 
@@ -187,9 +190,20 @@ def check_pattern(pattern: Pattern, numbers: Any, probe: Any, image: Any) -> Non
         found = summed(terms.real) + (1j * summed(terms.imag) if terms.dtype.kind == "c" else 0)
         wrong = np.abs(found - image) > bound * (summed(np.abs(terms)) + np.abs(image))
     wrong = wrong & np.isfinite(image)
-    advice = "that is not zero; complete it, or let bs.sparsity find it"
     if isinstance(wrong, Staged):
-        stop_if(np.any(wrong), "TypeError", f"the pattern leaves out an entry {advice}")
+        stop_if(np.any(wrong), "TypeError", _left_out("a row", image.dtype, is_given))
     elif np.any(wrong):
         row = int(np.flatnonzero(wrong)[0])
-        raise StructureError(f"the pattern leaves out an entry of row {row} {advice}")
+        raise StructureError(_left_out(f"row {row}", image.dtype, is_given))
+
+
+def _left_out(row: str, dtype: Any, is_given: bool) -> str:
+    cancels = f"terms cancel there until {dtype} holds rounding alone"
+    if np.finfo(dtype).eps > np.finfo(np.float64).eps:
+        cancels += ": compute in float64 and see"
+    if not is_given:
+        return f"entries of {row}, found by a colouring, are not those of the whole: {cancels}"
+    return (
+        f"the pattern leaves out an entry of {row} that is not zero: complete it, or let bs.sparsity find it. "
+        f"Or {cancels}"
+    )

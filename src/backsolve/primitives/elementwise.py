@@ -316,7 +316,11 @@ rad2deg = unary("rad2deg", Scale(float(180 / np.pi)))
 UFUNCS[np.radians], UFUNCS[np.degrees] = deg2rad, rad2deg
 
 nextafter = binary("nextafter", ONE)  # a and a rounding error
-copysign = binary("copysign", lambda y, a: Diagonal(np.sign(y) * np.sign(a)))
+copysign = binary(
+    "copysign",
+    lambda y, a: Diagonal(np.sign(y) * np.sign(a)),
+    lambda b: Mask(np.zeros(np.shape(b), bool)),
+)
 ldexp = binary("ldexp", lambda b: Diagonal(np.exp2(b)))
 
 # ---- complex numbers: real-linear blocks (see operators/cast.py)

@@ -96,10 +96,14 @@ class SpecialOrthogonal(Stiefel):
         return x @ scipy.linalg.expm(skew(transposed(x) @ u))
 
     def log(self, x: Any, y: Any) -> Any:
-        only_one(x, 2, self)
-        turn = scipy.linalg.logm(x.T @ y)
+        between = transposed(x) @ y
+        turn = np.zeros(between.shape, complex)
+        for place in np.ndindex(between.shape[:-2]):
+            turn[place] = scipy.linalg.logm(
+                between[place].astype(float)
+            )  # it warns of single precision
         if np.max(np.abs(np.imag(turn)), initial=0) > np.sqrt(np.finfo(x.dtype).eps):
             raise UnsupportedError(
                 "from x to y leads no shortest way, or more than one: y is x mirrored, or turned by half a turn"
             )
-        return x @ skew(np.real(turn))
+        return x @ skew(np.real(turn).astype(between.dtype))

@@ -243,3 +243,19 @@ def test_what_cancels_is_not_blamed_on_the_pattern_alone() -> None:
     )
     with pytest.raises(StructureError, match=r"row 0 .*terms cancel .*float32 .*float64"):
         bs.sparsity(f, x.astype("float32"), pattern=P)
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("colouring", ["column", "row", "both", "star", "acyclic"])
+def test_entries_of_a_hessian_in_many_units(colouring: str, given: bool) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        a, b = (10.0 ** rng.integers(-12, 13, size=n) for n in (7, 8))
+        f = lambda x, a=a, b=b: np.sum(a * x[1:] * x[:-1]) + np.sum(b * x**3)
+        x = rng.normal(size=8)
+        expected = bs.hessian(f)(x)
+        pattern = expected != 0 if given else None
+        plan = bs.sparsity(f, x, hessian=True, colouring=colouring, pattern=pattern)
+        for at in (x, 2 * x):
+            found = bs.hessian(f, sparse=plan)(at).toarray()
+            np.testing.assert_allclose(found, bs.hessian(f)(at), rtol=1e-7)

@@ -37,6 +37,7 @@ from .solve.compressed import (
     compressed,
     in_dtype,
     is_complex,
+    lost_in_others,
     substituted,
 )
 from .solve.eliminate import Graph, jacobian_entries, pattern_entries
@@ -221,6 +222,10 @@ class Coloured(Compiled):
         assert self._whole is not None
         assert self.colouring is not None
         numbers = substituted(self.colouring, sums)
+        if lost_in_others(self.colouring, sums, numbers):
+            if self._solves is None:
+                self._solves = Coloured(self.what, self.f, self.argnums, "star", self.given)
+            return self._solves.numbers(args, kwargs)
         at, *others = [x if isinstance(x, Staged) else _number(x) for x in (numbers, *others)]
         if len(others) > len(self._probes):
             check_entries(at, others[-1], self._is_turned)

@@ -173,6 +173,20 @@ def substituted(colouring: Colouring, sums: Any) -> Any:
     return found
 
 
+def lost_in_others(colouring: Colouring, sums: Any, found: Any) -> bool:
+    """Whether an entry found from others is so small beside them that their rounding reaches its digits.
+
+    An error of the sums goes through the same substitution; so do changes of them by random parts of themselves.
+    """
+    if colouring.tied is None:
+        return False
+    rng = np.random.default_rng(0)
+    root = np.sqrt(np.finfo(sums.dtype).eps)
+    with np.errstate(invalid="ignore"):
+        moved = [np.abs(substituted(colouring, sums * rng.uniform(1, 2, sums.size))) for _ in "ab"]
+        return bool(np.any(~np.isfinite(found) | (root * np.maximum(*moved) > np.abs(found))))
+
+
 def check_pattern(pattern: Pattern, numbers: Any, probe: Any, image: Any, is_given: bool) -> None:
     """J · probe by the entries found is what the whole of J gives, or the pattern leaves one out.
 

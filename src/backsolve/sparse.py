@@ -132,7 +132,8 @@ def sparsity(
     "column", "row", "both", for a Hessian also "star" (the usual one there) or "acyclic", or "auto". Loops,
     branches and calls cannot be eliminated: there the pattern is searched and coloured; what cannot be looked
     into (derivatives by hand, implicit functions, recursion) is full. With a `pattern`, a matrix that is not
-    zero where the Jacobian may be, nothing is searched; it is compared with one more solve at each call.
+    zero where the Jacobian may be, nothing is searched; it is compared with one more solve at each call, which
+    shows an entry that is left out unless it is below √ε beside the others of its row.
 
     >>> import numpy as np
     >>> sparsity(lambda x: x[1:] - x[:-1], np.zeros(4))

@@ -176,7 +176,7 @@ def substituted(colouring: Colouring, sums: Any) -> Any:
 def lost_in_others(colouring: Colouring, sums: Any, found: Any) -> bool:
     """Whether an entry found from others is so small beside them that their rounding reaches its digits.
 
-    An error of the sums goes through the same substitution; so do changes of them by random parts of themselves.
+    An error of the sums goes through the same substitution; so do sums changed by random parts of themselves.
     """
     if colouring.tied is None:
         return False

@@ -259,3 +259,10 @@ def test_entries_of_a_hessian_in_many_units(colouring: str, given: bool) -> None
         for at in (x, 2 * x):
             found = bs.hessian(f, sparse=plan)(at).toarray()
             np.testing.assert_allclose(found, bs.hessian(f)(at), rtol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["auto", "forward", "reverse", "colour", "eliminate"])
+def test_zeros_by_complex_arguments_are_complex(method: str) -> None:
+    f = lambda x, z: (x * x, x * z)
+    found = bs.jacobian(f, (0, 1), method)(Z.real, Z)
+    assert [[a.dtype for a in line] for line in found] == [[float, complex], [complex, complex]]

@@ -171,7 +171,7 @@ def forward_jacobian(
 
     def push(seed: Any) -> list[Any]:
         return [
-            np.zeros(r.shape, r.dtype) if t is None else t
+            np.zeros(r.shape, np.result_type(r.dtype, input_.dtype)) if t is None else t
             for t, r in zip(by.ahead([(input_, seed)], outputs), outputs, strict=True)
         ]
 

@@ -386,3 +386,12 @@ def test_natural_gradients_by_factors() -> None:
     p = {"w": np.zeros((3, 4))}
     after, _ = rule.update(f, p, rule.init(f, p))
     np.testing.assert_allclose(after["w"], np.linalg.lstsq(x, y, rcond=None)[0].T, rtol=1e-9)
+
+
+def test_parameters_without_entries_have_empty_blocks() -> None:
+    X = np.arange(6.0).reshape(3, 2)
+    p = {"none": np.zeros((0, 2)), "w": np.ones(2)}
+    K = bs.gauss_newton(lambda p: X @ p["w"] + np.sum(p["none"]), lambda z: np.sum(z**2))(p).kfac()
+    found = K.solve(p, damping=0.5)
+    assert found["none"].shape == (0, 2)
+    np.testing.assert_allclose(2 * X.T @ X @ found["w"] + 0.5 * found["w"], p["w"], rtol=1e-9)

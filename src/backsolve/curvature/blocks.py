@@ -180,6 +180,8 @@ def with_factors(blocks: Sequence[Block], factors: Sequence[Sequence[Any]]) -> l
 
 def _regular(scale: Any, damping: Any) -> Any:
     found = scale + damping
+    if not found.size:
+        return found
     least, most = np.min(np.abs(found)), np.max(np.abs(found))
     failed = np.logical_not(least > np.finfo(most.dtype).eps * most)
     message = "a block of this matrix is singular: solve with a damping above 0"

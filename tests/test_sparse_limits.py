@@ -266,3 +266,12 @@ def test_zeros_by_complex_arguments_are_complex(method: str) -> None:
     f = lambda x, z: (x * x, x * z)
     found = bs.jacobian(f, (0, 1), method)(Z.real, Z)
     assert [[a.dtype for a in line] for line in found] == [[float, complex], [complex, complex]]
+
+
+@pytest.mark.parametrize("way", [w for w in WAYS if w != "compiled sparse"])
+def test_numbers_that_were_single_are_judged_as_such(way: str) -> None:
+    scale = np.array([1e-12, 1.0, 1e9])  # of float64: so is the result
+    r = lambda z: np.sqrt(np.real(z) ** 2 + np.imag(z) ** 2)
+    f = lambda z: r(z) * np.exp(1j * np.arctan2(np.imag(z), np.real(z))) * scale
+    found = WAYS[way](f, Z.astype("complex64"))
+    np.testing.assert_allclose(found, np.diag(scale), rtol=1e-5)

@@ -183,6 +183,7 @@ class Coloured(Compiled):
         self._whole: Whole | None = None
         self._probes: list[Any] = []
         self._is_turned: Any = None  # which entries are of complex arguments
+        self._dtypes: list[Any] = []
 
     def _traced(self, *args: Any, **kwargs: Any) -> list[Any]:
         system = self._system(args, kwargs)
@@ -196,6 +197,7 @@ class Coloured(Compiled):
             probe = np.random.default_rng(0).uniform(1, 2, self._whole.pattern.shape[1])
             self._probes = [probe]
         self._is_turned = complex_columns(system)[self._whole.pattern.cols]
+        self._dtypes = [p.dtype for p in system.parameters]
         found = compressed(system, self.colouring, self._probes)
         is_outermost = not system.record and not any(isinstance(x, Staged) for x in found)
         return [_number(x) for x in found] if is_outermost else found
@@ -228,7 +230,7 @@ class Coloured(Compiled):
             return self._solves.numbers(args, kwargs)
         at, *others = [x if isinstance(x, Staged) else _number(x) for x in (numbers, *others)]
         if len(others) > len(self._probes):
-            check_entries(at, others[-1], self._is_turned)
+            check_entries(at, others[-1], self._is_turned, self._dtypes)
         for probe, image in zip(self._probes, others, strict=False):
             check_pattern(self._whole.pattern, at, probe, image, self.given is not None)
         blocks = [layout for line in self.layouts for layout in line]

@@ -106,10 +106,10 @@ def complex_columns(system: System) -> Any:
     return np.concatenate(kinds) if kinds else np.zeros(0, bool)
 
 
-def check_entries(numbers: Any, turned: Any, is_turned: Any) -> None:
+def check_entries(numbers: Any, turned: Any, is_turned: Any, dtypes: Sequence[Any]) -> None:
     """Entries of complex arguments, and those found from i times the seeds: i times them, if holomorphic."""
     at = np.flatnonzero(is_turned)
-    check_holomorphic(take(plain(numbers), at), take(plain(turned), at))
+    check_holomorphic(take(plain(numbers), at), take(plain(turned), at), *dtypes)
 
 
 def compressed_blocks(system: System) -> list[list[Entries]]:
@@ -120,7 +120,8 @@ def compressed_blocks(system: System) -> list[list[Entries]]:
     kind = "column" if is_complex(system) else "auto"
     numbers, *turned = compressed(system, coloured(whole.pattern, kind))
     if turned:
-        check_entries(numbers, turned[0], complex_columns(system)[whole.pattern.cols])
+        dtypes = [p.dtype for p in system.parameters]
+        check_entries(numbers, turned[0], complex_columns(system)[whole.pattern.cols], dtypes)
     parts = iter(whole.parts)
     return [
         [_filled(e, layout, numbers[next(parts)]) for e, layout in zip(line, of, strict=True)]

@@ -212,7 +212,7 @@ def _final(block: Operator, surely: bool = False) -> Entries:
         if surely and not all(is_known(t.values) for e in (pair.p, pair.q) for t in e.terms):
             raise NotScalarError(NOT_HOLOMORPHIC)
         p, q = _side_by_side(pair.p, pair.q)
-        check_linear(p, q, block.out_type.dtype)
+        check_linear(p, q, block.in_type.dtype, block.out_type.dtype)
     return pair.p
 
 

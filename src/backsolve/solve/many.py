@@ -92,7 +92,7 @@ def solved_jacobian(
         ahead = forward_jacobian(by, outputs, r)
         if r.dtype.kind == "c":
             for a, b in zip(ahead, forward_jacobian(by, outputs, r, unit=1j), strict=True):
-                check_holomorphic(a, b)
+                check_holomorphic(a, b, r.dtype)
         columns.append(ahead)
     return [
         [
@@ -111,7 +111,7 @@ def diagonals(by: Substitution, input_: Row, outputs: Sequence[Row]) -> list[Any
     if input_.dtype.kind == "c":
         for a, b in zip(images, by.ahead([(input_, 1j * ones)], outputs), strict=True):
             if a is not None or b is not None:
-                check_holomorphic(0 if a is None else a, 0 if b is None else b)
+                check_holomorphic(0 if a is None else a, 0 if b is None else b, input_.dtype)
     return [
         np.zeros((*y.shape, *input_.shape), y.dtype)
         if t is None
@@ -122,20 +122,24 @@ def diagonals(by: Substitution, input_: Row, outputs: Sequence[Row]) -> list[Any
     ]
 
 
-def check_holomorphic(ahead: Any, across: Any) -> None:
+def check_holomorphic(ahead: Any, across: Any, *dtypes: Any) -> None:
     """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i.
 
     With p and q of p t + q t̄, the images are p + q and i (p − q).
     """
     ahead, across = plain(ahead), plain(across)
     with np.errstate(all="ignore"):
-        check_linear(ahead - 1j * across, ahead + 1j * across)
+        check_linear(ahead - 1j * across, ahead + 1j * across, *dtypes)
 
 
-def check_linear(p: Any, q: Any, dtype: Any = None) -> None:
-    """Maps t ↦ p t + q t̄ are linear over ℂ: each by its own p, whose units are those of no other entry."""
+def check_linear(p: Any, q: Any, *dtypes: Any) -> None:
+    """Maps t ↦ p t + q t̄ are linear over ℂ: each by its own p, whose units are those of no other entry.
+
+    Of all `dtypes` that numbers went through the coarsest says how far apart rounding may put them.
+    """
     p, q = plain(p), plain(q)
-    is_zero = np.abs(q) <= np.sqrt(np.finfo(dtype or q.dtype).eps) * np.abs(p)
+    eps = max(np.finfo(d).eps for d in (q.dtype, *dtypes))
+    is_zero = np.abs(q) <= np.sqrt(eps) * np.abs(p)
     failed = np.any(~is_zero & (np.isfinite(p) | np.isfinite(q)))
     if isinstance(failed, Staged):
         stop_if(failed, "ValueError", NOT_HOLOMORPHIC)
@@ -144,8 +148,9 @@ def check_linear(p: Any, q: Any, dtype: Any = None) -> None:
 
 
 NOT_HOLOMORPHIC = (
-    "jacobian of a function of complex arguments needs it to be holomorphic; this one is not. "
-    "Differentiate with respect to real and imaginary part, or use jvp"
+    "jacobian of a function of complex arguments needs it to be holomorphic; this one is not, or terms of an "
+    "entry cancel until rounding alone is left. Differentiate with respect to real and imaginary part, "
+    "or use jvp"
 )
 
 

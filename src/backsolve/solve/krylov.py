@@ -10,6 +10,10 @@ the compiled program. SciPy's methods would do for arrays alone. In compiled cod
 
 A preconditioner is a function v ↦ M v with M ≈ A⁻¹; for CG and MINRES it must be symmetric, positive definite.
 
+Equations may be far apart in size. `units` are 1 over their sizes, or 1.0: what is left of b must be little
+beside b in these, so that no large equation hides a small one, and beside b as it is, for a large equation of
+which b is small. The second may be beyond what rounding allows; then the first will do.
+
 The squares of small or large numbers are no numbers (10⁻²³ in single precision): every b is solved for as a
 multiple of a power of two, which costs no digit, and lengths are taken of vectors whose largest entry is 1.
 """
@@ -32,8 +36,8 @@ Map = Callable[[Any], Any]
 
 class Outcome(NamedTuple):
     x: Any
-    left: Any  # b − A x, computed anew
-    residual: Any  # its norm
+    left: Any  # b − A x, computed anew; of GMRES in units
+    residual: Any  # its norm, in units
     limit: Any  # what it should be at most
     rounds: Any
 
@@ -75,19 +79,26 @@ Method = Callable[..., Outcome]
 
 
 def _in_units_of_b(method: Method) -> Method:
-    """The same for a b of any size: solved for as 2ᵉ b, its largest entry between ½ and 1."""
+    """The same for a b of any size: solved for as 2ᵉ b, its largest entry between ½ and 1 in its units."""
 
     @functools.wraps(method)
     def run(
-        A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], **options: Any
+        A: Map,
+        b: Any,
+        M: Map,
+        tol: float,
+        maxiter: int,
+        history: list[float],
+        units: Any = 1.0,
+        **options: Any,
     ) -> Outcome:
         if not b.shape[0]:
             none = np.zeros((), b.dtype)[()]
             return Outcome(b, b, none, none, 0)
-        most = np.max(np.abs(b))
+        most = np.max(np.abs(times(units, b)))
         e = np.where(most < np.inf, np.frexp(most)[1], 0)
         sizes: list[float] = []
-        found = method(A, np.ldexp(b, -e), M, tol, maxiter, sizes, **options)
+        found = method(A, np.ldexp(b, -e), M, tol, maxiter, sizes, units, **options)
         with np.errstate(over="ignore"):
             history.extend(float(np.ldexp(size, e)) for size in sizes)
             x, left, residual, limit = [np.ldexp(v, e) for v in found[:-1]]
@@ -96,12 +107,29 @@ def _in_units_of_b(method: Method) -> Method:
     return run
 
 
+def times(units: Any, v: Any) -> Any:
+    """v in these units; 1.0 stands for no change."""
+    return v if isinstance(units, float) else units * v
+
+
+def _sizes_of(b: Any, units: Any) -> Callable[[Any], Any]:
+    """How much is left of b, by the norm in its units: the larger of both measures, in and without units."""
+    if isinstance(units, float):
+        return _length
+    whole = _length(units * b)
+    share = whole / np.where(whole > 0, norm(b), 1.0)
+    return lambda r: np.maximum(_length(units * r), share * _length(r))
+
+
 @_in_units_of_b
-def cg(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -> Outcome:
+def cg(
+    A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], units: Any = 1.0
+) -> Outcome:
     """Conjugate gradients. Stops, far from the limit, where A is not positive definite."""
-    limit = tol * _length(b)
+    size_of = _sizes_of(b, units)
+    size = size_of(b)
+    limit = tol * size
     z = M(b)
-    size = _length(b)
     note(history, size)
 
     def goes_on(state: Any) -> Any:
@@ -118,14 +146,14 @@ def cg(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -
         z = M(r)
         new = r @ z
         p = z + (new / np.where(rz > 0, rz, 1.0)) * p
-        size = _length(r)
+        size = size_of(r)
         note(history, size)
         return x, r, p, new, size, is_positive, k + 1
 
     start = (np.zeros_like(b), b, z, b @ z, size, size == size, 0)
     x, *_, k = hooks.while_loop(goes_on, body, start)
     left = b - A(x)
-    return Outcome(x, left, _length(left), 100 * limit, k)
+    return Outcome(x, left, _length(times(units, left)), 100 * limit, k)
 
 
 def is_indefinite(A: Map, b: Any, maxiter: int) -> Any:
@@ -156,7 +184,35 @@ def is_indefinite(A: Map, b: Any, maxiter: int) -> Any:
 
 
 @_in_units_of_b
-def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float]) -> Outcome:
+def minres(
+    A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], units: Any = 1.0
+) -> Outcome:
+    """Of a symmetric A. It stops by the roots of the units: what is left in these is solved for once more."""
+    size_of = _sizes_of(b, units)
+    limit = 100 * tol * size_of(b)
+
+    def goes_on(state: Any) -> Any:
+        _, _, size, before, k = state
+        return (size > limit) & (size < 0.5 * before) & (k < maxiter)
+
+    def body(state: Any) -> Any:
+        x, r, size, _, k = state
+        step, rounds = _lanczos(A, r, M, tol, maxiter - k, history)
+        x, r = x + step, r - A(step)
+        return x, r, size_of(r), size, k + rounds
+
+    x, k = _lanczos(A, b, M, tol, maxiter, history)
+    left = b - A(x)
+    if not isinstance(units, float):
+        x, left, _, _, k = hooks.while_loop(
+            goes_on, body, (x, left, size_of(left), 3.0 * size_of(b), k)
+        )
+    return Outcome(x, left, _length(times(units, left)), limit, k)
+
+
+def _lanczos(
+    A: Map, b: Any, M: Map, tol: float, maxiter: Any, history: list[float]
+) -> tuple[Any, Any]:
     """Paige and Saunders (1975): Lanczos' tridiagonal matrix, made triangular by rotations on the way."""
     y = M(b)
     first = _root(b, y)
@@ -197,25 +253,35 @@ def minres(A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float
     (x, _, _), _, _, k = hooks.while_loop(
         goes_on, body, ((zero, zero, zero), (b, b, y), scalars, 0)
     )
-    left = b - A(x)
-    return Outcome(x, left, _length(left), 100 * tol * _length(b), k)
+    return x, k
 
 
 @_in_units_of_b
 def gmres(
-    A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], restart: int = 30
+    A: Map,
+    b: Any,
+    M: Map,
+    tol: float,
+    maxiter: int,
+    history: list[float],
+    units: Any = 1.0,
+    restart: int = 30,
 ) -> Outcome:
-    """Saad and Schultz (1986), preconditioned from the right: the residual is that of A x = b itself.
+    """Saad and Schultz (1986), preconditioned from the right: the residual, in units, is that of A x = b.
 
     The Hessenberg matrix H of a cycle becomes R = Q H by rotations, one a round; Q is kept as a matrix. What is
     not there yet of V is zero, and of R the identity, so that every round computes with the same shapes.
     """
+    size_of = _sizes_of(b, units)
+    b, product = times(units, b), A
+    A = lambda v: times(units, product(v))
     m = max(1, min(restart, b.shape[0], maxiter))
     limit = tol * _length(b)
     places, small = np.arange(m + 1), float(np.finfo(b.dtype).eps)
 
     def cycle(state: Any) -> Any:
-        x, r, size, _, k = state
+        x, r, size, _, _, k = state
+        enough = np.where(size > limit, limit, tol * size)
         beta = np.where(size > 0, size, 1.0)
         V = np.where((places == 0)[:, None], r / beta, 0.0)
         Q = np.eye(m + 1, dtype=b.dtype) + 0.0 * beta
@@ -223,7 +289,7 @@ def gmres(
 
         def goes_on(state: Any) -> Any:
             *_, j, left = state
-            return (j < m) & (left > limit) & (k + j < maxiter)
+            return (j < m) & (left > enough) & (k + j < maxiter)
 
         def step(state: Any) -> Any:
             V, Q, R, j, _ = state
@@ -253,18 +319,17 @@ def gmres(
         g = np.where(places[:m] < j, size * Q[:m, 0], 0.0)
         x = x + M(np.linalg.solve(R, g) @ V[:m])
         r = b - A(x)
-        new = _length(r)
-        return x, r, new, size, k + j
+        return x, r, _length(r), size_of(r / units), size, k + j
 
     def goes_on(state: Any) -> Any:
-        *_, size, before, k = state
+        *_, size, most, before, k = state
         # A cycle that gains nothing will not do so next time, either.
-        return (size > limit) & (k < maxiter) & (size < (1 - 1e-6) * before)
+        return (most > limit) & (k < maxiter) & (size < (1 - 1e-6) * before)
 
     size = _length(b)
     note(history, size)
-    start = (0.0 * b, b, size, 2.0 * size, 0)
-    x, r, size, _, k = hooks.while_loop(goes_on, cycle, start)
+    start = (0.0 * b, b, size, size, 2.0 * size, 0)
+    x, r, size, _, _, k = hooks.while_loop(goes_on, cycle, start)
     # The estimate that ends a cycle and the residual itself differ by rounding.
     return Outcome(x, r, size, 2 * limit, k)
 

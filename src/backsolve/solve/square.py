@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
-from ..hooks import hooks
 from ..primitives.checks import CHECK, code_of, stop_if
 from ..tensor import Staged
-from .krylov import METHODS, Map, Outcome, norm
+from .krylov import METHODS, Map, norm, times
 
 DIRECT = 128  # unknowns up to which the matrix is formed and solved
 LEAST_ROUNDS = 100
 ALIKE = 10  # powers of two between rows, which a tolerance has room for
-MOST_REPEATS = 8  # of a solve for what is left
 LEAST_DECADE = -12  # of a residual that compiled code tells
 
 
@@ -109,7 +107,7 @@ class Linear:
         self.push, self.pull, self.dense = push, pull, dense
         self.size, self.eps, self.how, self.M = size, eps, how, M
         self._matrix: Any = None
-        self._exponents: dict[str, Any] = {}  # of rows, and of columns
+        self._known: dict[str, Any] = {}  # units of rows, and of columns
 
     def method(self, is_staged: bool) -> str:
         most = self.how.most_compiled if is_staged else DIRECT
@@ -141,28 +139,22 @@ class Linear:
         rounds = how.maxiter or max(LEAST_ROUNDS, 10 * self.size)
         options = {"restart": how.restart} if method == "gmres" else {}
         A = self.pull if transposed else self.push
-        left, right = self._scales(b.dtype, method != "gmres", transposed)
+        units, of_unknowns = self._units(b.dtype, method != "gmres", transposed)
 
         def precondition(v: Any) -> Any:
             if M is None:
-                return v
-            z = M[transposed](np.ldexp(v, -left))
+                return times(of_unknowns, v)
+            z = M[transposed](v / units if method == "gmres" else v)
             if np.shape(z) != np.shape(v):
                 raise ShapeError(
                     "a preconditioner must give what has the form of its argument: of "
                     f"{np.size(v)} numbers it made {np.size(z)}"
                 )
-            return np.ldexp(z, -right)
+            return z
 
-        def once(b: Any) -> Outcome:
-            in_units = lambda v: np.ldexp(A(np.ldexp(v, right)), left)
-            return METHODS[method](in_units, b, precondition, tol, rounds, history, **options)
-
-        b = np.ldexp(b, left)
-        if method == "gmres":
-            y, _, residual, limit, _ = once(b)
-        else:
-            y, residual, limit = _in_equal_units(once, b, left, 100 * tol)
+        y, _, residual, limit, _ = METHODS[method](
+            A, b, precondition, tol, rounds, history, units, **options
+        )
         advice = {
             "cg": "CG needs a symmetric, positive definite matrix (else: method='minres' or 'gmres')",
             "minres": "MINRES needs a symmetric matrix (else: method='gmres')",
@@ -170,64 +162,44 @@ class Linear:
         }[method]
         more = "give a preconditioner, a larger maxiter or a larger tol, or take method='direct'"
         failed = ~(residual <= limit)
-        report(method.upper(), f"{advice}; or {more}", failed, history, residual, norm(b))
-        return np.ldexp(y, right)
+        report(
+            method.upper(), f"{advice}; or {more}", failed, history, residual, norm(times(units, b))
+        )
+        return y
 
-    def _scales(self, dtype: Any, is_symmetric: bool, transposed: bool) -> Any:
-        """Powers of two for the equations and the unknowns of a solve, so that no unit hides what is left in
+    def _units(self, dtype: Any, is_symmetric: bool, transposed: bool) -> Any:
+        """Powers of two by which equations and unknowns are multiplied, so that no unit hides what is left in
         another. What are equations of A are unknowns of Aᵀ."""
-        of_rows = self._exponents_of(self.push, "rows", dtype)
-        if is_symmetric:
-            return -(of_rows // 2), -(of_rows // 2)
+        of_rows = self._unit_of(self.push, "rows", dtype)
+        if is_symmetric:  # half of a unit on either side: as a preconditioner that is all of it
+            return of_rows, of_rows
         if not transposed:
-            return -of_rows, 0 * of_rows
-        in_units = lambda v: self.pull(np.ldexp(v, -of_rows))
-        return -self._exponents_of(in_units, "columns", dtype), -of_rows
+            return of_rows, 1.0
+        in_units = lambda v: self.pull(times(of_rows, v))
+        return self._unit_of(in_units, "columns", dtype), of_rows
 
-    def _exponents_of(self, A: Map, name: str, dtype: Any) -> Any:
-        found = self._exponents.get(name)
+    def _unit_of(self, A: Map, name: str, dtype: Any) -> Any:
+        found = self._known.get(name)
         if found is None:
-            found = _exponents(A, self.size, dtype)
+            found = _units_of_rows(A, self.size, dtype)
             if not isinstance(found, Staged):
-                self._exponents[name] = found
+                self._known[name] = found
         return found
 
 
-def _in_equal_units(once: Callable[[Any], Outcome], b: Any, units: Any, share: float) -> Any:
-    """x, the norm of b − A x and its limit, both with each equation in a unit of its own.
-
-    A matrix that is to stay symmetric takes half of the unit on either side; the other half decides whether
-    what is left of b is solved for once more.
-    """
-
-    def size_of(r: Any) -> Any:
-        return norm(np.ldexp(r, units))
-
-    limit = share * size_of(b)
-
-    def goes_on(state: Any) -> Any:
-        _, _, size, before, is_solved, k = state
-        pays = (size > limit) & is_solved & (size < 0.5 * before) & (k < MOST_REPEATS)
-        return (k == 0) | pays
-
-    def body(state: Any) -> Any:
-        x, r, size, _, _, k = state
-        step, r, residual, most, _ = once(r)
-        return x + step, r, size_of(r), size, residual <= most, k + 1
-
-    size = size_of(b)
-    x, _, size, *_ = hooks.while_loop(goes_on, body, (0.0 * b, b, size, size, size == size, 0))
-    return x, size, limit
-
-
-def _exponents(A: Map, size: int, dtype: Any) -> Any:
-    """Of the rows of A, by the larger of two general images; 0 for all if they are much alike."""
+def _units_of_rows(A: Map, size: int, dtype: Any) -> Any:
+    """1 over their sizes, by the larger of two general images; 1.0 if they are known to be alike."""
     one, other = in_general(size, dtype, 2)
     rows = np.maximum(np.abs(A(one)), np.abs(A(other)))
     counts = (rows > 0) & (rows < np.inf)
     e = np.where(counts, np.frexp(np.where(counts, rows, 1.0))[1], 0)
     most, least = np.max(e, initial=0, where=counts), np.min(e, initial=0, where=counts)
-    return np.where(counts & (most - least > ALIKE), e, 0)
+    differ = most - least > ALIKE
+    if not isinstance(differ, Staged) and not differ:
+        return 1.0
+    e = np.where(counts & differ, e, 0)
+    largest = np.finfo(dtype).maxexp - 2
+    return np.ldexp(dtype.type(1), np.clip(-e, -largest, largest))
 
 
 def in_general(size: int, dtype: Any, count: int) -> Any:
@@ -245,11 +217,11 @@ def _check_regular(A: Any) -> None:
         except np.linalg.LinAlgError:
             singular = True
         else:
-            rows, columns = _units(A)
-            in_units = np.abs(A) / rows[:, None] / columns
-            of_inverse = columns[:, None] * np.abs(inverse) * rows
-            condition = np.linalg.norm(in_units, 1) * np.linalg.norm(of_inverse, 1)
-            singular = not condition * np.finfo(A.dtype).eps < 1
+            condition = np.linalg.norm(A, 1) * np.linalg.norm(inverse, 1)
+            if not condition * np.finfo(A.dtype).eps < 1:  # or its units are far apart
+                rows, columns = _sizes(A)
+                condition = np.linalg.norm(columns[:, None] * inverse * rows, 1)
+                singular = not condition * np.finfo(A.dtype).eps < 1
     if singular:
         raise SingularError(_is_singular(A))
 
@@ -259,21 +231,19 @@ def _solved_regular(A: Any, b: Any) -> Any:
     n = A.shape[0]
     if not n:
         return b
-    rows, columns = _units(A)
+    rows, columns = _sizes(A)
     w = rows * np.random.default_rng(0).choice([-1.0, 1.0], n).astype(A.dtype)
     both = np.linalg.solve(A, np.stack([b, w], axis=1))
-    condition = np.max(np.sum(np.abs(A) / rows[:, None] / columns, axis=0))
-    condition = condition * np.max(columns * np.abs(both[:, 1])) * n**0.5
+    condition = np.max(columns * np.abs(both[:, 1])) * n**0.5
     stop_if(~(condition * np.finfo(A.dtype).eps < 1), "LinAlgError", _is_singular(A))
     return both[:, 0]
 
 
-def _units(A: Any) -> tuple[Any, Any]:
-    """Of equations and of unknowns: none makes A singular."""
+def _sizes(A: Any) -> tuple[Any, Any]:
+    """Of equations, and of unknowns in these: beside them |A| is 1, and no unit makes it singular."""
     rows = np.max(np.abs(A), axis=1)
     rows = np.where(rows > 0, rows, 1.0)
-    columns = np.max(np.abs(A) / rows[:, None], axis=0)
-    return rows, np.where(columns > 0, columns, 1.0)
+    return rows, (1 / rows) @ np.abs(A)
 
 
 def _is_singular(A: Any) -> str:

@@ -59,9 +59,25 @@ def _in_rgamma(y: Any, a: Any) -> Any:
 rgamma = unary("rgamma", lambda y, a: Diagonal(_in_rgamma(y, a)))
 
 
+_SHIFT = 10
+_BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)  # B_2k / 2k
+
+
 def _psis(a: Any, b: Any) -> Any:
-    """ψ(a) − ψ(a + b)."""
-    return load().psi(a) - load().psi(a + b)
+    """ψ(a) − ψ(a + b), to the right of 0 term by term of ψ(z) = ψ(z + 10) − Σ_j<10 1/(z + j) and of the
+    expansion there, log z − 1/2z − Σ B_2k/(2k z^2k): so it does not cancel where b is small beside a."""
+    right = np.greater(a, 0) & np.greater(a + b, 0)
+    plain = load().psi(np.where(right, 1.0, a)) - load().psi(np.where(right, 1.0, a + b))
+    x, d = np.where(right, a, 1.0), np.where(right, b, 0.0)
+    total: Any = 0.0
+    for j in range(_SHIFT):
+        total = total - d / (x + j) / (x + d + j)
+    x = x + _SHIFT
+    logs = np.log1p(d / x)
+    total = total - logs + 0.5 * np.expm1(-logs) / x
+    for k, c in enumerate(_BERNOULLI, 1):
+        total = total + c * np.power(x, -2.0 * k) * np.expm1(-2 * k * logs)
+    return np.where(right, total, plain)
 
 
 betaln = binary("betaln", lambda a, b: Diagonal(_psis(a, b)), lambda a, b: Diagonal(_psis(b, a)))
@@ -75,8 +91,8 @@ poch = binary(
 )
 binom = binary(
     "binom",
-    lambda y, a, b: Diagonal(y * (load().psi(a + 1.0) - load().psi(a - b + 1.0))),
-    lambda y, a, b: Diagonal(y * (load().psi(a - b + 1.0) - load().psi(b + 1.0))),
+    lambda y, a, b: Diagonal(-y * _psis(a - b + 1.0, b)),
+    lambda y, a, b: Diagonal(-y * _psis(b + 1.0, a - 2 * b)),
 )
 betainc = several(
     "betainc",

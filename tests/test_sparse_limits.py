@@ -275,3 +275,11 @@ def test_numbers_that_were_single_are_judged_as_such(way: str) -> None:
     f = lambda z: r(z) * np.exp(1j * np.arctan2(np.imag(z), np.real(z))) * scale
     found = WAYS[way](f, Z.astype("complex64"))
     np.testing.assert_allclose(found, np.diag(scale), rtol=1e-5)
+
+
+def test_a_given_pattern_of_numbers_that_were_single() -> None:
+    x = np.linspace(1, 2, 6).astype("float32")
+    f = lambda x: (np.sin(x * 1.7) * np.roll(x, 1) ** 3).astype("float64") * 1e9
+    P = np.eye(6) + np.roll(np.eye(6), 1, 0)
+    found = bs.jacobian(f, sparse=bs.sparsity(f, x, pattern=P))(x)
+    np.testing.assert_allclose(found.toarray(), bs.jacobian(f, method="forward")(x), rtol=1e-5)

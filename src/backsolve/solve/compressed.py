@@ -24,7 +24,7 @@ from ..system import System
 from ..tensor import Staged, Tensor
 from .colouring import Colouring, Pattern, coloured
 from .eliminate import pattern_entries
-from .many import check_holomorphic, forward_images, reverse_images
+from .many import check_holomorphic, coarseness, forward_images, reverse_images
 from .packing import plain
 from .sparse import Layout, laid_out
 
@@ -188,12 +188,14 @@ def lost_in_others(colouring: Colouring, sums: Any, found: Any) -> bool:
         return bool(np.any(~np.isfinite(found) | (root * np.maximum(*moved) > np.abs(found))))
 
 
-def check_pattern(pattern: Pattern, numbers: Any, probe: Any, image: Any, is_given: bool) -> None:
+def check_pattern(
+    pattern: Pattern, numbers: Any, probe: Any, image: Any, dtypes: Sequence[Any], is_given: bool
+) -> None:
     """J · probe by the entries found is what the whole of J gives, or the pattern leaves one out.
 
     So it looks, too, where terms cancel until nothing but rounding is left.
     """
-    bound = np.sqrt(np.finfo(image.dtype).eps)
+    bound = coarseness(image.dtype, *dtypes)
     terms = numbers * probe[pattern.cols]
 
     def summed(x: Any) -> Any:

@@ -138,13 +138,17 @@ def check_linear(p: Any, q: Any, *dtypes: Any) -> None:
     Of all `dtypes` that numbers went through the coarsest says how far apart rounding may put them.
     """
     p, q = plain(p), plain(q)
-    eps = max(np.finfo(d).eps for d in (q.dtype, *dtypes))
-    is_zero = np.abs(q) <= np.sqrt(eps) * np.abs(p)
+    is_zero = np.abs(q) <= coarseness(q.dtype, *dtypes) * np.abs(p)
     failed = np.any(~is_zero & (np.isfinite(p) | np.isfinite(q)))
     if isinstance(failed, Staged):
         stop_if(failed, "ValueError", NOT_HOLOMORPHIC)
     elif failed:
         raise NotScalarError(NOT_HOLOMORPHIC)
+
+
+def coarseness(*dtypes: Any) -> Any:
+    """√ε of the coarsest."""
+    return np.sqrt(max(np.finfo(d).eps for d in dtypes))
 
 
 NOT_HOLOMORPHIC = (

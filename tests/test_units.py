@@ -109,3 +109,21 @@ def test_no_unknowns() -> None:
     f = lambda p: np.sum(bs.root(lambda x, p: x**3 - p, np.zeros(0), p))
     for way in (lambda f: f, bs.jit):
         assert way(bs.grad(f))(np.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("method", ["gmres", "cg", "minres"])
+def test_equations_of_any_sizes(method: str) -> None:
+    """Solutions and derivatives, each in units of its own."""
+    rng = np.random.default_rng(3)
+    for sizes in (10.0 ** rng.uniform(-6, 6, 12), np.where(rng.random(12) < 0.5, 1.0, 1e8)):
+        B = rng.normal(size=(12, 12)) / 4
+        half, B = sizes**0.5, B @ B.T + np.eye(12)
+        A = half[:, None] * B * half
+        for units in (half, np.ones(12)):
+            x, w = rng.normal(size=12) / units, rng.normal(size=12) * units
+            solve = lambda b, A=A: bs.linear_solve(A, b, method)
+            np.testing.assert_allclose(solve(A @ x) * half, x * half, rtol=1e-6, atol=1e-7)
+            found = bs.grad(lambda b, w=w, solve=solve: solve(b) @ w)(A @ x)
+            want = np.linalg.solve(B, w / half)
+            scale = np.max(np.abs(want))
+            np.testing.assert_allclose(found * half / scale, want / scale, atol=1e-7)

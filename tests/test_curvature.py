@@ -273,3 +273,16 @@ def test_few_rounds_are_an_error_and_damping_helps() -> None:
     np.testing.assert_allclose(saddle.solve(np.ones(2), damping=2.0), 1 / 3)
     slope = bs.grad(lambda b: np.sum(saddle.solve(b, damping=2.0)))(np.ones(2))
     np.testing.assert_allclose(slope, 1 / 3)
+
+
+@pytest.mark.parametrize("coordinates", [False, True])
+def test_diagonals_on_manifolds_are_of_tangents(coordinates: bool) -> None:
+    point = bs.on(bs.manifolds.Sphere(), np.array([0.6, 0.0, 0.8]), coordinates=coordinates)
+    at = {"r": point, "w": np.ones(2)}
+    G = bs.gauss_newton(
+        lambda p: np.tanh(X[:, :3] @ p["r"]) * np.sum(p["w"]), lambda z: np.sum(np.cosh(z))
+    )(at)
+    found, D = G.diagonal(), G.dense()
+    assert type(found["r"]) is np.ndarray
+    np.testing.assert_allclose(flat(found), np.diagonal(D), rtol=1e-10)
+    np.testing.assert_allclose(G.trace(), np.trace(D), rtol=1e-10)

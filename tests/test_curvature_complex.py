@@ -108,3 +108,9 @@ def test_derivatives_of_complex_solutions() -> None:
     )
     real = V["real"]
     np.testing.assert_allclose(H @ H.solve(real), real, atol=1e-9)
+
+
+def test_one_complex_number() -> None:
+    G = bs.gauss_newton(lambda p: p * (1 + 2j), squares)(2.0 + 1j)
+    assert G @ (1 + 1j) == 10 + 10j
+    np.testing.assert_allclose(G.solve(1 + 1j), 0.1 + 0.1j)

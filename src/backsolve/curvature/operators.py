@@ -305,7 +305,7 @@ def _in_reals(
 
 def _diagonal_of(inner: System, outer: System, outputs: Callable[[Any], Any], at: Any) -> Any:
     """Σ_ab J_ak H_ab J_bk: by J, outputs × parameters, not by the square of the parameters."""
-    leaves, structure = tree.flatten(at)
+    leaves, structure = tree.flatten(tangents_like(at))
 
     def flat(p: Any) -> Any:
         parts = [np.reshape(x, (-1,)) for x in tree.flatten(outputs(p))[0]]
@@ -378,12 +378,13 @@ def _side(b: Any, t: Type) -> Any:
 
 
 def _dtype(x: Any) -> np.dtype[Any]:
-    found: np.dtype[Any] = x.dtype if hasattr(x, "dtype") else np.dtype(float)
+    plain = np.dtype(complex if isinstance(x, complex) else float)
+    found: np.dtype[Any] = x.dtype if hasattr(x, "dtype") else plain
     return found
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, np.ndarray | np.generic | float | Tensor)
+    return isinstance(x, np.ndarray | np.generic | float | complex | Tensor)
 
 
 def _check_one_argument(what: str, argnums: ArgNums) -> None:

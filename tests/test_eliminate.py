@@ -171,9 +171,9 @@ def test_compiled_complex_jacobians_are_eliminated() -> None:
     z = np.array([1 + 2j, 3j, -1 + 0j])
     f = lambda z: z[1:] * np.exp(z[:-1])
     np.testing.assert_allclose(bs.jit(bs.jacobian(f))(z), bs.jacobian(f)(z), rtol=1e-12)
-    with pytest.raises(UnsupportedError, match='method="eliminate"'):
-        bs.jit(bs.jacobian(f, method="forward"))(z)
-    with pytest.raises(bs.errors.NotScalarError, match="holomorphic"):
+    found = bs.jit(bs.jacobian(f, method="forward"))(z)
+    np.testing.assert_allclose(found, bs.jacobian(f)(z), rtol=1e-12)
+    with pytest.raises(ValueError, match="holomorphic"):
         bs.jit(bs.jacobian(lambda z: z * np.conj(z)))(z)
 
 

@@ -283,3 +283,42 @@ def test_a_given_pattern_of_numbers_that_were_single() -> None:
     P = np.eye(6) + np.roll(np.eye(6), 1, 0)
     found = bs.jacobian(f, sparse=bs.sparsity(f, x, pattern=P))(x)
     np.testing.assert_allclose(found.toarray(), bs.jacobian(f, method="forward")(x), rtol=1e-5)
+
+
+def test_entries_that_are_rounding_alone_do_not_hide_that_a_function_is_holomorphic() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(8, 8)) + 1j * rng.normal(size=(8, 8))
+    z = rng.normal(size=8) + 1j * rng.normal(size=8)
+    for f in (
+        lambda z: A @ np.linalg.solve(A, z),
+        lambda z: z / np.linalg.norm(z) * np.linalg.norm(z),
+    ):
+        for how in ({}, {"method": "forward"}, {"method": "eliminate"}, {"sparse": True}):
+            J = bs.jacobian(f, **how)(z)
+            J = J.toarray() if how.get("sparse") else J
+            np.testing.assert_allclose(J, np.eye(8), atol=1e-12)
+
+
+def test_whole_blocks_hide_no_conjugate_in_other_units() -> None:
+    inner = lambda z: np.stack([1e6 * z[0], 1e-7 * np.conj(z[1])])
+    z = np.array([1 + 2j, 3 - 1j])
+    for f in (bs.jit(inner), bs.checkpoint(inner)):
+        for method in ("eliminate", "forward", "auto"):
+            with pytest.raises((ValueError, TypeError), match="holomorphic"):
+                bs.jacobian(f, method=method)(z)
+
+
+def test_systems_and_plans_are_copied_as_they_are() -> None:
+    made = bs.linearize(np.sin)(np.ones(3))
+    assert copy.deepcopy(made) is made
+    assert copy.copy(made) is made
+    with pytest.raises(UnsupportedError, match=r"bs\.linearize"):
+        pickle.dumps(made)
+
+
+def test_axes_of_a_single_number() -> None:
+    for axis in (0, -1, None, ()):
+        f = lambda x, axis=axis: np.sum(x * x, axis=axis)
+        assert bs.grad(f)(np.float64(3.0)) == 6.0
+    with pytest.raises(ValueError, match="axis"):
+        bs.grad(lambda x: np.sum(x * x, axis=1))(np.float64(3.0))

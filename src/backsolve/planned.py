@@ -221,17 +221,18 @@ class Coloured(Compiled):
             return _laid_out(pattern_entries(system, graph)), is_sure
 
     def numbers(self, args: Any, kwargs: Any) -> list[Any]:
+        if self._solves is not None:
+            return self._solves.numbers(args, kwargs)
         sums, *others = self._run(args, kwargs)
         assert self._whole is not None
         assert self.colouring is not None
         numbers = substituted(self.colouring, sums)
         if lost_in_others(self.colouring, sums, numbers):
-            if self._solves is None:
-                self._solves = Coloured(self.what, self.f, self.argnums, "star", self.given)
+            self._solves = Coloured(self.what, self.f, self.argnums, "star", self.given)
             return self._solves.numbers(args, kwargs)
         at, *others = [x if isinstance(x, Staged) else _number(x) for x in (numbers, *others)]
         if len(others) > len(self._probes):
-            check_entries(at, others[-1], self._is_turned, self._dtypes)
+            check_entries(self._whole.pattern, at, others[-1], self._is_turned, self._dtypes)
         for probe, image in zip(self._probes, others, strict=False):
             is_given = self.given is not None
             check_pattern(self._whole.pattern, at, probe, image, self._dtypes, is_given)

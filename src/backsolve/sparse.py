@@ -24,7 +24,8 @@ import numpy as np
 from . import tree
 from .api import grad
 from .compiled.arguments import exactly
-from .errors import StaticArgumentError, StructureError, UnsupportedError
+from .copies import Unchanging
+from .errors import StaticArgumentError, StructureError
 from .hooks import hooks
 from .ir import type_of
 from .planned import Coloured, Compiled, Layouts, csr, first_run, layout_of
@@ -39,9 +40,13 @@ _PLANNING = "planning a sparse matrix"
 
 
 @dataclass(eq=False)
-class Sparsity:
+class Sparsity(Unchanging):
     """Where the Jacobian of a function can differ from zero; made by `bs.sparsity`, used by `jacobian`."""
 
+    instead = (
+        "a plan holds compiled code, which cannot be pickled: make it again where it is used, by "
+        "bs.sparsity(f, *args); of a pattern that took long to find, with pattern=plan.pattern"
+    )
     f: Callable[..., Any]
     argnums: Any
     hessian: bool
@@ -92,18 +97,6 @@ class Sparsity:
         if isinstance(self._made, Coloured) and self._made.colouring is not None:
             return self._made.colouring
         return coloured(Whole.of(self.layouts).pattern, self._kind)
-
-    def __copy__(self) -> Sparsity:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Sparsity:
-        return self  # nothing of it changes
-
-    def __reduce__(self) -> Any:
-        raise UnsupportedError(
-            "a plan holds compiled code, which cannot be pickled: make it again where it is used, by "
-            "bs.sparsity(f, *args); of a pattern that took long to find, with pattern=plan.pattern"
-        )
 
     def __repr__(self) -> str:
         sizes = " and ".join(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
+from .copies import Unchanging
 from .errors import DTypeError, NotDifferentiableError, ShapeError, StructureError
 from .hooks import hooks
 from .ir import Type, Var
@@ -35,8 +36,13 @@ def way(name: str) -> Callable[[Any], Any]:
     return enter
 
 
-class System:
+class System(Unchanging):
     """Made by `bs.linearize(f)(*args)`."""
+
+    instead = (
+        "a system holds the blocks of one run, which cannot be pickled: make it again where it is used, by "
+        "bs.linearize(f)(*args), or keep its matrix, system.jacobian()"
+    )
 
     def __init__(
         self,

@@ -102,7 +102,7 @@ def _spread(
         ddof = correction
     kept = flag(keepdims)
     skips_nan = name.startswith("nan") and dtype_of(array(a)).kind in "fc"
-    a, axes = _prepared(a, axis, dtype)
+    a, axes = _prepared(a, axis, dtype, of_one=False)
     if dtype_of(a).kind not in "fc":
         a = astype(a, float)
     chosen = P.broadcast_to(array(where), shape=shape_of(a)) if given(where) else None

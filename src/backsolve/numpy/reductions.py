@@ -26,8 +26,9 @@ from ._register import (
 from .elementwise import astype
 
 
-def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
-    if type(a) is Tensor and type(a._v) is np.ndarray and dtype is None:
+def _prepared(a: Any, axis: Any, dtype: Any, of_one: bool = True) -> tuple[Any, tuple[int, ...]]:
+    """`of_one`: whether a single number has the axes 0 and -1, as NumPy's ufuncs have it; `mean` has not."""
+    if type(a) is Tensor and type(a._v) is np.ndarray and dtype is None and a._v.ndim:
         return a, all_axes(axis, a._v.ndim)
     a = array(a)
     if dtype is not None:
@@ -36,6 +37,8 @@ def _prepared(a: Any, axis: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
         a = np.asarray(a)
     elif isinstance(a, Tensor) and type(a._v) in (float, complex):
         a = astype(a, a.dtype)  # a bare Python number under grad: reduced, it is NumPy's
+    if of_one and ndim_of(a) == 0 and isinstance(axis, int | np.integer) and axis in (0, -1):
+        return a, ()
     return a, all_axes(axis, ndim_of(a))
 
 
@@ -179,7 +182,7 @@ def mean(
         total = P.sum(a, axis=tuple(range(a.ndim)), keepdims=False)
         return P.divide(total, a.size)
     reject("mean", out=out)
-    a, axes = _prepared(a, axis, dtype)
+    a, axes = _prepared(a, axis, dtype, of_one=False)
     if dtype is None and dtype_of(a) == np.float16:  # whose sum may overflow: by float32, as NumPy
         return astype(mean(astype(a, np.float32), axis, keepdims=keepdims, where=where), np.float16)
     if dtype_of(a).kind not in "fc":

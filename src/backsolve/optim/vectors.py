@@ -10,6 +10,7 @@ import numpy as np
 from .. import tree
 from ..api import vmap
 from ..declared import manifold_of, no_points, plain_structure, points_in
+from ..errors import DTypeError
 from .base import _real
 
 
@@ -31,7 +32,7 @@ class Space:
         self.is_curved = bool(points)
         leaves = [_real(p) for p in leaves]
         if any(p.dtype.kind == "c" for p in leaves):
-            raise TypeError(
+            raise DTypeError(
                 "this rule takes real parameters: a complex one as its real and imaginary part"
             )
         self.dtype: Any = np.result_type(*(p.dtype for p in leaves)) if leaves else np.dtype(float)

@@ -139,8 +139,12 @@ gamma_tail: Any = elementwise(
 
 
 def gamma_density(a: Any, x: Any) -> Any:
-    """x^(a−1) e^−x / Γ(a), the derivative of gammainc in x."""
-    return np.exp(load().xlogy(a - 1, x) - x - load().gammaln(a))
+    """x^(a−1) e^−x / Γ(a), the derivative of gammainc in x.
+
+    Near 0 a small power is none of a logarithm: derivatives of that cancel where those of a whole power vanish.
+    """
+    p = np.where(np.less(a, 17) & np.less(x, 1), a - 1, 0.0)
+    return np.power(x, p) * np.exp(load().xlogy(a - 1 - p, x) - x - load().gammaln(a))
 
 
 def _near_zero(a: Any, x: Any) -> Any:

@@ -24,7 +24,7 @@ from ..system import System
 from ..tensor import Staged, Tensor
 from .colouring import Colouring, Pattern, coloured
 from .eliminate import pattern_entries
-from .many import check_holomorphic, coarseness, forward_images, reverse_images
+from .many import beside, check_holomorphic, coarseness, forward_images, reverse_images
 from .packing import plain
 from .sparse import Layout, laid_out
 
@@ -106,10 +106,14 @@ def complex_columns(system: System) -> Any:
     return np.concatenate(kinds) if kinds else np.zeros(0, bool)
 
 
-def check_entries(numbers: Any, turned: Any, is_turned: Any, dtypes: Sequence[Any]) -> None:
+def check_entries(
+    pattern: Pattern, numbers: Any, turned: Any, is_turned: Any, dtypes: Sequence[Any]
+) -> None:
     """Entries of complex arguments, and those found from i times the seeds: i times them, if holomorphic."""
     at = np.flatnonzero(is_turned)
-    check_holomorphic(take(plain(numbers), at), take(plain(turned), at), *dtypes)
+    ahead, across = take(plain(numbers), at), take(plain(turned), at)
+    scale = beside(np.abs(ahead), pattern.rows[at], pattern.cols[at])
+    check_holomorphic(ahead, across, *dtypes, scale=scale)
 
 
 def compressed_blocks(system: System) -> list[list[Entries]]:
@@ -121,7 +125,8 @@ def compressed_blocks(system: System) -> list[list[Entries]]:
     numbers, *turned = compressed(system, coloured(whole.pattern, kind))
     if turned:
         dtypes = [p.dtype for p in system.parameters]
-        check_entries(numbers, turned[0], complex_columns(system)[whole.pattern.cols], dtypes)
+        is_turned = complex_columns(system)[whole.pattern.cols]
+        check_entries(whole.pattern, numbers, turned[0], is_turned, dtypes)
     parts = iter(whole.parts)
     return [
         [_filled(e, layout, numbers[next(parts)]) for e, layout in zip(line, of, strict=True)]

@@ -36,7 +36,7 @@ from ..operators.sum import OperatorSum
 from ..primitive import P
 from ..row import Row
 from ..system import System
-from .many import NOT_HOLOMORPHIC, check_linear
+from .many import NOT_HOLOMORPHIC, beside, check_linear
 from .opaque import component_edges, is_joint, is_small, pattern_edges
 from .placing import placed
 from .reach import without_unreached
@@ -211,13 +211,14 @@ def _final(block: Operator, surely: bool = False) -> Entries:
     if pair.q is not None and pair.q.terms:
         if surely and not all(is_known(t.values) for e in (pair.p, pair.q) for t in e.terms):
             raise NotScalarError(NOT_HOLOMORPHIC)
-        p, q = _side_by_side(pair.p, pair.q)
-        check_linear(p, q, block.in_type.dtype, block.out_type.dtype)
+        rows, cols, (p, q) = _side_by_side(pair.p, pair.q)
+        dtypes = (block.in_type.dtype, block.out_type.dtype)
+        check_linear(p, q, *dtypes, scale=beside(np.abs(p), rows, cols))
     return pair.p
 
 
-def _side_by_side(*entries: Entries) -> list[Any]:
-    """The numbers of each at all places that any of them has."""
+def _side_by_side(*entries: Entries) -> tuple[Any, Any, list[Any]]:
+    """All places that any of them has, and the numbers of each there."""
     terms = [t for e in entries for t in e.terms]
     found = placed(terms, entries[0].out_type.size, entries[0].in_type.size)
     at = iter(found.at)
@@ -228,7 +229,8 @@ def _side_by_side(*entries: Entries) -> list[Any]:
             values = spread(t.flat, (t.size,))
             total = total + P.scatter_add(values, next(at), shape=total.shape)
         totals.append(total)
-    return totals
+    rows = np.repeat(np.arange(entries[0].out_type.size), np.diff(found.indptr))
+    return rows, found.indices, totals
 
 
 def eliminate_all(graph: Graph, order: Iterable[int], times: Times | None = None) -> None:

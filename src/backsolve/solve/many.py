@@ -92,7 +92,8 @@ def solved_jacobian(
         ahead = forward_jacobian(by, outputs, r)
         if r.dtype.kind == "c":
             for a, b in zip(ahead, forward_jacobian(by, outputs, r, unit=1j), strict=True):
-                check_holomorphic(a, b, r.dtype)
+                a, b = (np.reshape(plain(x), (r.size, -1)) for x in (a, b))
+                check_holomorphic(a, b, r.dtype, scale=_beside(np.abs(a)))
         columns.append(ahead)
     return [
         [
@@ -122,28 +123,52 @@ def diagonals(by: Substitution, input_: Row, outputs: Sequence[Row]) -> list[Any
     ]
 
 
-def check_holomorphic(ahead: Any, across: Any, *dtypes: Any) -> None:
+def check_holomorphic(ahead: Any, across: Any, *dtypes: Any, scale: Any = 0.0) -> None:
     """A complex Jacobian exists only if multiplying a direction by i multiplies its image by i.
 
     With p and q of p t + q t̄, the images are p + q and i (p − q).
     """
     ahead, across = plain(ahead), plain(across)
     with np.errstate(all="ignore"):
-        check_linear(ahead - 1j * across, ahead + 1j * across, *dtypes)
+        check_linear(ahead - 1j * across, ahead + 1j * across, *dtypes, scale=scale)
 
 
-def check_linear(p: Any, q: Any, *dtypes: Any) -> None:
+def check_linear(p: Any, q: Any, *dtypes: Any, scale: Any = 0.0) -> None:
     """Maps t ↦ p t + q t̄ are linear over ℂ: each by its own p, whose units are those of no other entry.
 
-    Of all `dtypes` that numbers went through the coarsest says how far apart rounding may put them.
+    Of all `dtypes` that numbers went through the coarsest says how far apart rounding may put them. `scale` is
+    that of other entries which cancel to this one: the lesser of the largest in its row and in its column.
     """
     p, q = plain(p), plain(q)
-    is_zero = np.abs(q) <= coarseness(q.dtype, *dtypes) * np.abs(p)
+    root = coarseness(q.dtype, *dtypes)
+    is_zero = np.abs(q) <= root * np.abs(p) + root ** (4 / 3) * scale
     failed = np.any(~is_zero & (np.isfinite(p) | np.isfinite(q)))
     if isinstance(failed, Staged):
         stop_if(failed, "ValueError", NOT_HOLOMORPHIC)
     elif failed:
         raise NotScalarError(NOT_HOLOMORPHIC)
+
+
+def _beside(sizes: Any) -> Any:
+    """For each entry of a matrix, the lesser of the largest in its row and in its column."""
+    if not sizes.size:
+        return sizes
+    finite = np.where(sizes < np.inf, sizes, 0.0)
+    return np.minimum(np.max(finite, axis=0, keepdims=True), np.max(finite, axis=1, keepdims=True))
+
+
+def beside(sizes: Any, rows: Any, cols: Any) -> Any:
+    """The same for entries at these places; traced ones count alone."""
+    sizes = plain(sizes)
+    if isinstance(sizes, Staged) or not sizes.size:
+        return 0.0
+    finite = np.where(sizes < np.inf, sizes, 0.0)
+    lines = []
+    for at in (rows, cols):
+        most = np.zeros(int(np.max(at)) + 1, sizes.dtype)
+        np.maximum.at(most, at, finite)
+        lines.append(most[at])
+    return np.minimum(*lines)
 
 
 def coarseness(*dtypes: Any) -> Any:

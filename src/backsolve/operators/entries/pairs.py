@@ -142,11 +142,11 @@ def _from_images(a: Operator) -> Pair:
         return Pair(matrix_entries(a, ahead))
     across = np.reshape(hooks.images_of_basis(Product([a, Scale(1j, a.in_type)])), (n, m))
     p, q = (ahead - 1j * across) / 2, (ahead + 1j * across) / 2
-    is_linear = is_known(q) and np.max(np.abs(q)) <= _ROUNDING * np.max(np.abs(p))
+    is_linear = is_known(q) and np.all(np.abs(q) <= _ROUNDING * np.abs(p))  # each in its own units
     return Pair(matrix_entries(a, p), None if is_linear else matrix_entries(a, q))
 
 
-_ROUNDING = 1e-12  # of the largest entry
+_ROUNDING = 1e-12  # of the entry
 
 
 def _turned(a: Entries) -> Entries:

@@ -1,19 +1,20 @@
 """scipy.integrate.odeint on Tensors: `bs.scipy.integrate.odeint`. The rest is SciPy's own, for plain arrays.
 
-All derivatives are solutions of one kind of problem, *flows with restarts*. Given times t₀ … t_N and rows
-r₀ … r_N, y starts as r₀; w_k is y when it arrives at t_k by y' = f(y, t), and there y starts again as
-m w_k + r_k, m being 1 or 0 for every component. An initial value problem has m = 1 and r = (y₀, 0, 0 …).
+All derivatives are solutions of one kind of problem, *flows*: levels z₁ … z_L of differential equations,
+each with a direction. Given times t₀ … t_N and rows r₀ … r_N, a level starts as its first row (r₀, or r_N
+going back); w_k is z when it arrives at t_k by z_l' = f_l(z₁ … z_l, t), and there it starts again as w_k + r_k.
+An initial value problem is one level with r = (y₀, 0, 0 …).
 
-With a variation v of y, v' = (∂f/∂y) v + (∂f/∂args) dargs, the pair (y, v) is such a problem: forward mode. So
-is (y, λ, ā) from t_N back to t₀: λ' = −(∂f/∂y)ᵀ λ starts again as m λ + w̄_k, ā' = −(∂f/∂args)ᵀ λ adds up what
-is due to the arguments, and y starts again as the known w_k, lest it drift further than between two times.
-Both are written with `odeint` itself, so derivatives of derivatives need nothing more.
+With a variation v of z, v' = (∂f/∂z) v + (∂f/∂args) dargs, the pairs (z_l, v_l) are such a problem: forward
+mode. So are z₁ … z_L and then μ_L … μ₁, each against the direction of its z: μ_l' = −Σ_m (∂f_m/∂z_l)ᵀ μ_m
+starts again as μ_l + s_l w̄_k, with s_l = 1 for a level going on and −1 for one going back. What z_l starts from
+is due s_l μ_l, and what is due to the arguments adds up by ā' = −Σ_m (∂f_m/∂args)ᵀ μ_m. No z has to be solved
+against its direction, in which a dissipative equation is unstable. Both are written with `odeint` itself, so
+derivatives of derivatives need nothing more.
 """
 
 from __future__ import annotations
 
-import itertools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,6 @@ from ... import tree
 from ...api import jvp, vjp, vmap
 from ...errors import (
     BacksolveError,
-    DroppedDerivativeError,
     NotDifferentiableError,
     ShapeError,
     UnsupportedError,
@@ -37,13 +37,10 @@ from ...primitive import Primitive
 from ...solve.reversal import row_of
 from ...tensor import Staged, Tensor
 from ...trace import evaluate, is_for_later, stage
-from ..flat import compiled
+from .flows import UNTIL_COMPILED, Flow, Level, solve
 from .plain import has_tensor as _has_tensor
 from .plain import module as _module
 
-_numbers = itertools.count(1)
-_UNTIL_COMPILED_HELD = 20  # of a Program, which is not
-_UNTIL_COMPILED = 1000  # evaluations of the user's function, which is fast enough in Python
 _OPTIONS = ("rtol", "atol", "h0", "hmax", "hmin", "mxstep", "mxordn", "mxords")
 
 
@@ -114,11 +111,12 @@ def odeint(
             held_slope = error
     else:
         held_slope = slope
-    flow = Flow(slope, (True,) * shape_of(start)[0], dict(options), _UNTIL_COMPILED, held_slope)
+    level = Level(slope, shape_of(start)[0], 1, UNTIL_COMPILED, held_slope)
+    flow = Flow([level], dict(options))
     restarts = np.concatenate(
         [start[None], np.zeros((max(shape_of(times)[0] - 1, 0), *start.shape))]
     )
-    return _Odeint.apply(flow, restarts, times, *given, *free)
+    return _Odeint.apply(flow, restarts, times, _nothing(times), *given, *free)
 
 
 def _is_varied(func: Any, y0: Any, t: Any, args: tuple[Any, ...], tfirst: bool) -> bool:
@@ -169,89 +167,6 @@ def _floats(name: str, x: Any) -> Any:
     return x.astype(float) if isinstance(x, Tensor) else np.asarray(x, float)
 
 
-class Flow:
-    """y' = slope(y, t, *args), which components go on at a restart, and how exactly SciPy shall solve it."""
-
-    def __init__(
-        self,
-        slope: Callable[..., Any],
-        goes_on: tuple[bool, ...],
-        options: dict[str, Any],
-        until_compiled: int = _UNTIL_COMPILED_HELD,
-        held_slope: Callable[..., Any] | Exception | None = None,
-    ):
-        # Of derivatives: a Program, for what it closes over may be another then; or why there is none.
-        self._held = slope if held_slope is None else held_slope
-        self.goes_on = goes_on
-        self.options = options
-        self._fast = slope
-        self._left = until_compiled
-        self._is_compiled = False
-        self._number = next(_numbers)  # no two are one, in a Program's text either
-
-    def __call__(self, y: Any, t: float, *args: Any) -> Any:
-        """The slope at plain numbers, compiled as soon as that pays."""
-        self._left -= 1
-        if self._left == 0:
-            self._fast, self._is_compiled = compiled(self._fast), True
-        found = self._fast(y, t, *args)
-        if isinstance(found, Tensor):
-            raise DroppedDerivativeError(
-                "`odeint`: the slope depends on a tensor that is not among its arguments; pass it by args=(…)"
-            )
-        return found
-
-    def hold(self) -> None:
-        """From here on by the slope as it was when the flow began."""
-        if not self._is_compiled and callable(self._held) and self._fast is not self._held:
-            self._fast, self._left = self._held, _UNTIL_COMPILED_HELD
-
-    @property
-    def slope(self) -> Callable[..., Any]:
-        if isinstance(self._held, Exception):
-            raise self._held
-        return self._held
-
-    def __repr__(self) -> str:
-        return f"Flow({self._number})"
-
-    @property
-    def coarse(self) -> dict[str, Any]:
-        """The options for a larger system, of which nothing is known component by component."""
-        smallest = {k: float(np.min(v)) for k, v in self.options.items() if k in ("rtol", "atol")}
-        return {**self.options, **smallest}
-
-
-def _run(restarts: Any, t: Any, *args: Any, flow: Flow) -> Any:
-    """The rows w, by one call of SciPy's if nothing restarts, else by one between any two times."""
-
-    def slope(y: Any, time: float) -> Any:
-        return flow(y, time, *args)
-
-    goes_on = np.array(flow.goes_on)
-    if not len(t):
-        return np.zeros(restarts.shape)
-    if goes_on.all() and not restarts[1:].any():
-        return _solved(slope, restarts[0], t, flow.options)
-    w = np.empty(restarts.shape)
-    w[0] = y = restarts[0]
-    for k in range(1, len(t)):
-        w[k] = _solved(slope, y, t[k - 1 : k + 1], flow.options)[1]
-        y = np.where(goes_on, w[k], 0) + restarts[k]
-    return w
-
-
-def _solved(slope: Any, y: Any, t: Any, options: dict[str, Any]) -> Any:
-    if np.all(t == t[0]):
-        return np.repeat(y[None], len(t), 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", _module("integrate").ODEintWarning)
-        found, report = _module("integrate").odeint(slope, y, t, full_output=True, **options)
-    if report["message"] != "Integration successful.":
-        raise ArithmeticError(f"`odeint` did not arrive: {report['message']}")
-    return found
-
-
 def _one_by_one(prim: Primitive, size: int, args: Any, batched: Any, params: Any) -> Any:
     parts = [
         prim(*[a[k] if b else a for a, b in zip(args, batched, strict=True)], **params)
@@ -262,88 +177,118 @@ def _one_by_one(prim: Primitive, size: int, args: Any, batched: Any, params: Any
 
 # Not in the table: `_Odeint` has the derivatives.
 _flow = Primitive(
-    "odeint", _run, type=lambda r, t, *args, flow: Type(r.shape, r.dtype), batch=_one_by_one
+    "odeint", solve, type=lambda r, t, *rest, flow: Type(r.shape, r.dtype), batch=_one_by_one
 )
 
 
 class _Odeint(Function):
-    """(flow, restarts, t, *args) ↦ w."""
+    """(flow, restarts, t, known, *args) ↦ w. Of its first columns, w is what is known already, if any is."""
 
     @staticmethod
-    def forward(ctx: Context, flow: Flow, restarts: Any, t: Any, *args: Any) -> Any:
-        w = _flow(restarts, t, *args, flow=flow)
+    def forward(ctx: Context, flow: Flow, restarts: Any, t: Any, known: Any, *args: Any) -> Any:
+        w = _flow(restarts, t, known, *args, flow=flow)
         flow.hold()
-        ctx.save_for_backward(flow, w, restarts, t, *args)
+        ctx.save_for_backward(flow, w, restarts, t, known, *args)
         return w
 
     @staticmethod
-    def _arrivals(ctx: Context) -> tuple[Any, ...]:
-        """What was given, with w as a function of it where that is differentiated again."""
-        flow, w, *given = ctx.saved_tensors
-        if is_for_later(*given) or any(row_of(x) is not None for x in given):
-            w = _Odeint.apply(flow, *given)
-        return flow, w, *given
-
-    @staticmethod
     def jvp(ctx: Context, *tangents: Any) -> Any:
-        flow, w, restarts, t, *args = _Odeint._arrivals(ctx)
-        _, dr, dt, *dargs = tangents
-        n, goes_on = len(flow.goes_on), np.array(flow.goes_on)
-        starts = _starts(goes_on, w, restarts)
-        at_start, at_arrival = _slopes(flow, starts, t, args), _slopes(flow, w, t, args)
-        moved = dt[:, None] * at_arrival  # where y goes as the clock is set forward
-        moved = np.concatenate([np.zeros((1, n)), moved[1:]])
-        jumps = goes_on * moved + dr - dt[:, None] * at_start
-
-        def slope(z: Any, time: Any, *both: Any) -> Any:
-            x, dx = both[: len(args)], both[len(args) :]
-            y, v = z[:n], z[n:]
-            return np.concatenate(jvp(lambda y, *x: flow.slope(y, time, *x), (y, *x), (v, *dx)))
-
-        twice = Flow(slope, flow.goes_on * 2, flow.coarse)
-        pair = np.concatenate([restarts, jumps], axis=1)
-        varied = _Odeint.apply(twice, pair, t, *args, *dargs)[:, n:]
-        return np.concatenate([dr[:1], varied[1:] + moved[1:]])
+        flow, w, restarts, t, known, *args = ctx.saved_tensors
+        if is_for_later(restarts, t, *args) or any(
+            row_of(x) is not None for x in (restarts, t, *args)
+        ):
+            w = _Odeint.apply(flow, restarts, t, known, *args)
+        _, dr, dt, _, *dargs = tangents
+        first, _ = flow.ends(shape_of(t)[0])
+        at_start, at_arrival = _slopes(flow, w, restarts, t, args)
+        moved = (1 - first) * dt[:, None] * at_arrival  # where z goes as the clock is set forward
+        jumps = moved + dr - dt[:, None] * at_start
+        pair = flow.derived([_paired(flow, k) for k in range(len(flow.levels))])
+        both = flow.woven(restarts, jumps)
+        varied = flow.unwoven(_Odeint.apply(pair, both, t, _nothing(t), *args, *dargs))[1]
+        return first * dr + (1 - first) * varied + moved
 
     @staticmethod
     def backward(ctx: Context, *grads: Any) -> Any:
         (g,) = grads
-        flow, w, restarts, t, *args = _Odeint._arrivals(ctx)
-        n, goes_on = len(flow.goes_on), np.array(flow.goes_on)
+        flow, w, restarts, t, _, *args = ctx.saved_tensors
+        n, rows, signs = flow.size, shape_of(t)[0], flow.signs
         ends = np.cumsum([0, *[int(np.prod(shape_of(a))) for a in args]])
-
-        def slope(z: Any, time: Any, *x: Any) -> Any:
-            y, adjoint = z[:n], z[n : 2 * n]
-            value, pull = vjp(lambda y, *x: flow.slope(y, time, *x), y, *x)
-            along, *by = pull(-adjoint)
-            return np.concatenate([value, along, *[np.reshape(b, (-1,)) for b in by]])
-
-        rows = shape_of(t)[0]
-        total = int(ends[-1])
-        back = Flow(slope, (False,) * n + flow.goes_on + (True,) * total, flow.coarse)
-        sides = np.concatenate([w, g, np.zeros((rows, total))], axis=1)
-        found = _Odeint.apply(back, sides[::-1], t[::-1], *args)[::-1]
-        # λ as it arrives at t_k belongs to the start there; nothing starts at the last time.
-        from_starts = np.concatenate([found[:-1, n : 2 * n], np.zeros((1, n))])
-        starts = _starts(goes_on, w, restarts)
-        at_start, at_arrival = _slopes(flow, starts, t, args), _slopes(flow, w, t, args)
-        arriving = np.concatenate([np.zeros((1, n)), (g + goes_on * from_starts)[1:]])
+        last_first = range(len(flow.levels) - 1, -1, -1)
+        adjoints = [_adjoint(flow, k, int(ends[-1])) for k in last_first]
+        whole = flow.derived([*flow.levels, *adjoints])
+        due = [(signs * g)[:, slice(*flow.columns[k])] for k in last_first]
+        sides = np.concatenate([restarts, *due, np.zeros((rows, int(ends[-1])))], axis=1)
+        found = _Odeint.apply(whole, sides, t, w, *args)
+        arrived = [found[:, slice(*c)] for c in whole.columns[: len(flow.levels) - 1 : -1]]
+        mu = np.concatenate(
+            [m[:, : level.size] for m, level in zip(arrived, flow.levels, strict=True)], axis=1
+        )
+        first, last = flow.ends(rows)
+        from_starts = (1 - last) * signs * mu  # nothing starts at the last time
+        at_start, at_arrival = _slopes(flow, found[:, :n], restarts, t, args)
+        arriving = (1 - first) * (g + from_starts)
         in_time = np.sum(arriving * at_arrival - from_starts * at_start, axis=1)
-        in_starts = from_starts + np.concatenate([g[:1], np.zeros((rows - 1, n))])
         in_args = [
-            np.reshape(found[0, 2 * n + a : 2 * n + b], shape_of(x))
+            np.reshape(
+                arrived[0][0, flow.levels[0].size + a : flow.levels[0].size + b], shape_of(x)
+            )
             for a, b, x in zip(ends[:-1], ends[1:], args, strict=True)
         ]
-        return None, in_starts, in_time, *in_args
+        return None, from_starts + first * g, in_time, None, *in_args
 
 
-def _starts(goes_on: Any, w: Any, restarts: Any) -> Any:
-    """What y starts from at every time."""
-    return np.concatenate([restarts[:1], goes_on * w[1:] + restarts[1:]])
+def _nothing(t: Any) -> Any:
+    return np.zeros((shape_of(t)[0], 0))
 
 
-def _slopes(flow: Flow, y: Any, t: Any, args: Sequence[Any]) -> Any:
-    return vmap(lambda y, t: flow.slope(y, t, *args))(y, t)
+def _paired(flow: Flow, k: int) -> Level:
+    """Level k with its variation beside it."""
+    level, end = flow.levels[k], flow.columns[k][1]
+
+    def slope(both: Any, time: Any, *args: Any) -> Any:
+        x, dx = args[: len(args) // 2], args[len(args) // 2 :]
+        z, v = flow.unwoven(both, end)
+        return np.concatenate(jvp(lambda z, *x: level.slope(z, time, *x), (z, *x), (v, *dx)))
+
+    return Level(slope, 2 * level.size, level.sign)
+
+
+def _adjoint(flow: Flow, k: int, total: int) -> Level:
+    """μ of level k, after those of all later ones; with that of level 0, what is due to the arguments."""
+    level, (a, b), n = flow.levels[k], flow.columns[k], flow.size
+
+    def slope(z: Any, time: Any, *args: Any) -> Any:
+        def onwards(own: Any, *x: Any) -> Any:
+            full = np.concatenate([z[:a], own, z[b:n]])
+            return np.concatenate(
+                [
+                    later.slope(full[:end], time, *x)
+                    for later, (_, end) in zip(flow.levels[k:], flow.columns[k:], strict=True)
+                ]
+            )
+
+        mu: list[Any] = []
+        rest = z[n:]
+        for later in flow.levels[:k:-1]:
+            mu.insert(0, rest[: later.size])
+            rest = rest[later.size :]
+        mu.insert(0, rest[: level.size])
+        if k:
+            return vjp(lambda own: onwards(own, *args), z[a:b])[1](-np.concatenate(mu))[0]
+        pulled = vjp(onwards, z[a:b], *args)[1](-np.concatenate(mu))
+        return np.concatenate([np.reshape(x, (-1,)) for x in pulled])
+
+    return Level(slope, level.size + (0 if k else total), -level.sign)
+
+
+def _slopes(flow: Flow, w: Any, restarts: Any, t: Any, args: Sequence[Any]) -> tuple[Any, Any]:
+    """Those at which every level starts, and those at which it arrives."""
+    before, after = flow.sides(w, restarts)
+    slopes = vmap(lambda z, t: flow.slope(z, t, *args))
+    on, back = flow.signs > 0, flow.signs < 0
+    before, after = slopes(before, t), slopes(after, t)
+    return on * after + back * before, on * before + back * after
 
 
 def __getattr__(name: str) -> Any:

@@ -372,3 +372,15 @@ def test_no_steps_have_no_states(method):
         assert a.shape == (0, 2)
         assert a.dtype == np.float32
         assert b.shape == (0,)
+
+
+@pytest.mark.parametrize("method", ["auto", "sequential", "scan", "newton"])
+def test_a_step_returns_its_dict_in_another_order(method: str) -> None:
+    step = lambda h, x: {"a": h["b"], "b": h["a"] + x}
+    h0 = {"b": 1.0, "a": 2.0}
+    for way in (lambda f: f, bs.jit):
+        found = way(lambda x: bs.recurrence(step, h0, x, method))(np.ones(3))
+        np.testing.assert_allclose(found["a"], [1, 3, 2])
+        np.testing.assert_allclose(found["b"], [3, 2, 4])
+    with pytest.raises(bs.errors.StructureError, match="of another form"):
+        bs.recurrence(lambda h, x: (h[1], h[0]), [1.0, 2.0], np.ones(3), method)

@@ -127,3 +127,87 @@ def test_equations_of_any_sizes(method: str) -> None:
             want = np.linalg.solve(B, w / half)
             scale = np.max(np.abs(want))
             np.testing.assert_allclose(found * half / scale, want / scale, atol=1e-7)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+def test_right_hand_sides_span_more_than_the_equations(way: Any) -> None:
+    A = np.array([[2, 1.0], [0, 2]]) * np.array([1e6, 1e-5])
+    w, one = np.array([1e6, 1e-5]), np.ones(2)
+    want = np.linalg.solve(A.T, w)
+    solve = lambda b: bs.linear_solve(A, b, "gmres") @ w
+    find = lambda q: bs.root(lambda x, q: A @ x - q, np.zeros(2), q, method="gmres") @ w
+    for f in (solve, find):
+        np.testing.assert_allclose(way(bs.grad(f))(one), want, rtol=1e-7)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+def test_equations_whose_squares_are_no_numbers(way: Any) -> None:
+    D, c = np.array([1e20, 1, 2, 3], np.float32), np.ones(4, np.float32)
+    for sizes in (D, np.float32(1e20) * np.array([1, 1.2, 2, 3], np.float32)):
+        f = bs.implicit(lambda x, c, s=sizes: s * (x - c), lambda c: c + 0, method="cg")
+        np.testing.assert_allclose(way(bs.jacobian(f))(c), np.eye(4), rtol=1e-5)
+    B = np.array([[1, 5, 0], [0, 2, 3], [1, 0, 1.0]])
+    f = bs.implicit(
+        lambda x, c: 1e160 * (B @ x - c), lambda c: np.linalg.solve(B, c), method="minres"
+    )
+    with pytest.raises(ArithmeticError, match="did not converge"):  # it is not symmetric
+        way(bs.jacobian(f))(np.ones(3))
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("method", ["gmres", "cg", "minres"])
+def test_an_infinite_right_hand_side_is_told(method: str, way: Any) -> None:
+    b = np.array([np.inf, 2, 1])
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(ArithmeticError, match="did not converge"),
+    ):
+        way(lambda b: bs.linear_solve(2 * np.eye(3), b, method))(b)
+
+
+FLAT = {
+    "softplus": (lambda x: np.logaddexp(0, x / 1e7) - 0.3 * x / 1e7, 4e8, 1e7 * np.log(3 / 7)),
+    "Huber": (
+        lambda x: np.where(
+            abs(x * 1e-6 - 1) < 1, 0.5 * (x * 1e-6 - 1) ** 2, abs(x * 1e-6 - 1) - 0.5
+        ),
+        5e6,
+        1e6,
+    ),
+    "small": (lambda x: 1e-12 * np.cos(x), 1.3, np.pi),
+    "cosine": (lambda x: np.cos(1e-6 * x), 1.3e6, 1e6 * np.pi),
+}
+APART = {
+    "large": (
+        lambda x: np.cosh(x[0] / 1e10 - 3) + np.cosh(x[1] - 3) + 100 * (x[2] - x[1] ** 2) ** 2,
+        [4e10, 2.9, 5.0],
+        [3e10, 3, 9],
+    ),
+    "weak": (
+        lambda x: 1e-8 * np.cosh(x[0] / 1e9 - 3) + np.cosh(x[1] - 3),
+        [4e9, 2.9],
+        [3e9, 3],
+    ),
+    "Rosenbrock": (
+        lambda x: (x[0] / 1e9 - 1) ** 2 + (1 - x[1]) ** 2 + 100 * (x[2] - x[1] ** 2) ** 2,
+        [1e9, -1.2, 1.0],
+        [1e9, 1, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", [*FLAT, *APART])
+def test_minima_from_flat_starts_and_in_two_units(name: str, way: Any) -> None:
+    f, start, least = {**FLAT, **APART}[name]
+    x0 = np.array(start, float)[()]
+    found = way(lambda shift: bs.argmin(lambda x: f(x - shift), x0))(0.0 * x0)
+    np.testing.assert_allclose(found, least, rtol=1e-6)
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.jit], ids=["eager", "jit"])
+def test_roots_of_equations_far_apart(way: Any) -> None:
+    for size, unit, start in ((1e-16, 1e-6, 4e-6), (1e-12, 1e-6, 2e-6), (1e-12, 1.0, 2.0)):
+        F = lambda x, c, s=size, u=unit: np.stack([s * (np.exp(x[0] / u) - c), np.exp(x[1]) - c])
+        x = way(lambda c, x0, F=F: bs.root(F, x0, c))(3.0, np.array([start, 1.1]))
+        np.testing.assert_allclose(x / np.array([unit, 1.0]), np.log(3) * np.ones(2), rtol=1e-8)

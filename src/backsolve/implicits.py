@@ -27,7 +27,8 @@ from .operators import Custom, Operator, as_operator
 from .operators.inverse import is_solved_by_structure
 from .ownership import own
 from .solve.implicit import at_solution
-from .solve.iterate import check_solution, fixed, minimum, newton, solved
+from .solve.iterate import check_solution, fixed, newton, solved
+from .solve.minimum import minimum
 from .solve.outside import OUTSIDE, Outside
 from .solve.packing import Packing, plain
 from .solve.square import How

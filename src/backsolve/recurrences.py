@@ -81,14 +81,11 @@ def recurrence(
     count = lengths[0]
     if count == 0:
         return tree.map(lambda h: np.zeros((0, *np.shape(h)), type_of(_value(h)).dtype), h0)
-    form = _shapes(h0)
+    first, form = tree.flatten(h0)
+    shapes_before = [np.shape(v) for v in first]
 
     def one_step(h: Any, x: Any) -> tuple[Any, Any]:
-        after = hooks.users(step)(h, x)
-        if _shapes(after) != form:
-            raise StructureError(
-                f"a step must return a state of the form and shapes of h0, {form[1]}; got {_shapes(after)[1]}"
-            )
+        after = form.unflatten(_as_before(hooks.users(step)(h, x), form, shapes_before))
         return after, after
 
     in_order = lambda: scan(one_step, h0, inputs)[1]
@@ -120,9 +117,16 @@ def recurrence(
     return chain.newton(guess, rounds, tolerance, history)
 
 
-def _shapes(h: Any) -> tuple[Any, list[tuple[int, ...]]]:
-    leaves, form = tree.flatten(h)
-    return form, [np.shape(x) for x in leaves]
+def _as_before(state: Any, form: tree.Structure, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The leaves of a state after a step, in the order of those before it."""
+    leaves, got = tree.flatten_like(state, form)
+    found = [np.shape(x) for x in leaves]
+    if got != form or found != shapes:
+        raise StructureError(
+            f"a step must return a state of the form and shapes of h0, {shapes}; got {found}"
+            + f", of another form: {state!r:.80}" * (found == shapes)
+        )
+    return leaves
 
 
 def _may_pay(h0: Any, columns: Sequence[Any]) -> bool:
@@ -151,15 +155,8 @@ class Chain:
         entering = [Type(x.shape[1:], x.dtype) for x in self.columns]
 
         def flat(h: Any, *entries: Any) -> list[Any]:
-            after, form = tree.flatten(
-                hooks.rewritten(step)(self._parted(h), structure.unflatten(entries))
-            )
-            if form != self.form or [np.shape(y) for y in after] != self.shapes:
-                raise StructureError(
-                    f"a step must return a state of the form and shapes of h0, {self.shapes}; got "
-                    f"{[np.shape(y) for y in after]}"
-                )
-            return [self._vector(after)]
+            after = hooks.rewritten(step)(self._parted(h), structure.unflatten(entries))
+            return [self._vector(_as_before(after, self.form, self.shapes))]
 
         program, _ = stage(flat, [Type((self.size,), dtype), *entering], lasting=True)
         out = type_of(program.outputs[0]).dtype
@@ -361,7 +358,7 @@ class Chain:
         return self.form.unflatten(parts)
 
     def _stacked(self, guess: Any) -> Any:
-        leaves, form = tree.flatten(guess)
+        leaves, form = tree.flatten_like(guess, self.form)
         wanted = [(self.count, *s) for s in self.shapes]
         if form != self.form or [np.shape(x) for x in leaves] != wanted:
             raise ShapeError(f"a guess must have the form of the states, of shapes {wanted}")

@@ -21,18 +21,16 @@ from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
 from .implicit import Point, preconditioner_at, type_of_leaf
-from .krylov import cg, is_indefinite, norm, note, unit_of
+from .krylov import norm, note, unit_of
 from .packing import Packing, plain
 from .square import How, in_general, report, shown
 
 Residual = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HALVINGS = 30
-MOST_HALVINGS = 100  # where f is nearly flat, a step may lead far up
 ROUNDINGS = 10  # by which a number, or the largest that it was, may be off
-MOST_LOOKED = 50  # directions in which a minimum is looked at for a way down
 
 
-def _settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packing, Any, float]:
+def settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packing, Any, float]:
     packing = Packing([type_of_leaf(v) for v in x], "the unknowns x0")
     if tol is not None and not 0 < tol < 1:
         raise StructureError(f"tol must lie between 0 and 1, got {tol}")
@@ -43,19 +41,19 @@ def _settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packin
 
 def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter: int) -> list[Any]:
     """x ← x + t d with F_x d = −F, t halved until |F| falls; ends where a step is small against x."""
-    packing, x, tol = _settings(x0, tol, maxiter)
+    packing, x, tol = settings(x0, tol, maxiter)
     eps = packing.eps
     history: list[float] = []
 
     def residual(x: Any) -> Any:
-        return _values(F, packing, x)
+        return values_of(F, packing, x)
 
     def goes_on(state: Any) -> Any:
         *_, is_done, is_stuck, k = state
         return ~is_done & ~is_stuck & (k < maxiter)
 
     def body(state: Any) -> Any:
-        x, r, size, most, _, _, _, k = state
+        x, r, size, most, before, _, _, k = state
         leaves = packing.unpack(x)
         point = Point(F, leaves, (), (), record=False)
         M = preconditioner_at(how, leaves, (), point.unknowns)
@@ -68,32 +66,36 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
             )
             found.history = tuple(history)
             raise found from error
+        full = _tried(residual, x, d, 0.0 * size + 1.0)
+        # An equation in small units may be solved for while |F| is the rounding of another: steps tell.
+        is_less = np.all((np.abs(d) < np.abs(before)) | is_small(x + d, d, most))
+        is_closer = is_less & (full[2] <= size + ROUNDINGS * eps * first)
         t, r_new, new = hooks.while_loop(
-            lambda s: ~(s[2] <= (1 - 1e-4 * s[0]) * size) & (s[0] > 0.5**HALVINGS),
+            lambda s: ~(s[2] <= (1 - 1e-4 * s[0]) * size) & ~is_closer & (s[0] > 0.5**HALVINGS),
             lambda s: _tried(residual, x, d, 0.5 * s[0]),
-            _tried(residual, x, d, 0.0 * size + 1.0),
+            full,
         )
-        falls = new <= (1 - 1e-4 * t) * size
+        falls = is_closer | (new <= (1 - 1e-4 * t) * size)
         x, new = np.where(falls, x + t * d, x), np.where(falls, new, size)
-        most = np.maximum(most, _finite(np.abs(x)))
-        is_small = np.abs(d) <= tol * _finite(np.abs(x)) + ROUNDINGS * eps * most
+        most = np.maximum(most, finite(np.abs(x)))
         note(history, new)
-        is_done = np.all(is_small) | (new == 0)
-        return x, np.where(falls, r_new, r), new, most, norm(d), is_done, ~falls, k + 1
+        is_done = np.all(is_small(x, d, most)) | (new == 0)
+        return x, np.where(falls, r_new, r), new, most, d, is_done, ~falls, k + 1
+
+    def is_small(x: Any, d: Any, most: Any) -> Any:
+        return np.abs(d) <= tol * finite(np.abs(x)) + ROUNDINGS * eps * most
 
     r = residual(x)
     first = norm(r)
     note(history, first)
-    start = (x, r, first, _finite(np.abs(x)), 0.0 * first, first == 0, ~(first == first), 0)
-    x, _, size, most, length, is_done, is_stuck, _ = hooks.while_loop(goes_on, body, start)
+    start = (x, r, first, finite(np.abs(x)), 0.0 * x, first == 0, ~(first == first), 0)
+    x, _, size, most, d, is_done, is_stuck, _ = hooks.while_loop(goes_on, body, start)
     # F that does not fall is but its rounding, if a rounding of x makes as much of it, and would not lead far.
     # An x that was nothing but 0 does not tell its scale.
     scale = np.where(np.max(most, initial=0.0) > 0, most, 1.0)
-    is_near = length <= eps**0.5 * norm(scale)
-    left, _ = hooks.while_loop(
-        lambda s: s[1],
-        lambda s: (_rounding(F, packing, x, scale, first), ~s[1]),
-        (0.0 * size, is_stuck & is_near & ~is_done),
+    is_near = norm(d) <= eps**0.5 * norm(scale)
+    left = only_if(
+        is_stuck & is_near & ~is_done, lambda: _rounding(F, packing, x, scale, first), 0.0 * size
     )
     report(
         "Newton's method",
@@ -118,7 +120,15 @@ def _signs(packing: Packing) -> Any:
     return np.random.default_rng(0).choice([-1.0, 1.0], packing.size).astype(packing.dtype)
 
 
-def _finite(scale: Any) -> Any:
+def only_if(flag: Any, make: Callable[[], Any], otherwise: Any) -> Any:
+    """make() if the flag is set, and another value of its type else; compiled code asks when it runs."""
+    if not isinstance(flag, Staged):
+        return make() if flag else otherwise
+    found, _ = hooks.while_loop(lambda s: s[1], lambda s: (make(), ~s[1]), (otherwise, flag))
+    return found
+
+
+def finite(scale: Any) -> Any:
     """A scale that overflowed as 0: beside it nothing is small."""
     return np.where(scale < np.inf, scale, 0.0)
 
@@ -136,7 +146,7 @@ def fixed(
     With dX and dR the differences of the last x and of the last residuals r = −F, one a row:
     x ← x + r − (dX + dR)ᵀ γ, where γ makes |r − dRᵀ γ| least.
     """
-    packing, x, tol = _settings(x0, tol, maxiter)
+    packing, x, tol = settings(x0, tol, maxiter)
     if memory < 0:
         raise StructureError(f"memory must be 0 or more, got {memory}")
     shared = ROUNDINGS * packing.eps * packing.size**0.5
@@ -162,7 +172,7 @@ def fixed(
         """The next x, what is left there, and more; what moves and is nothing is tried as 0."""
         beside = np.where(np.abs(r) > tol * np.abs(x), 0.0, x)
         x_new = np.where(is_nothing, beside, x + step)
-        r_new = -_values(F, packing, x_new)
+        r_new = -values_of(F, packing, x_new)
         size = _largest(r_new)
         # Where f cannot be taken at 0 it goes on from where it was.
         is_back = is_nothing & ~(size < too_much)
@@ -185,7 +195,7 @@ def fixed(
         dX, dR = np.where(here, x_new - x, dX), np.where(here, r_new - r, dR)
         return x_new, r_new, dX, dR, *rest, k + 1
 
-    r = -_values(F, packing, x)
+    r = -values_of(F, packing, x)
     first = _largest(r)
     judgement = judged(x, r, r, first, np.maximum(first, _largest(x)), first != first)
     if m:
@@ -205,94 +215,6 @@ def _largest(v: Any) -> Any:
     return np.max(np.abs(v), initial=0.0)
 
 
-def minimum(
-    f: Residual, gradient: Residual, x0: Sequence[Any], tol: float | None, maxiter: int
-) -> list[Any]:
-    """x ← x + t d: d by CG on H d = −g, until curvature is negative; t halved until f falls."""
-    packing, x, tol = _settings(x0, tol, maxiter)
-    eps, least = packing.eps, 0.5**MOST_HALVINGS
-    history: list[float] = []
-
-    def value(x: Any) -> Any:
-        (y,) = f(packing.unpack(x), ())
-        return plain(y)
-
-    def goes_on(state: Any) -> Any:
-        *_, is_done, is_stuck, k = state
-        return ~is_done & ~is_stuck & (k < maxiter)
-
-    def body(state: Any) -> Any:
-        x, y, g, first, most, _, _, k = state
-        point = Point(gradient, packing.unpack(x), (), (), record=False)
-        H = point.linear(How(), None).push
-        # closer as the end comes near: then convergence is faster than linear
-        accuracy = np.minimum(0.1, np.sqrt(norm(g) / first))
-        d = cg(H, -g, lambda v: v, accuracy, 2 * packing.size + 10, []).x
-        slope = g @ d
-        d = np.where(slope < 0, d, -g)
-        slope = np.where(slope < 0, slope, -(g @ g))
-        size, length = norm(g), norm(d)
-        slack = 10 * eps * np.abs(y)
-        full = value(x + d)
-        # At the end of the way f may fall by less than its rounding, of which its size tells little
-        # (cosh x − 1): there the gradient tells.
-        is_near = length <= eps**0.25 * norm(most)
-        is_closer, _ = hooks.while_loop(
-            lambda s: s[1],
-            lambda s: (norm(_values(gradient, packing, x + d)) <= 0.5 * size, ~s[1]),
-            (size < 0, is_near & ~(full <= y + 1e-4 * slope + slack)),
-        )
-        t, new = hooks.while_loop(
-            lambda s: (
-                ~(s[1] <= y + 1e-4 * s[0] * slope + slack)
-                & ~is_closer
-                & (s[0] > np.where(s[1] > y + eps**0.5 * np.abs(y), least, 0.5**HALVINGS))
-            ),
-            lambda s: (0.5 * s[0], value(x + 0.5 * s[0] * d)),
-            (0.0 * slope + 1.0, full),
-        )
-        falls = is_closer | (new <= y + 1e-4 * t * slope + slack)
-        x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
-        before, g = size, _values(gradient, packing, x)
-        size = norm(g)
-        note(history, size)
-        now = _finite(np.abs(x))
-        most = np.maximum(most, now)
-        is_small = np.all(np.abs(d) <= tol * now + ROUNDINGS * eps * most)
-        is_rounding = (size > 0.5 * before) & (length <= tol * norm(most))
-        is_done = (falls & (t == 1) & (is_small | is_rounding)) | (size == 0)
-        is_done = is_done | (~falls & (length <= eps**0.5 * norm(most)))
-        return x, y, g, first, most, is_done, ~falls, k + 1
-
-    g = _values(gradient, packing, x)
-    size = norm(g)
-    note(history, size)
-    first, most = np.where(size > 0, size, 1.0), _finite(np.abs(x))
-    start = (x, value(x), g, first, most, size == 0, ~(size == size), 0)
-    x, _, g, _, _, is_done, _, _ = hooks.while_loop(goes_on, body, start)
-    advice = (
-        "is there a minimum near x0, and f smooth there? Start closer, or allow a larger maxiter"
-    )
-    report("the minimisation", advice, ~is_done, history, norm(g), size)
-    _check_minimum(gradient, packing, x)
-    return packing.unpack(x)
-
-
-def _check_minimum(gradient: Residual, packing: Packing, x: Any) -> None:
-    """A stationary point that f falls away from is no minimum: its derivatives would mean something else."""
-    H = Point(gradient, packing.unpack(x), (), (), record=False).linear(How(), None).push
-    drawn = np.random.default_rng(0).normal(size=packing.size).astype(packing.dtype)
-    falls = is_indefinite(H, drawn, min(packing.size, MOST_LOOKED) + 1)
-    message = (
-        "argmin ended at a saddle or a maximum: the gradient vanishes there, and f falls beside it; "
-        "start from another x0, away from what is symmetric"
-    )
-    if isinstance(falls, Staged):
-        stop_if(falls, "ArithmeticError", message)
-    elif falls:
-        raise ConvergenceError(message)
-
-
 def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
     """x with F(x) = A x − b = 0: one linear solve, as A is its own derivative."""
     point = Point(F, zeros, (), (), record=False)
@@ -300,15 +222,12 @@ def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
     M = preconditioner_at(how, zeros, (), point.unknowns)
     x = point.linear(how, M).solve(b)
     leaves = point.unknowns.unpack(x)
-    left = norm(_values(F, point.equations, None, leaves))
+    left = norm(values_of(F, point.equations, None, leaves))
     eps = max(point.unknowns.eps, point.equations.eps)
     share = 10 * how.tolerance(eps) + eps ** (1 / 3)
     # Mostly that is little beside b; if not, it may be so beside the numbers that A and x make.
-    most, _ = hooks.while_loop(
-        lambda s: (left > s[0]) & s[1],
-        lambda s: (share * _size_of_terms(point, x), ~s[1]),
-        (share * norm(b), left == left),
-    )
+    most = share * norm(b)
+    most = only_if(left > most, lambda: share * _size_of_terms(point, x), most)
     is_wrong = left > most  # no NaN, which came in
     message = "at the solution: A must be linear, with A(0) = 0"
     if isinstance(is_wrong, Staged):
@@ -354,7 +273,7 @@ def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
         raise error
 
 
-def _values(F: Residual, packing: Packing, x: Any, leaves: Any = None) -> Any:
+def values_of(F: Residual, packing: Packing, x: Any, leaves: Any = None) -> Any:
     """F at a packed vector, as one."""
     found = list(F(packing.unpack(x) if leaves is None else leaves, ()))
     types = packing.types

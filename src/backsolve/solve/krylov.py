@@ -11,8 +11,8 @@ the compiled program. SciPy's methods would do for arrays alone. In compiled cod
 A preconditioner is a function v ↦ M v with M ≈ A⁻¹; for CG and MINRES it must be symmetric, positive definite.
 
 Equations may be far apart in size. `units` are 1 over their sizes, or 1.0: what is left of b must be little
-beside b in these, so that no large equation hides a small one, and beside b as it is, for a large equation of
-which b is small. The second may be beyond what rounding allows; then the first will do.
+beside b in these, so that no large equation hides a small one, and beside b as it is, and in the units `too`,
+for a large equation of which b is small. That may be beyond what rounding allows; then the first will do.
 
 The squares of small or large numbers are no numbers (10⁻²³ in single precision): every b is solved for as a
 multiple of a power of two, which costs no digit, and lengths are taken of vectors whose largest entry is 1.
@@ -112,13 +112,23 @@ def times(units: Any, v: Any) -> Any:
     return v if isinstance(units, float) else units * v
 
 
-def _sizes_of(b: Any, units: Any) -> Callable[[Any], Any]:
-    """How much is left of b, by the norm in its units: the larger of both measures, in and without units."""
-    if isinstance(units, float):
+def _sizes_of(b: Any, units: Any, too: Any = 1.0) -> Callable[[Any], Any]:
+    """How much is left of b, by the norm in its units: the largest measure, in these, in none and in `too`."""
+    if isinstance(units, float) and isinstance(too, float):
         return _length
-    whole = _length(units * b)
-    share = whole / np.where(whole > 0, norm(b), 1.0)
-    return lambda r: np.maximum(_length(units * r), share * _length(r))
+    whole = _length(times(units, b))
+    scales = []
+    for others in (1.0,) if isinstance(too, float) else (1.0, too):
+        size = norm(times(others, b))
+        scales.append(others * (whole / np.where((size > 0) & (size < np.inf), size, 1.0)))
+
+    def largest(r: Any) -> Any:
+        size = _length(times(units, r))
+        for scale in scales:
+            size = np.maximum(size, _length(scale * r))
+        return size
+
+    return largest
 
 
 @_in_units_of_b
@@ -266,13 +276,14 @@ def gmres(
     history: list[float],
     units: Any = 1.0,
     restart: int = 30,
+    too: Any = 1.0,
 ) -> Outcome:
     """Saad and Schultz (1986), preconditioned from the right: the residual, in units, is that of A x = b.
 
     The Hessenberg matrix H of a cycle becomes R = Q H by rotations, one a round; Q is kept as a matrix. What is
     not there yet of V is zero, and of R the identity, so that every round computes with the same shapes.
     """
-    size_of = _sizes_of(b, units)
+    size_of = _sizes_of(b, units, too)
     b, product = times(units, b), A
     A = lambda v: times(units, product(v))
     m = max(1, min(restart, b.shape[0], maxiter))

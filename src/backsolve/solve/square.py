@@ -137,9 +137,13 @@ class Linear:
         how, M = self.how, self.M
         tol = how.tolerance(self.eps)
         rounds = how.maxiter or max(LEAST_ROUNDS, 10 * self.size)
-        options = {"restart": how.restart} if method == "gmres" else {}
         A = self.pull if transposed else self.push
         units, of_unknowns = self._units(b.dtype, method != "gmres", transposed)
+        options: dict[str, Any] = {}
+        if method == "gmres":
+            options = {"restart": how.restart}
+            if transposed and not isinstance(of_unknowns, float):
+                options["too"] = self._unit_of(self.pull, "columns alone", b.dtype)
 
         def precondition(v: Any) -> Any:
             if M is None:
@@ -161,7 +165,7 @@ class Linear:
             "gmres": "the matrix may be singular",
         }[method]
         more = "give a preconditioner, a larger maxiter or a larger tol, or take method='direct'"
-        failed = ~(residual <= limit)
+        failed = ~((residual <= limit) & (limit < np.inf))
         report(
             method.upper(), f"{advice}; or {more}", failed, history, residual, norm(times(units, b))
         )
@@ -181,19 +185,20 @@ class Linear:
     def _unit_of(self, A: Map, name: str, dtype: Any) -> Any:
         found = self._known.get(name)
         if found is None:
-            found = _units_of_rows(A, self.size, dtype)
+            found = units_of_rows(A, self.size, dtype)
             if not isinstance(found, Staged):
                 self._known[name] = found
         return found
 
 
-def _units_of_rows(A: Map, size: int, dtype: Any) -> Any:
+def units_of_rows(A: Map, size: int, dtype: Any) -> Any:
     """1 over their sizes, by the larger of two general images; 1.0 if they are known to be alike."""
     one, other = in_general(size, dtype, 2)
     rows = np.maximum(np.abs(A(one)), np.abs(A(other)))
     counts = (rows > 0) & (rows < np.inf)
     e = np.where(counts, np.frexp(np.where(counts, rows, 1.0))[1], 0)
-    most, least = np.max(e, initial=0, where=counts), np.min(e, initial=0, where=counts)
+    far = np.iinfo(np.int16).max
+    most, least = np.max(e, initial=-far, where=counts), np.min(e, initial=far, where=counts)
     differ = most - least > ALIKE
     if not isinstance(differ, Staged) and not differ:
         return 1.0

@@ -135,3 +135,9 @@ def test_no_warning_of_what_was_tried() -> None:
     final = lambda k: odeint(slope, np.ones(1), np.array([0.0, 1.0]), (k,))[-1, 0]
     expected = bs.jvp(final, (30.0,), (1.0,))[1]
     np.testing.assert_allclose(bs.grad(final)(30.0), expected, rtol=1e-5)
+
+
+def test_a_first_step_is_one_in_either_direction() -> None:
+    for mu in (0.5, 3.0):
+        f = oscillation(3.0, h0=1e-4, hmax=0.1)
+        np.testing.assert_allclose(bs.grad(f)(mu), bs.jvp(f, (mu,), (1.0,))[1], rtol=2e-5)

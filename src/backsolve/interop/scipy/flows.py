@@ -285,6 +285,9 @@ def _path(
 def _solved(slope: Any, y: Any, t: Any, options: dict[str, Any], tcrit: Any = None) -> Any:
     if np.all(t == t[0]):
         return np.repeat(y[None], len(t), 0)
+    if options.get("h0"):  # as it was given, it is for one direction
+        step = t[-1] - t[0]
+        options = {**options, "h0": np.copysign(min(abs(options["h0"]), abs(step)), step)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", _module("integrate").ODEintWarning)
         found, report = _module("integrate").odeint(

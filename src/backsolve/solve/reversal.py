@@ -128,8 +128,8 @@ class Chain:
         if any(isinstance(y, Staged) for y in after):
             return
         outs = [r for r in map(row_of, after) if r is not None]
-        rows, has_older = ancestors(outs, begin)
-        free = closed_over(outs, begin, rows=rows) if has_older else []
+        rows, _ = ancestors(outs, begin)
+        free = closed_over(outs, begin, rows=rows)  # over or not: a `jvp` is while it pushes through them
         if k == len(self.prints):
             self.prints.append(fingerprint(after))
             self.inner.append(outside_of(rows))

@@ -129,9 +129,8 @@ class Chain:
             return
         outs = [r for r in map(row_of, after) if r is not None]
         rows, _ = ancestors(outs, begin)
-        free = closed_over(
-            outs, begin, rows=rows
-        )  # over or not: a `jvp` is while it pushes through them
+        # Whether they are over or not: those of a `jvp` are while it pushes through them.
+        free = closed_over(outs, begin, rows=rows)
         if k == len(self.prints):
             self.prints.append(fingerprint(after))
             self.inner.append(outside_of(rows))

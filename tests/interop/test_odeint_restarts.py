@@ -141,3 +141,10 @@ def test_a_first_step_is_one_in_either_direction() -> None:
     for mu in (0.5, 3.0):
         f = oscillation(3.0, h0=1e-4, hmax=0.1)
         np.testing.assert_allclose(bs.grad(f)(mu), bs.jvp(f, (mu,), (1.0,))[1], rtol=2e-5)
+
+
+def test_no_times() -> None:
+    f = lambda k, t: odeint(lambda y, t, k: -k * y, np.array([1.0, 2.0]), t, (k,))
+    for way in (lambda f: f, bs.jit):
+        assert way(lambda k: f(k, np.zeros(0)))(1.0).shape == (0, 2)
+        assert way(bs.grad(lambda k: np.sum(f(k, np.zeros(0)))))(1.0) == 0

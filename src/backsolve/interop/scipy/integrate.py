@@ -81,6 +81,8 @@ def odeint(
             f"`odeint` needs a number or vector y0 and a vector t, got {shape_of(start)}, {shape_of(times)}"
         )
     start = np.reshape(start, (-1,))
+    if not shape_of(times)[0]:
+        return np.zeros((0, *shape_of(start)))
     leaves, structure = tree.flatten(args)
     leaves = held(leaves)
     places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and dtype_of(x).kind == "f"]
@@ -104,18 +106,14 @@ def odeint(
     if _closes_over_tensors(slope, (start, times[:1], *given)):
         slope, free = _lifted(slope_by(hooks.rewritten(func)), (start, times[0], *given))
         held_slope = slope
-    elif shape_of(times)[0]:  # derivatives are of what it is now
+    else:  # derivatives are of what it is now
         try:
             held_slope, _ = _lifted(slope_by(hooks.rewritten(func)), (start, times[0], *given))
         except (BacksolveError, TypeError, ValueError) as error:
             held_slope = error
-    else:
-        held_slope = slope
     level = Level(slope, shape_of(start)[0], 1, UNTIL_COMPILED, held_slope)
     flow = Flow([level], dict(options))
-    restarts = np.concatenate(
-        [start[None], np.zeros((max(shape_of(times)[0] - 1, 0), *start.shape))]
-    )
+    restarts = np.concatenate([start[None], np.zeros((shape_of(times)[0] - 1, *start.shape))])
     return _Odeint.apply(flow, restarts, times, _nothing(times), *given, *free)
 
 

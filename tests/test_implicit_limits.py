@@ -215,3 +215,10 @@ def test_a_solver_returns_more_than_x() -> None:
     ):
         with pytest.raises(StructureError, match=r"must return x alone.*result\.x"):
             bs.grad(bs.implicit(F, solver))(2.0)
+
+
+def test_an_x0_that_is_no_number() -> None:
+    for x0 in ("a", np.array(["a"]), {"x": "a"}, [None, "a"]):
+        for find in (bs.root, bs.argmin, bs.fixed_point):
+            with pytest.raises(StructureError, match="expected numbers"):
+                find(lambda x: x, x0)

@@ -273,8 +273,10 @@ class _Problem:
 
 
 def _floats(v: Any) -> Any:
-    v = plain(v)
-    return v if v.dtype.kind in "fc" else v.astype(float)
+    found = plain(v)
+    if found.dtype.kind not in "biufc":
+        raise StructureError(f"expected numbers or arrays of them for x, got {v!r}")
+    return found if found.dtype.kind in "fc" else found.astype(float)
 
 
 def _floating(v: Any) -> Any:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from ..errors import ShapeError, UnsupportedError
+from ..primitive import P
+from ..primitives.checks import stop_if
+from ..tensor import Staged
 from .base import Manifold, from_skew, only_one, skew, skew_of, symmetric, transposed
 
 
@@ -49,8 +51,8 @@ class Stiefel(Manifold):
         A, one = transposed(x) @ u, np.broadcast_to(np.eye(p, dtype=x.dtype), (*x.shape[:-2], p, p))
         upper = np.concatenate([A, -transposed(u) @ u], axis=-1)
         lower = np.concatenate([one, A], axis=-1)
-        turn = scipy.linalg.expm(np.concatenate([upper, lower], axis=-2))[..., :p]
-        return np.concatenate([x, u], axis=-1) @ turn @ scipy.linalg.expm(-A)
+        turn = P.expm(np.concatenate([upper, lower], axis=-2))[..., :p]
+        return np.concatenate([x, u], axis=-1) @ turn @ P.expm(-A)
 
     def embed(self, x: Any, t: Any) -> Any:
         only_one(x, 2, self)
@@ -93,17 +95,33 @@ class SpecialOrthogonal(Stiefel):
         return np.concatenate([q[..., :1] * first, q[..., 1:]], axis=-1)
 
     def exp(self, x: Any, u: Any) -> Any:
-        return x @ scipy.linalg.expm(skew(transposed(x) @ u))
+        return x @ P.expm(skew(transposed(x) @ u))
 
     def log(self, x: Any, y: Any) -> Any:
         between = transposed(x) @ y
-        turn = np.zeros(between.shape, complex)
-        for place in np.ndindex(between.shape[:-2]):
-            turn[place] = scipy.linalg.logm(
-                between[place].astype(float)
-            )  # it warns of single precision
-        if np.max(np.abs(np.imag(turn)), initial=0) > np.sqrt(np.finfo(x.dtype).eps):
-            raise UnsupportedError(
-                "from x to y leads no shortest way, or more than one: y is x mirrored, or turned by half a turn"
-            )
-        return x @ skew(np.real(turn).astype(between.dtype))
+        _check_turn(between)
+        return x @ skew(_logarithm(between))
+
+
+def _logarithm(turn: Any) -> Any:
+    """log R = 16 log S = 32 artanh C, with S = R^(1/16) and C = (S − 1) (S + 1)⁻¹, by its series: S turns by at
+    most π / 16, so C is at most 0.1."""
+    for _ in range(4):
+        turn = P.sqrtm(turn)
+    one = np.eye(turn.shape[-1], dtype=turn.dtype)
+    c = skew(np.linalg.solve(turn + one, turn - one))
+    square, series = c @ c, np.zeros_like(c)
+    for k in reversed(range(9)):
+        series = square @ series + one / (2 * k + 1)
+    return 32 * c @ series
+
+
+def _check_turn(turn: Any) -> None:
+    """An error for half a turn, whose cosine, −1, is an eigenvalue of the symmetric part."""
+    cosines = np.linalg.eigvalsh(symmetric(turn))
+    failed = np.any(cosines <= -1 + 8 * np.finfo(turn.dtype).eps)
+    message = "from x to y leads no shortest way, or more than one: y is x mirrored, or turned by half a turn"
+    if isinstance(failed, Staged):
+        stop_if(failed, "ValueError", message)
+    elif failed:
+        raise UnsupportedError(message)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
+from ..primitive import P
 from .base import (
     Manifold,
     check_square,
@@ -70,15 +71,18 @@ class PositiveDefinite(Manifold):
             )
 
     def exp(self, x: Any, u: Any) -> Any:
-        return _through(x, u, np.exp)
+        c, inner = _seen_from(x, u)
+        return symmetric(c @ P.expm(inner) @ transposed(c))
 
     def log(self, x: Any, y: Any) -> Any:
-        return _through(x, y, np.log)
+        c, inner = _seen_from(x, y)
+        values, vectors = np.linalg.eigh(inner)
+        vectors = c @ vectors
+        return symmetric((vectors * np.log(values)[..., None, :]) @ transposed(vectors))
 
     def distance(self, x: Any, y: Any) -> Any:
-        c = np.linalg.cholesky(x)
-        inner = np.linalg.solve(c, transposed(np.linalg.solve(c, y)))
-        return np.sqrt(np.sum(np.log(np.linalg.eigvalsh(symmetric(inner))) ** 2))
+        _, inner = _seen_from(x, y)
+        return np.sqrt(np.sum(np.log(np.linalg.eigvalsh(inner)) ** 2))
 
     # With x = c cᵀ, tangents c s cᵀ of symmetric s have the lengths of s.
 
@@ -98,10 +102,7 @@ class PositiveDefinite(Manifold):
         return from_symmetric(np.linalg.solve(c, np.linalg.solve(c, u).T))
 
 
-def _through(x: Any, u: Any, f: Any) -> Any:
-    """c f(c⁻¹ u c⁻ᵀ) cᵀ, with f of the eigenvalues."""
+def _seen_from(x: Any, u: Any) -> tuple[Any, Any]:
+    """c with x = c cᵀ, and c⁻¹ u c⁻ᵀ."""
     c = np.linalg.cholesky(x)
-    inner = np.linalg.solve(c, transposed(np.linalg.solve(c, u)))
-    values, vectors = np.linalg.eigh(symmetric(inner))
-    vectors = c @ vectors
-    return symmetric((vectors * f(values)[..., None, :]) @ transposed(vectors))
+    return c, symmetric(np.linalg.solve(c, transposed(np.linalg.solve(c, u))))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from .base import Manifold, only_one
-from .spheres import along_circle, mirror
+from .spheres import along_circle, arc, mirror
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,18 @@ class Simplex(Manifold):
         return y * (rate - np.sum(y * rate, axis=-1, keepdims=True))
 
     def exp(self, x: Any, u: Any) -> Any:
-        s = np.sqrt(x)
-        return along_circle(s, 0.5 * u / s, -1) ** 2
+        """NaN where the geodesic ends before, at a probability of 0."""
+        s, step = np.sqrt(x), 0.5 * u / np.sqrt(x)
+        end = along_circle(s, step, -1)
+        square = np.sum(step * step, axis=-1, keepdims=True)
+        is_inside = np.all(end > 0, axis=-1, keepdims=True) & (square < (np.pi / 2) ** 2)
+        return np.where(is_inside, end, np.nan) ** 2
 
     def log(self, x: Any, y: Any) -> Any:
         s, t = np.sqrt(x), np.sqrt(y)
         cosine = np.sum(s * t, axis=-1, keepdims=True)
         part = t - cosine * s
-        sine = np.sqrt(np.sum(part * part, axis=-1, keepdims=True))
-        angle = np.arctan2(sine, cosine)
-        return 2 * s * part * np.where(sine > 0, angle / np.where(sine > 0, sine, 1), 1)
+        return 2 * s * part * arc(np.sum(part * part, axis=-1, keepdims=True), cosine)
 
     def embed(self, x: Any, t: Any) -> Any:
         only_one(x, 1, self)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import comb, factorial, prod
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Sphere(Manifold):
         return back_along_circle(self, x, y, None)
 
     def distance(self, x: Any, y: Any) -> Any:
-        return np.sqrt(np.sum(_angle(self, x, y, None)[2] ** 2))
+        return np.sqrt(np.sum(square_angle(self, x, y, None)))
 
     def embed(self, x: Any, t: Any) -> Any:
         return mirror(x.reshape(-1), np.concatenate([np.zeros(1, t.dtype), t])).reshape(x.shape)
@@ -68,27 +69,60 @@ class Oblique(Manifold):
         return back_along_circle(self, x, y, -2)
 
     def distance(self, x: Any, y: Any) -> Any:
-        return np.sqrt(np.sum(_angle(self, x, y, -2)[2] ** 2))
+        return np.sqrt(np.sum(square_angle(self, x, y, -2)))
 
 
 def along_circle(x: Any, u: Any, axis: Any) -> Any:
-    length = np.sqrt(np.sum(u * u, axis=axis, keepdims=True))
-    return np.cos(length) * x + np.sinc(length / np.pi) * u
+    square = np.sum(u * u, axis=axis, keepdims=True)
+    return of_root(square, _COSINE, np.cos) * x + of_root(square, _SINC, _sinc) * u
 
 
 def back_along_circle(manifold: Manifold, x: Any, y: Any, axis: Any) -> Any:
     """The tangent of this length towards y; NaN to the opposite point, where all directions lead."""
-    part, sine, angle = _angle(manifold, x, y, axis)
-    same = np.where(angle > 1, np.nan, 1.0).astype(x.dtype)
-    return part * np.where(sine > 0, angle / np.where(sine > 0, sine, 1), same)
+    part, square, cosine = _apart(manifold, x, y, axis)
+    return part * arc(square, cosine)
 
 
-def _angle(manifold: Manifold, x: Any, y: Any, axis: Any) -> tuple[Any, Any, Any]:
-    """y − x along tangents, and the sine and the angle between: small angles by the cosine alone would lose
-    half of their digits."""
+def square_angle(manifold: Manifold, x: Any, y: Any, axis: Any) -> Any:
+    """The square of the angle between, which has derivatives at 0, too."""
+    _, square, cosine = _apart(manifold, x, y, axis)
+    is_opposite = (square == 0) & (cosine < 0)
+    return np.where(is_opposite, np.pi**2, square * arc(square, cosine) ** 2)
+
+
+def _apart(manifold: Manifold, x: Any, y: Any, axis: Any) -> tuple[Any, Any, Any]:
+    """y − x along tangents, the square of its length, which is the sine, and the cosine: small angles by the
+    cosine alone would lose half of their digits."""
     part = manifold.project(x, y - x)
-    sine = np.sqrt(np.sum(part * part, axis=axis, keepdims=True))
-    return part, sine, np.arctan2(sine, np.sum(x * y, axis=axis, keepdims=True))
+    square = np.sum(part * part, axis=axis, keepdims=True)
+    return part, square, np.sum(x * y, axis=axis, keepdims=True)
+
+
+def arc(square: Any, cosine: Any) -> Any:
+    """An angle over its sine, of which the square is given; NaN of half a turn."""
+    whole = np.where((square == 0) & (cosine < 0), np.nan, square)
+    return of_root(whole, _ARC, lambda sine: np.arctan2(sine, cosine) / sine, cosine > 0)
+
+
+def of_root(square: Any, terms: Sequence[float], f: Callable[[Any], Any], also: Any = True) -> Any:
+    """f(√square) of an even f, which has derivatives at 0 where the root has none: near to it (and where `also`
+    holds) by the terms of its series."""
+    is_near = (square < 0.01) & also
+    near: Any = np.where(is_near, square, 0)
+    series: Any = 0.0
+    for term in reversed(terms):
+        series = series * near + term
+    return np.where(is_near, series, f(np.sqrt(np.where(is_near, 1, square))))
+
+
+def _sinc(x: Any) -> Any:
+    return np.sin(x) / x
+
+
+# of powers of the square: cos x, sin x / x, and arcsin x / x
+_COSINE = [(-1) ** k / factorial(2 * k) for k in range(10)]
+_SINC = [(-1) ** k / factorial(2 * k + 1) for k in range(10)]
+_ARC = [comb(2 * k, k) / 4**k / (2 * k + 1) for k in range(10)]
 
 
 def mirror(x: Any, u: Any) -> Any:

@@ -98,7 +98,7 @@ def test_a_branch_around_a_loop_is_no_loop():
         loop(b, 7, lambda b, i: b.mul(i, i))
     end = b.block
     b.ret_void()
-    assert Heat(module)._rounds(run)[end] == 1
+    assert Heat(module)._rounds(run)[0][end] == 1
 
 
 def test_unknown_rounds_and_activations_are_guessed():
@@ -110,7 +110,38 @@ def test_unknown_rounds_and_activations_are_guessed():
     loop_between(b, INT(0), run.args[0], lambda b, i: b.call(deep, [i]))
     b.ret_void()
     heat = Heat(module)
-    assert heat.instructions[deep] == GUESS * GUESS * 3
+    assert heat.instructions[deep] == GUESS * 3
+
+
+def test_guesses_are_not_multiplied():
+    """What runs until something holds is not left as it is because of other such loops, four deep."""
+    module = ir.Module()
+    work, b = function(module, "work")
+    loop(b, 1000, lambda b, i: b.mul(i, i))
+    b.ret_void()
+    shallow, b = function(module, "shallow", 1)
+    loop_between(b, INT(0), shallow.args[0], lambda b, i: b.call(work, []))
+    b.ret_void()
+    called = work
+    deep = []
+    for k in range(4):
+        outer, b = function(module, f"deep{k}", 1)
+        end = outer.args[0]
+        if k == 0:
+            loop(b, 1000, lambda b, i: b.mul(i, i))
+        else:
+            loop_between(b, INT(0), end, lambda b, i, f=called, end=end: b.call(f, [end]))
+        b.ret_void()
+        called = outer
+        deep.append(outer)
+    run, b = function(module, "run", 1, internal=False)
+    b.call(shallow, [run.args[0]])
+    b.call(called, [run.args[0]])
+    b.ret_void()
+    spare_work(module)
+    assert not any("optnone" in f.attributes for f in (work, shallow, *deep))
+    runs = Heat(module).runs
+    assert runs[work] == runs[deep[0]] == GUESS
 
 
 def test_small_steps_beside_a_large_one():
@@ -194,7 +225,7 @@ def test_the_smaller_of_two_ends_a_range() -> None:
     loop(b, 250, row)
     b.ret_void()
     (run,) = module.functions
-    assert max(Heat(module)._rounds(run).values()) == 250 * 6
+    assert max(Heat(module)._rounds(run)[0].values()) == 250 * 6
 
 
 def test_the_larger_of_two_ends_a_range() -> None:
@@ -208,4 +239,4 @@ def test_the_larger_of_two_ends_a_range() -> None:
     _, b = function(module, "run", internal=False)
     b.call(part, [INT(0), INT(640)])
     b.ret_void()
-    assert max(Heat(module)._rounds(part).values()) == 640 / VECTOR
+    assert max(Heat(module)._rounds(part)[0].values()) == 640 / VECTOR

@@ -2,7 +2,8 @@
 
 A program that works on large arrays has many small steps around few long ones. How often each instruction
 runs can be told from the emitted code: loops end in a comparison with a number, or with an argument whose
-number stands in a call. Functions that hold less than a thousandth of all that runs are left alone,
+number stands in a call. Of loops that nothing is known of, one inside another is not guessed at again:
+as likely it is not run at all. Functions that hold less than a thousandth of all that runs are left alone,
 and what many places call is not copied into them if calls do not matter.
 """
 
@@ -36,7 +37,7 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
 }
 TOGETHER = 4000  # instructions that are put into one function; beyond, those of a function of LARGE stay apart
 LARGE = 200
-GUESS = 32  # rounds of a loop, and activations of a recursive function, that nothing tells of
+GUESS = 32  # rounds of loops, and activations of a recursive function, that nothing tells of
 
 
 def spare_work(module: ir.Module) -> None:
@@ -83,6 +84,7 @@ class Heat:
     def __init__(self, module: ir.Module):
         self.instructions: dict[ir.Function, float] = {}
         self.runs: dict[ir.Function, float] = {}
+        self.guessed: dict[ir.Function, float] = {}  # of them, those that are a guess
         self.callers: dict[ir.Function, list[ir.Function]] = {}  # one for each call in the text
         self.numbers: dict[ir.Value, float] = {}  # what arguments are, summed over all runs
         self.recursive: set[ir.Function] = set()
@@ -113,39 +115,45 @@ class Heat:
         return order[::-1]
 
     def _look_into(self, function: ir.Function) -> None:
-        runs = self.runs.get(function, 0.0) * (GUESS if function in self.recursive else 1)
-        often = self._rounds(function)
-        self.instructions[function] = runs * sum(
-            often[block] * len(block.instructions) for block in function.blocks
-        )
+        runs, guessed = self.runs.get(function, 0.0), self.guessed.get(function, 0.0)
+        if function in self.recursive:
+            runs = guessed = guessed + GUESS * (runs - guessed)
+        often, unknown = self._rounds(function)
+        self.instructions[function] = 0.0
         for block in function.blocks:
+            known, more = often[block] * (runs - guessed), often[block] * guessed
+            if block in unknown:
+                known, more = 0.0, GUESS * known + more
+            self.instructions[function] += (known + more) * len(block.instructions)
             for callee, args in calls_in(block):
                 self.callers.setdefault(callee, []).append(function)
-                more = runs * often[block]
-                self.runs[callee] = self.runs.get(callee, 0.0) + more
+                self.runs[callee] = self.runs.get(callee, 0.0) + known + more
+                self.guessed[callee] = self.guessed.get(callee, 0.0) + more
                 for parameter, given in zip(callee.args, args, strict=True):
-                    number = more * self._number(given)
+                    number = (known + more) * self._number(given)
                     self.numbers[parameter] = self.numbers.get(parameter, 0.0) + number
 
-    def _rounds(self, function: ir.Function) -> dict[ir.Block, float]:
-        """How often each block runs in one activation."""
+    def _rounds(self, function: ir.Function) -> tuple[dict[ir.Block, float], set[ir.Block]]:
+        """How often each block runs in one activation, as far as is known; and those in other loops, too."""
         before: dict[ir.Block, list[ir.Block]] = {block: [] for block in function.blocks}
         for block in function.blocks:
             for target in targets(block):
                 before[target].append(block)
-        often = dict.fromkeys(function.blocks, 1.0)
+        often, unknown = dict.fromkeys(function.blocks, 1.0), set[ir.Block]()
         loops = loops_in(function)
         for head, ends in loops.items():
             within = blocks_of_loop(head, ends, before)
             exits = [x for x in (*ends, head) if any(y not in within for y in targets(x))]
             rounds = max([self._compared_with(x) for x in exits], default=0)
-            rounds = rounds if rounds > 0 else GUESS
+            if not rounds > 0:
+                unknown |= within
+                continue
             innermost = not any(x in loops for x in within if x is not head)
             if rounds >= LONG and innermost and not any(list(calls_in(x)) for x in within):
                 rounds /= VECTOR
             for block in within:
                 often[block] *= rounds
-        return often
+        return often, unknown
 
     def _compared_with(self, block: ir.Block) -> float:
         """The number that a loop's condition compares with; 0 if nobody knows."""

@@ -117,6 +117,44 @@ def test_absolute_values_of_blocks(k: int) -> None:
             assert np.isclose(gain(block), expected.sum(axis=1).max())
 
 
+Z = RNG.normal(size=(4, 2)) @ [1, 1j]
+THROUGH_COMPLEX = {
+    "power": lambda x: np.sum(np.abs(Z * (x + 1j * x[::-1])) ** 2),
+    "conjugates": lambda x: np.real(np.sum(np.exp(1j * x) * np.conj(x + Z) ** 2)),
+    "fft": lambda x: np.sum(np.abs(np.fft.fft2(np.reshape(x, (2, 2)))) ** 2),
+    "rfft": lambda x: np.sum(np.fft.irfft(np.arange(3) * np.fft.rfft(x)) ** 3),
+    "hfft": lambda x: np.fft.hfft(x + 1j * x[::-1], 5)[1] ** 2,
+    "solve": lambda x: np.sum(np.abs(np.linalg.solve(np.diag(Z) + 1j, x + 0j))),
+}
+
+
+def moduli(block: Any) -> Any:
+    """|P| + |Q| of t ↦ P t + Q t̄, by the images of a basis and of i times the basis."""
+    t = block.in_type
+    basis = np.eye(t.size, dtype=t.dtype).reshape(t.size, *t.shape)
+    ahead = np.stack([np.ravel(block.apply(e)) for e in basis], 1)
+    if t.dtype.kind != "c":
+        return np.abs(ahead)
+    across = np.stack([np.ravel(block.apply(1j * e)) for e in basis], 1)
+    return np.abs(ahead - 1j * across) / 2 + np.abs(ahead + 1j * across) / 2
+
+
+@pytest.mark.parametrize("name", THROUGH_COMPLEX)
+def test_blocks_of_complex_rows(name: str) -> None:
+    g, x = THROUGH_COMPLEX[name], W[0]
+    system = bs.linearize(g)(x)
+    for row in system.rows:
+        for _, found in system.edges(row):
+            for block in (found, found.T):
+                expected = moduli(block)
+                np.testing.assert_allclose(moduli(absolute(block)), expected, atol=1e-14)
+                assert np.isclose(gain(block), expected.sum(axis=1).max())
+    assert np.all(system.pattern()[0] >= (bs.grad(g)(x) != 0))
+    found = bs.explain(g, x, paths=100)
+    assert found.count == len(found.paths)
+    np.testing.assert_allclose(sum(p.carries for p in found.paths), bs.grad(g)(x).sum())
+
+
 def test_bad_input() -> None:
     system = bs.linearize(f)(AT)
     with pytest.raises(ValueError, match="at least 1, got 0"):

@@ -85,6 +85,12 @@ class _OneAxis(Between):
     def cost(self) -> Cost:
         return _steps(self.real, self.n)
 
+    @property
+    def counts(self) -> Any:
+        """For how many entries of the whole spectrum each of the half stands."""
+        w = _weights(self.n, self.axis, len(self.real.shape), self.real.dtype)
+        return np.broadcast_to(1 / w, self.half.shape)
+
     def _weighted(self, t: Any) -> Any:
         return t * _weights(self.n, self.axis, len(self.real.shape), self.real.dtype)
 

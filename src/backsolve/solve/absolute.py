@@ -1,7 +1,8 @@
 """|A|: the map whose entries are the absolute values of an operator's, and the gain measured by it.
 
 Structure stays: a diagonal's is a diagonal, a contraction's the same nest. A product of maps is bounded by the
-product of theirs, a sum by the sum. What has no form of its own goes by its entries.
+product of theirs, a sum by the sum. What has no form of its own goes by its entries. Of complex numbers these
+are moduli, and those of t ↦ P t + Q t̄ are |P| + |Q|.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 from ..errors import UnsupportedError
 from ..operators import Custom, Diagonal, Identity, Operator, Scale
 from ..operators.broadcast import Broadcast, Spread, SumAxes, SumTo
-from ..operators.cast import Cast
+from ..operators.cast import Cast, Conjugate, RealPart
 from ..operators.contraction import Contraction
 from ..operators.convolution import Convolution
-from ..operators.entries import Entries, entries_of
+from ..operators.entries import Entries, entries_of, is_complex, pair_of
 from ..operators.entries.terms import Listed
+from ..operators.fourier import Fourier, HalfFourier, RealFourier
 from ..operators.gaps import OverGaps
 from ..operators.mask import Mask
 from ..operators.product import Product
@@ -33,7 +35,7 @@ from ..tensor import Tensor
 
 # Entries are 0 and 1.
 _MOVES = (
-    *(Identity, Zero, Cast, Mask, Slice, Unslice, Reshape, Transpose),
+    *(Identity, Zero, Cast, Conjugate, RealPart, Mask, Slice, Unslice, Reshape, Transpose),
     *(Broadcast, Spread, SumAxes, SumTo, Windows, Fold),
 )
 
@@ -61,9 +63,30 @@ def absolute(a: Operator) -> Operator:
     if isinstance(a, Solve | TriangularSolve):
         nest = stacked("XY,YZ->XZ", a.in_type)
         return Contraction(nest, 1, (_size(inverse_of(a)), None), a.in_type)
-    e = entries_of(a)
-    parts = [t.listed() for t in e.terms]
-    return Entries(e.in_type, e.out_type, [Listed(t.rows, t.cols, _size(t.values)) for t in parts])
+    if isinstance(a, Fourier | RealFourier | HalfFourier):
+        return _of_fourier(a)
+    if is_complex(a):
+        pair = pair_of(a)
+        parts = [pair.p] if pair.q is None else [pair.p, pair.q]
+    else:
+        parts = [entries_of(a)]
+    terms = [t.listed() for e in parts for t in e.terms]
+    sizes = [Listed(t.rows, t.cols, _size(t.values)) for t in terms]
+    return Entries(a.in_type, a.out_type, sizes)
+
+
+def _of_fourier(a: Fourier | RealFourier | HalfFourier) -> Operator:
+    """All entries are 1, but those of half a spectrum that stand for their mirror image, too."""
+    t, out = a.in_type, a.out_type
+    axes = a.axes if isinstance(a, Fourier) else (a.axis,)
+    total = SumAxes(t, axes, keepdims=True)
+    spread = Broadcast(total.out_type, out.shape)
+    factors: list[Operator] = [Cast(spread.out_type, out.dtype), spread, total]
+    if isinstance(a, HalfFourier) and not a.halved:
+        factors.append(Diagonal(a.counts, t))
+    if isinstance(a, RealFourier) and not a.halved:
+        factors.insert(0, Diagonal(a.counts, out))
+    return Product(factors)
 
 
 def inverse_of(a: Solve | TriangularSolve) -> Any:
@@ -91,7 +114,8 @@ def gain(a: Operator) -> float:
         if isinstance(a, Diagonal):
             return float(np.max(_size(a.d), initial=0.0))
         t = a.in_type
-        return float(np.max(absolute(a).apply(np.ones(t.shape, t.dtype)), initial=0.0))
+        sums = absolute(a).apply(np.ones(t.shape, t.dtype))
+        return float(np.max(np.abs(sums), initial=0.0))
 
 
 def _check(a: Operator) -> None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..operators import Operator
-from ..operators.entries import entries_of
+from ..operators.entries import places_of
 from ..row import Row
 from ..system import System, way
 from .absolute import gain
@@ -138,7 +138,7 @@ def reaching(system: System) -> dict[Row, Any]:
         return pattern
 
     def weight(block: Operator, row: Row) -> tuple[list[Any], int]:
-        return [t.listed() for t in entries_of(block).terms], row.size
+        return [t.listed() for t in places_of(block).terms], row.size
 
     def times(w: tuple[list[Any], int], below: Any) -> Any:
         places, size = w

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import backsolve as bs
-from backsolve.errors import NotScalarError, UnsupportedError
+from backsolve.errors import NotScalarError, TracedValueError, UnsupportedError
 
 AT = np.array([2.0, 5.0])
 
@@ -130,6 +130,23 @@ def test_a_constant_has_no_paths() -> None:
     found = bs.explain(lambda x: 3.0 + 0.0 * bs.stop_gradient(x), 1.0)
     assert found.paths == ()
     assert found.is_proven
+
+
+def test_a_number_of_paths_is_checked() -> None:
+    assert len(bs.explain(f, AT, paths=np.int64(2)).paths) == 2
+    for paths in (0, -1, 2.5, True):
+        with pytest.raises(
+            ValueError, match="number of paths must be a whole number of at least 1"
+        ):
+            bs.explain(f, AT, paths=paths)
+
+
+@pytest.mark.parametrize("within", [bs.jit, lambda g: lambda x: bs.vmap(g)(x[None])])
+def test_inside_compiled_code_there_are_no_numbers(within: Any) -> None:
+    with pytest.raises(TracedValueError, match=r"explain finds what carries .* by its numbers"):
+        within(lambda x: bs.explain(f, x).entropy)(AT)
+    with pytest.raises(TracedValueError, match=r"rounding bounds the errors .* by its numbers"):
+        within(lambda x: bs.rounding(f, x).bound)(AT)
 
 
 def test_explain_needs_a_number() -> None:

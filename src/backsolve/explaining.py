@@ -16,7 +16,7 @@ from .hooks import hooks
 from .ir import Var
 from .row import Row
 from .solve.rounding import rounding_errors
-from .solve.semiring import gains_of, path_entropy
+from .solve.semiring import check_count, gains_of, path_entropy
 from .solve.semiring import paths as count_paths
 from .solve.strongest import Carried, carrying_most
 from .system import System, check_results
@@ -80,6 +80,7 @@ def explain(
     >>> [p.carries for p in found.paths]
     [3.0, 1.0]
     """
+    check_count(paths)
     before, hooks.runs_as_written = hooks.runs_as_written, True
     try:
         system = linearize(f, argnums)(*args)
@@ -93,13 +94,7 @@ def explain(
             "reduce it with .sum() or .mean()"
         )
     found = tree.flatten(system.backward())[0]
-    if any(
-        isinstance(x, Staged | Var) for x in (*tree.flatten(args)[0], *system._raw_outputs, *found)
-    ):
-        raise TracedValueError(
-            "explain finds what carries a gradient by its numbers, and inside `jit` and `vmap` there are types "
-            "alone: call it outside, on one example"
-        )
+    _check_numbers("explain finds what carries a gradient", args, system, found)
     gradient = [g for g in found if _varies(g)]
     values = [x for x in _given(args, argnums) if _varies(x)]
     with Working("following paths"):
@@ -129,6 +124,17 @@ def explanation(
     carriers = tuple([_carrier(system, p) for p in found])
     count, entropy = count_paths(system, gains), path_entropy(system, gains)
     return Explanation(inputs, carriers, count, entropy, system, is_proven)
+
+
+def _check_numbers(
+    finds: str, args: Sequence[Any], system: System, found: Sequence[Any] = ()
+) -> None:
+    values = (*tree.flatten(args)[0], *system._raw_outputs, *found)
+    if any(isinstance(x, Staged | Var) for x in values):
+        raise TracedValueError(
+            f"{finds} by its numbers, and inside `jit` and `vmap` there are types alone: call it outside, on "
+            "one example"
+        )
 
 
 def _given(args: Sequence[Any], argnums: ArgNums | None) -> list[Any]:
@@ -273,6 +279,7 @@ def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Roundin
         system = linearize(gradient, (0, 1))(chosen, np.float64(1.0))
     finally:
         hooks.stopped = before
+    _check_numbers("rounding bounds the errors of a gradient", args, system)
     at = [*tree.flatten(chosen)[0], 1.0]
     bounds = [b[()] for b in rounding_errors(system, at)]
     for t in stopped:

@@ -168,7 +168,7 @@ def paths(system: System, edges: Edges | None = None) -> int:
 
 @way("strongest paths")
 def strongest_paths(system: System, k: int, gains: Edges | None = None) -> list[Path]:
-    _check_count(k)
+    check_count(k)
     found = _best_paths(system, k, _log, gains or gains_of(system))
     return [p._replace(strength=exp(p.strength) if p.strength < 709 else inf) for p in found]
 
@@ -179,8 +179,8 @@ def longest_chain(system: System) -> list[int]:
     return list(found[0].rows) if found else []
 
 
-def _check_count(k: int) -> None:
-    if type(k) is not int or k < 1:
+def check_count(k: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"the number of paths must be a whole number of at least 1, got {k!r}")
 
 

@@ -322,3 +322,15 @@ def test_axes_of_a_single_number() -> None:
         assert bs.grad(f)(np.float64(3.0)) == 6.0
     with pytest.raises(ValueError, match="axis"):
         bs.grad(lambda x: np.sum(x * x, axis=1))(np.float64(3.0))
+
+
+def test_numpys_booleans_say_whether_it_is_sparse() -> None:
+    f = lambda x: np.sum(x[1:] * x[:-1])
+    for n in (3, 30):
+        x = np.arange(1.0, n)
+        is_large = np.greater(x.size, 10)
+        for made in (
+            bs.jacobian(lambda x: x[1:] * x[:-1], sparse=is_large)(x),
+            bs.hessian(f, sparse=is_large)(x),
+        ):
+            assert sp.issparse(made) == is_large

@@ -169,7 +169,7 @@ def sparse_jacobian(
     f: Callable[..., Any], argnums: Any, plan: Any, hessian: bool = False
 ) -> Callable[..., Any]:
     """`jacobian(f, argnums, sparse=plan)` (or `hessian`): a function that gives scipy.sparse matrices."""
-    if plan is not True and not isinstance(plan, Sparsity):
+    if not isinstance(plan, bool | np.bool | Sparsity):
         raise StructureError(
             "sparse= is True, False or a plan made by bs.sparsity(f, *args), of a pattern P that you know by "
             f"bs.sparsity(f, *args, pattern=P); got {type(plan).__name__}"

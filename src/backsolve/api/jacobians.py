@@ -52,7 +52,7 @@ def jacobian(
     """
     check_function("jacobian", f)
     check_method(method, order)
-    if sparse is not False:
+    if not _is_false(sparse):
         _check_no_way(method, "auto")
         return _sparse(f, argnums, sparse)
 
@@ -74,6 +74,10 @@ def jacobian(
         return structure.unflatten([varied.like(row, _as_jacobian) for row in columns])
 
     return run
+
+
+def _is_false(sparse: Any) -> bool:
+    return isinstance(sparse, bool | np.bool) and not sparse
 
 
 def _check_no_way(method: str, default: str) -> None:
@@ -176,7 +180,7 @@ def hessian(
     array([[6., 2.],
            [2., 0.]])
     """
-    if sparse is not False:
+    if not _is_false(sparse):
         check_method(method, order)
         _check_no_way(method, "forward")
         whole: Callable[..., Any] = _sparse(f, argnums, sparse, hessian=True)
@@ -186,7 +190,7 @@ def hessian(
     @functools.wraps(whole)
     def run(*args: Any, **kwargs: Any) -> Any:
         if points_of(args):
-            if sparse is not False or method != "forward":
+            if not _is_false(sparse) or method != "forward":
                 raise UnsupportedError(
                     "the Riemannian Hessian is a projected one: leave out sparse= and method="
                 )

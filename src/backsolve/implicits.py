@@ -35,7 +35,7 @@ from .solve.square import How
 from .tensor import Staged, Tensor
 from .trace import example_of
 
-CONTRACTION = 80  # unknowns up to which compiled code forms the matrix of a fixed point
+CONTRACTION = 32  # unknowns up to which compiled code forms the matrix of a fixed point at once
 
 
 def implicit(
@@ -128,8 +128,8 @@ def fixed_point(
 ) -> Any:
     """x with x = f(x, *p), from x0 on, by x ← f(x); with `memory`, so many steps are combined (Anderson).
 
-    Derivatives solve with I − ∂f/∂x by `method` (see `implicit`; inside `jit` "auto" is gmres beyond 80
-    unknowns, for it needs few rounds where f is a contraction): the rounds are not recorded.
+    Derivatives solve with I − ∂f/∂x by `method` (see `implicit`); "auto" iterates, too, where there are many
+    unknowns, and takes direct or gmres if that is slow. The rounds are not recorded.
 
     >>> import numpy as np
     >>> round(float(grad(lambda a: fixed_point(lambda x: a * np.cos(x), 0.5))(1.0)), 6)
@@ -141,9 +141,9 @@ def fixed_point(
     def F(x: Any, *p: Any) -> Any:
         return _minus(x, hooks.users(f)(x, *p), "f(x)", "x", x)
 
-    problem = _Problem(
-        F, x0, p, How(method, preconditioner, restart=restart, most_compiled=CONTRACTION)
-    )
+    large = "contraction" if preconditioner is None else "gmres"
+    how = How(method, preconditioner, restart=restart, large=large, most_compiled=CONTRACTION)
+    problem = _Problem(F, x0, p, how)
     return problem.solution(fixed(problem.frozen, problem.start, tol, maxiter, memory))
 
 

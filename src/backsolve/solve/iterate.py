@@ -20,14 +20,14 @@ from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
 from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
+from .contraction import ROUNDINGS, largest, only_if, settled
 from .implicit import Point, preconditioner_at, type_of_leaf
-from .krylov import norm, note, unit_of
+from .krylov import norm, note
 from .packing import Packing, plain
 from .square import How, in_general, report, shown
 
 Residual = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HALVINGS = 30
-ROUNDINGS = 10  # by which a number, or the largest that it was, may be off
 
 
 def settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packing, Any, float]:
@@ -120,14 +120,6 @@ def _signs(packing: Packing) -> Any:
     return np.random.default_rng(0).choice([-1.0, 1.0], packing.size).astype(packing.dtype)
 
 
-def only_if(flag: Any, make: Callable[[], Any], otherwise: Any) -> Any:
-    """make() if the flag is set, and another value of its type else; compiled code asks when it runs."""
-    if not isinstance(flag, Staged):
-        return make() if flag else otherwise
-    found, _ = hooks.while_loop(lambda s: s[1], lambda s: (make(), ~s[1]), (otherwise, flag))
-    return found
-
-
 def finite(scale: Any) -> Any:
     """A scale that overflowed as 0: beside it nothing is small."""
     return np.where(scale < np.inf, scale, 0.0)
@@ -141,78 +133,17 @@ def _tried(residual: Callable[[Any], Any], x: Any, d: Any, t: Any) -> Any:
 def fixed(
     F: Residual, x0: Sequence[Any], tol: float | None, maxiter: int, memory: int
 ) -> list[Any]:
-    """x ← x − F(x), F = x − f(x); with memory, by Anderson's combination of the last steps.
-
-    With dX and dR the differences of the last x and of the last residuals r = −F, one a row:
-    x ← x + r − (dX + dR)ᵀ γ, where γ makes |r − dRᵀ γ| least.
-    """
+    """x ← x − F(x), F = x − f(x); with memory, by Anderson's combination of the last steps."""
     packing, x, tol = settings(x0, tol, maxiter)
     if memory < 0:
         raise StructureError(f"memory must be 0 or more, got {memory}")
-    shared = ROUNDINGS * packing.eps * packing.size**0.5
-    too_much = 1e-3 * float(np.finfo(packing.dtype).max)  # f would overflow next, and warn of it
     history: list[float] = []
-    m = min(memory, packing.size)
-    slots = np.arange(m)
-
-    def goes_on(state: Any) -> Any:
-        *_, size, is_done, _, k = state
-        return ~is_done & (size < too_much) & (k < maxiter)
-
-    def judged(x: Any, r: Any, r_old: Any, size: Any, level: Any, may_end: Any) -> tuple[Any, ...]:
-        """With what it got: whether that is the end, or all that moves is nothing beside what x was."""
-        now, left = np.abs(x), np.abs(r)
-        rounding = np.where(may_end, shared * _largest(x), 0.0)
-        is_near = (left <= tol * now) | ((left >= np.abs(r_old)) & (left <= rounding))
-        is_nothing = np.all(is_near | (left + now <= tol * level))
-        note(history, size)
-        return level, size, np.all(is_near) & (size < too_much), is_nothing
-
-    def after(x: Any, r: Any, step: Any, level: Any, is_nothing: Any) -> tuple[Any, ...]:
-        """The next x, what is left there, and more; what moves and is nothing is tried as 0."""
-        beside = np.where(np.abs(r) > tol * np.abs(x), 0.0, x)
-        x_new = np.where(is_nothing, beside, x + step)
-        r_new = -values_of(F, packing, x_new)
-        size = _largest(r_new)
-        # Where f cannot be taken at 0 it goes on from where it was.
-        is_back = is_nothing & ~(size < too_much)
-        x_new, r_new = np.where(is_back, x, x_new), np.where(is_back, r, r_new)
-        level, size = np.where(is_nothing, tol * level, level), np.where(is_back, _largest(r), size)
-        return x_new, r_new, *judged(x_new, r_new, r, size, level, ~is_nothing)
-
-    def plain_round(state: Any) -> Any:
-        x, r, level, _, _, is_nothing, k = state
-        return *after(x, r, r, level, is_nothing), k + 1
-
-    def combined_round(state: Any) -> Any:
-        x, r, dX, dR, level, _, _, is_nothing, k = state
-        D = dR / unit_of(dR)
-        G = D @ D.T
-        weight = 1e-14 * np.trace(G) + float(np.finfo(packing.dtype).tiny)
-        gamma = np.linalg.solve(G + weight * np.eye(m, dtype=packing.dtype), D @ (r / unit_of(dR)))
-        x_new, r_new, *rest = after(x, r, r - gamma @ (dX + dR), level, is_nothing)
-        here = (slots == k % m)[:, None]
-        dX, dR = np.where(here, x_new - x, dX), np.where(here, r_new - r, dR)
-        return x_new, r_new, dX, dR, *rest, k + 1
-
-    r = -values_of(F, packing, x)
-    first = _largest(r)
-    judgement = judged(x, r, r, first, np.maximum(first, _largest(x)), first != first)
-    if m:
-        none = np.zeros((m, 1), packing.dtype) * x
-        start: Any = (x, r, none, none, *judgement, 0)
-        found = hooks.while_loop(goes_on, combined_round, start)
-    else:
-        start = (x, r, *judgement, 0)
-        found = hooks.while_loop(goes_on, plain_round, start)
-    x, *_, size, is_done, _, _ = found
+    residual = lambda x: -values_of(F, packing, x)
+    found = settled(residual, x, tol, packing.eps, maxiter, history, memory)
     advice = "is f a contraction near x? Try memory=5, bs.root on x - f(x), or a larger maxiter"
-    report("the fixed-point iteration", advice, ~is_done, history, size, first)
-    return packing.unpack(x)
-
-
-def _largest(v: Any) -> Any:
-    return np.max(np.abs(v), initial=0.0)
+    what = "the fixed-point iteration"
+    report(what, advice, ~found.is_done, history, found.left, found.first)
+    return packing.unpack(found.x)
 
 
 def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
@@ -255,10 +186,10 @@ def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
     staged = point.is_staged
     change = plain(point.push((np.abs(packed) + near) * way, staged))
     left = np.abs(point.equations.pack([plain(y) for y in point.outputs]))
-    residual, most = _largest(left), tol * _largest(change)
+    residual, most = largest(left), tol * largest(change)
     # Nor does one equation's unit hide what is left of another's.
-    largest = _largest(packed) + near
-    changes = np.stack([plain(point.push(largest * v, staged)) for v in ways])
+    scale = largest(packed) + near
+    changes = np.stack([plain(point.push(scale * v, staged)) for v in ways])
     is_solved = (residual <= most) & np.all(left <= tol * np.max(np.abs(changes), axis=0))
     what = "the solver of `implicit` gave an x that does not solve F(x, p) = 0"
     advice = "ask it for more, or give another tolerance, check=…; check=False takes x as it is"

@@ -17,8 +17,9 @@ from ..errors import ConvergenceError
 from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
+from .contraction import ROUNDINGS, only_if
 from .implicit import Point
-from .iterate import HALVINGS, ROUNDINGS, Residual, finite, only_if, settings, values_of
+from .iterate import HALVINGS, Residual, finite, settings, values_of
 from .krylov import cg, is_indefinite, norm, note, times
 from .packing import Packing, plain
 from .square import How, report, units_of_rows

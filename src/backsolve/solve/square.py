@@ -11,10 +11,12 @@ import numpy as np
 from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
 from ..primitives.checks import CHECK, code_of, stop_if
 from ..tensor import Staged
+from .contraction import only_if, settled
 from .krylov import METHODS, Map, norm, times
 
 DIRECT = 128  # unknowns up to which the matrix is formed and solved
 LEAST_ROUNDS = 100
+MOST_ROUNDS, PACE = 60, 0.6  # of a contraction: what is slower is solved in another way
 ALIKE = 10  # powers of two between rows, which a tolerance has room for
 LEAST_DECADE = -12  # of a residual that compiled code tells
 
@@ -28,7 +30,9 @@ class How:
     tol: float | None = None
     maxiter: int | None = None
     restart: int = 30
-    large: str = "gmres"  # what "auto" takes where the matrix would be large
+    large: str = (
+        "gmres"  # or "cg", "contraction": what "auto" takes where the matrix would be large
+    )
     most_compiled: int = DIRECT  # unknowns up to which compiled code takes it to be small
 
     def __post_init__(self) -> None:
@@ -127,6 +131,14 @@ class Linear:
     def solve(self, b: Any, transposed: bool = False, is_step: bool = False) -> Any:
         """A⁻¹ b. If it is but a step of an iteration, compiled code leaves a singular A to that."""
         method = self.method(isinstance(b, Staged))
+        if method != "contraction":
+            return self._by(method, b, transposed, is_step)
+        A, tol = self.pull if transposed else self.push, self.how.tolerance(self.eps)
+        found = settled(lambda x: b - A(x), b, tol, self.eps, MOST_ROUNDS, [], pace=PACE)
+        otherwise = "direct" if self.size <= DIRECT else "gmres"
+        return only_if(~found.is_done, lambda: self._by(otherwise, b, transposed), found.x)
+
+    def _by(self, method: str, b: Any, transposed: bool, is_step: bool = False) -> Any:
         if method == "direct":
             A = self.matrix()
             A = A.T if transposed else A

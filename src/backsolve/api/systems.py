@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import ShapeError, StructureError, check_function, location
+from ..errors import ShapeError, SingularError, StructureError, check_function, location
 from ..hooks import Watcher, hooks
 from ..ir import Var
 from ..operators import Block, Diagonal, Inverse, Operator, as_operator
 from ..operators.inverse import is_solved_by_structure
 from ..primitive import Primitive, wrap
-from ..primitives.checks import stop_if
+from ..primitives.checks import raise_if
 from ..row import Row
 from ..solve.packing import plain
 from ..system import System, check_outputs
-from ..tensor import Staged, Tensor
+from ..tensor import Tensor
 from ..vary import ArgNums, Varied
 
 _PRINTED = 64  # entries of a constant, up to which somebody may look at them
@@ -203,11 +203,7 @@ def solved_by_structure(A: Operator, b: Any) -> Any:
         return A.solve(tuple(b), solved_by_structure)
     if isinstance(A, Diagonal):
         is_singular = np.any(plain(A.d) == 0)
-        message = "a diagonal has a zero: the system is singular"
-        if isinstance(is_singular, Staged):
-            stop_if(is_singular, "LinAlgError", message)
-        elif is_singular:
-            raise np.linalg.LinAlgError(message)
+        raise_if(is_singular, SingularError, "a diagonal has a zero: the system is singular")
     return Inverse(A).apply(b)
 
 

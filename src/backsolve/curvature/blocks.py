@@ -14,8 +14,7 @@ import numpy as np
 from .. import tree
 from ..errors import SingularError
 from ..operators import Operator, kronecker
-from ..primitives.checks import stop_if
-from ..tensor import Staged
+from ..primitives.checks import raise_if
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,10 +184,7 @@ def _regular(scale: Any, damping: Any) -> Any:
     least, most = np.min(np.abs(found)), np.max(np.abs(found))
     failed = np.logical_not(least > np.finfo(most.dtype).eps * most)
     message = "a block of this matrix is singular: solve with a damping above 0"
-    if isinstance(failed, Staged):
-        stop_if(failed, "LinAlgError", message)
-    elif failed:
-        raise SingularError(message)
+    raise_if(failed, SingularError, message)
     return found
 
 

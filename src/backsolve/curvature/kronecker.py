@@ -35,11 +35,10 @@ from ..errors import ShapeError, StructureError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Program, Type, Var
 from ..operators import Operator, Reshape, Transpose
-from ..primitives.checks import stop_if
+from ..primitives.checks import raise_if
 from ..random import State, bernoulli
 from ..solve.rows import type_of_value
 from ..solve.taps import Plan, plans_of, run_tapped
-from ..tensor import Staged
 from ..trace import stage
 from .arguments import is_complex, no_complex
 from .blocks import Block, Factors, Folded, Whole
@@ -165,10 +164,7 @@ class _Examples:
             "`examples` of the outputs; here one example sees others (batch norm? a layer that all share? "
             "another axis? for a single example: examples=None)"
         )
-        if isinstance(failed, Staged):
-            stop_if(failed, "TypeError", message)
-        elif failed:
-            raise UnsupportedError(message)
+        raise_if(failed, UnsupportedError, message)
 
 
 def _drawn(H: Any, count: int, state: State) -> Any:

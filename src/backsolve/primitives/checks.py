@@ -14,7 +14,9 @@ import numpy as np
 
 from ..ir import Type
 from ..primitive import Primitive
+from ..tensor import Staged
 
+PACKAGE = __name__.partition(".")[0]
 CODE = np.dtype(np.int64)
 Messages = tuple[
     tuple[int, tuple[str, str]], ...
@@ -48,6 +50,15 @@ def stop_if(failed: Any, kind: str, message: str) -> None:
     """Where `failed` is staged: compiled code raises, when it runs, an exception of this class."""
     code = code_of(kind, message)
     CHECK(np.where(failed, np.int64(code), np.int64(0)), messages=((code, (kind, message)),))
+
+
+def raise_if(failed: Any, error: type[Exception], message: str) -> None:
+    """Raise it now, or have compiled code raise its kind when it runs."""
+    if isinstance(failed, Staged):
+        kind = next(c for c in error.__mro__ if not c.__module__.startswith(PACKAGE))
+        stop_if(failed, kind.__name__, message)
+    elif failed:
+        raise error(message)
 
 
 CHECK = Primitive("check", _run, type=lambda code, messages: Type((), CODE), batch=_batched)

@@ -16,7 +16,7 @@ from ..errors import NotScalarError, UnsupportedError
 from ..hooks import hooks
 from ..ir import Program, Type, Var
 from ..operators import Operator
-from ..primitives.checks import stop_if
+from ..primitives.checks import raise_if
 from ..row import Row
 from ..system import System
 from ..tensor import Staged, Tensor
@@ -143,10 +143,7 @@ def check_linear(p: Any, q: Any, *dtypes: Any, scale: Any = 0.0) -> None:
     root = coarseness(q.dtype, *dtypes)
     is_zero = np.abs(q) <= root * np.abs(p) + root ** (4 / 3) * scale
     failed = np.any(~is_zero & (np.isfinite(p) | np.isfinite(q)))
-    if isinstance(failed, Staged):
-        stop_if(failed, "ValueError", NOT_HOLOMORPHIC)
-    elif failed:
-        raise NotScalarError(NOT_HOLOMORPHIC)
+    raise_if(failed, NotScalarError, NOT_HOLOMORPHIC)
 
 
 def _beside(sizes: Any) -> Any:

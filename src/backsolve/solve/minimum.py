@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import ConvergenceError
 from ..hooks import hooks
-from ..primitives.checks import stop_if
+from ..primitives.checks import raise_if
 from ..tensor import Staged
 from .contraction import ROUNDINGS, only_if
 from .implicit import Point
@@ -143,7 +143,4 @@ def _check_minimum(gradient: Residual, packing: Packing, x: Any) -> None:
         "argmin ended at a saddle or a maximum: the gradient vanishes there, and f falls beside it; "
         "start from another x0, away from what is symmetric"
     )
-    if isinstance(falls, Staged):
-        stop_if(falls, "ArithmeticError", message)
-    elif falls:
-        raise ConvergenceError(message)
+    raise_if(falls, ConvergenceError, message)

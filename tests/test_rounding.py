@@ -48,6 +48,11 @@ def shares(x: Any) -> Any:
     return [t / sum(e) for t in e]
 
 
+def products(x: Any) -> Any:
+    factors = [mpmath.mpf(float(b)) + x for b in B]
+    return [mpmath.fprod(factors[: j + 1]) for j in range(N)]
+
+
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
     # in NumPy, in mpmath, how many times the error the bound may be
     "softmax": (
@@ -64,6 +69,12 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
         lambda x: bs.numpy.logsumexp(LARGE * x),
         lambda x: mpmath.log(sum(mpmath.exp(mpmath.mpf(float(a)) * x) for a in LARGE)),
         20,
+    ),
+    "prod": (lambda x: np.prod(B + x), lambda x: products(x)[-1], 60),
+    "cumprod": (
+        lambda x: C @ np.sin(np.cumprod(B + x)),
+        lambda x: weighed(C, [mpmath.sin(p) for p in products(x)]),
+        60,
     ),
     "norm": (
         lambda x: np.linalg.norm(LARGE * x - 3.0) - 1e3 * x,
@@ -147,6 +158,23 @@ def test_a_network_with_cross_entropy() -> None:
     assert np.all(single.bound < 1e-4)
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 40), (3, 300), (1000,)])  # some in log depth
+def test_running_products_in_single_precision(shape: tuple[int, ...]) -> None:
+    a = 1 + 0.3 * _rng.normal(size=shape) / np.sqrt(shape[-1])
+    b = _rng.normal(size=shape)
+    f = lambda a, b: np.sum(b * np.cumprod(a, axis=-1))
+    single = bs.rounding(f, a.astype(np.float32), b.astype(np.float32))
+    exact = bs.grad(f)(a.astype(np.float32).astype(float), b.astype(np.float32).astype(float))
+    assert np.all(np.abs(single.gradient - exact) <= single.bound)
+
+
+def test_running_products_that_are_0_are_exact() -> None:
+    found = bs.rounding(lambda x: np.sum(np.cumprod(x)), np.array([3.0, 0.0, 0.3, 0.7]))
+    assert found.gradient.tolist() == [1, 3 * (1 + 0.3 + 0.3 * 0.7), 0, 0]
+    assert found.bound[0] < 1e-15 < found.bound[1] < 1e-14
+    assert found.bound[2:].tolist() == [0, 0]
+
+
 def test_calls_without_blocks_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="an implicit, checkpointed or hand-written call"):
         bs.rounding(lambda p: bs.root(lambda x, p: x**3 - p, 1.0, p), 8.0)
@@ -155,6 +183,7 @@ def test_calls_without_blocks_are_refused() -> None:
 COMPLEX: dict[str, Callable[[Any], Any]] = {
     "a product's imaginary part": lambda z: np.imag(np.sum(z * z)),
     "moduli": lambda z: np.sum(np.abs(z * z) ** 3),
+    "a running product": lambda z: np.sum(np.abs(np.cumprod(z))),
     "a quotient": lambda z: np.real(np.sum(1j * z / (z + 2))),
     "exp and conjugate": lambda z: np.sum(np.real(np.exp(z) * np.conj(z)[::-1])),
     "a matrix": lambda z: np.imag(z @ ((1 + 2j) * W.astype(z.dtype)) @ z),

@@ -24,6 +24,7 @@ from ..operators.fourier import Fourier, HalfFourier, RealFourier
 from ..operators.gaps import OverGaps
 from ..operators.mask import Mask
 from ..operators.product import Product
+from ..operators.recurrence import Recurrence
 from ..operators.reshape import Reshape, Transpose
 from ..operators.slice import Slice, Unslice
 from ..operators.solve import Solve, TriangularSolve
@@ -54,6 +55,8 @@ def absolute(a: Operator) -> Operator:
     if isinstance(a, Contraction):
         operands = tuple(None if c is None else _size(c) for c in a.operands)
         return Contraction(a.subscripts, a.hole, operands, a.in_type, a.sizes)
+    if isinstance(a, Recurrence):
+        return Recurrence(_size(a.a), a.axis, a.reverse, a.in_type)
     if isinstance(a, Convolution):
         return Convolution(a.in_type, _size(a.other), a.mode, a.hole)
     if isinstance(a, Product):

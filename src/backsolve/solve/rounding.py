@@ -30,7 +30,7 @@ from ..row import Row
 from ..system import System
 from .absolute import absolute
 from .nearby import NEARBY
-from .own_rounding import COMPLEX, OWN
+from .own_rounding import COMPLEX, OWN, RUNNING
 from .semiring import Semiring, substitute
 from .sources import FUNCTION, Source, Values, smallest
 
@@ -178,6 +178,8 @@ def _sources(system: System, row: Row, values: Values) -> list[Source]:
         if row.dtype.kind == "c":
             raise UnsupportedError(f"the rounding error of `{name}` is known of real matrices only")
         return NEARBY[name](system, row, values, u)
+    if name in RUNNING:
+        return RUNNING[name](system, row, values, u)
     return [Source(_own(system, row, values, u))]
 
 
@@ -219,8 +221,8 @@ def _own(system: System, row: Row, values: Values, u: float) -> Any:
         return u * (_SPECIAL * (size + sum(shifts)) + next_to_0) + _FLUSHED * smallest(row)
     raise UnsupportedError(
         f"the rounding error of `{row.primitive.name}` is not known; it is of arithmetic, elementwise "
-        "functions, sums, products of matrices, softmax, linear systems, and decompositions of real matrices "
-        "(but `eig`)"
+        "functions, sums, running products, products of matrices, softmax, linear systems, and decompositions "
+        "of real matrices (but `eig`)"
     )
 
 

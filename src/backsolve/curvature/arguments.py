@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from .. import tree
 from ..errors import UnsupportedError
 from ..hooks import hooks
 from ..vary import ArgNums, Varied, numbers_of
@@ -40,3 +43,26 @@ def no_complex(arguments: Sequence[Any], what: str) -> None:
         raise UnsupportedError(
             f"`{what}` is of real arguments: write a complex one as its real and imaginary part"
         )
+
+
+def in_reals(
+    outputs: Callable[[Any], Any], loss: Callable[[Any], Any], z: Any
+) -> tuple[Callable[[Any], Any], Callable[[Any], Any], list[Any]]:
+    """Model and loss with two real outputs, one behind the other, for each complex one: so H has a matrix."""
+    form = tree.flatten(z)[1]
+    are_pairs = list(map(is_complex, tree.flatten(z)[0]))
+
+    def apart(z: Any) -> list[Any]:
+        return [
+            r
+            for x, pair in zip(tree.flatten(z)[0], are_pairs, strict=True)
+            for r in ((np.real(x), np.imag(x)) if pair else (x,))
+        ]
+
+    def together(reals: list[Any]) -> Any:
+        rest = iter(reals)
+        return form.unflatten(
+            [next(rest) + 1j * next(rest) if pair else next(rest) for pair in are_pairs]
+        )
+
+    return lambda p: apart(outputs(p)), lambda reals: loss(together(reals)), apart(z)

@@ -32,16 +32,19 @@ from ..system import System
 from ..tensor import Staged, Tensor
 from ..vary import ArgNums
 from .ahead import hessian_diagonal
-from .arguments import is_complex, no_complex, of_chosen
+from .arguments import in_reals, is_complex, no_complex, of_chosen
 from .blocks import Folded, on_blocks, solve_blocks
 from .kronecker import kronecker_blocks
+from .metrics import Metrics
 
 
 class Curvature(Operator):
-    """Symmetric, from differentials of the parameters to their adjoints; takes and gives their form."""
+    """Symmetric, from differentials of the parameters to their adjoints; takes and gives their form.
 
-    __slots__ = ("_blocks", "_diagonal", "_times", "at", "name")
-    facts = frozenset(["symmetric"])
+    At points of a metric of their own it goes from tangents to tangents, as `hvp` does, and is symmetric in it.
+    """
+
+    __slots__ = ("_blocks", "_diagonal", "_metrics", "_times", "at", "name")
 
     def __init__(
         self,
@@ -50,8 +53,9 @@ class Curvature(Operator):
         times: Callable[[Any], Any],
         diagonal: Callable[[], Any],
         blocks: Callable[..., list[Any]] | None = None,  # by the axis of examples, and how
+        metrics: Metrics | None = None,
     ):
-        self.name, self.at = name, at
+        self.name, self.at, self._metrics = name, at, metrics or Metrics(())
         self._times, self._diagonal, self._blocks = times, diagonal, blocks
 
     @property
@@ -65,7 +69,16 @@ class Curvature(Operator):
         return self.in_type
 
     @property
+    def structure(self) -> frozenset[str]:
+        return frozenset() if self._metrics else frozenset(["symmetric"])
+
+    @property
     def T(self) -> Operator:
+        if self._metrics:
+            raise UnsupportedError(
+                f"{self!r} is its own adjoint in the metric of its points alone; take bs.on(…, "
+                "coordinates=True), whose coordinates are orthonormal"
+            )
         return self
 
     def apply(self, t: Any) -> Any:
@@ -98,6 +111,11 @@ class Curvature(Operator):
     def diagonal(self) -> Any:
         """Its diagonal, in the form of the parameters."""
         no_complex(tree.flatten(self.at)[0], "the diagonal")
+        if self._metrics:
+            raise UnsupportedError(
+                f"the diagonal of {self!r} is by entries, which are no coordinates of a manifold: take that at "
+                "bs.on(…, coordinates=True)"
+            )
         return self._diagonal()
 
     def trace(self) -> Any:
@@ -114,12 +132,16 @@ class Curvature(Operator):
             leaves = [_side(x, t) for x, t in zip(leaves, parts(self.in_type), strict=True)]
             # as reals: of complex parameters the matrix is linear over the reals only
             packing = Packing([type_of_value(x) for x in leaves], "right-hand sides")
+            metrics = self._metrics
+
+            def lowered(tangent: Any) -> Any:
+                return packing.pack(tree.flatten(metrics.lowered(tangent))[0])
 
             def times(v: Any) -> Any:
-                image = tree.flatten(self._times(form.unflatten(packing.unpack(v))))[0]
-                return packing.pack(image) + damping * v
+                t = form.unflatten(packing.unpack(v))
+                return lowered(self._times(t)) + damping * (lowered(t) if metrics else v)
 
-            vector = packing.pack(leaves)
+            vector = lowered(metrics.checked(form.unflatten(leaves)))
             x = conjugate_gradients(times, vector, tolerance, most)
             _check_solved(times, x, vector, tolerance)
             return packing.unpack(x)
@@ -196,7 +218,8 @@ def hessian_operator(f: Callable[..., Any], argnums: int = 0) -> Callable[..., C
         g, (at,) = of_chosen(f, args, kwargs, argnums)
         diagonal = lambda: hessian_diagonal(g)(at)
         if points_of(at):
-            return Curvature("Hessian", tangents_like(at), lambda v: hvp(g)(at, v), diagonal)
+            times = lambda v: hvp(g)(at, v)
+            return Curvature("Hessian", tangents_like(at), times, diagonal, metrics=Metrics(at))
         return Curvature("Hessian", at, linearize(grad(g))(at).forward, diagonal)
 
     return run
@@ -264,12 +287,13 @@ def _sandwich(
 ) -> Curvature:
     z, real, cost = outputs(at), outputs, loss
     if any(map(is_complex, tree.flatten(z)[0])):
-        real, cost, z = _in_reals(outputs, loss, z)
+        real, cost, z = in_reals(outputs, loss, z)
     inner = linearize(real)(at)
     outer = linearize(grad(cost))(z)
+    metrics = Metrics(at)
 
     def times(v: Any) -> Any:
-        return inner.backward(outer.forward(inner.forward(v)))
+        return metrics.raised(inner.backward(outer.forward(inner.forward(metrics.checked(v)))))
 
     return Curvature(
         name,
@@ -277,30 +301,8 @@ def _sandwich(
         times,
         lambda: _diagonal_of(inner, outer, real, at),
         lambda *how: kronecker_blocks(outputs, loss, _plain(at), *how),
+        metrics,
     )
-
-
-def _in_reals(
-    outputs: Callable[[Any], Any], loss: Callable[[Any], Any], z: Any
-) -> tuple[Callable[[Any], Any], Callable[[Any], Any], list[Any]]:
-    """Model and loss with two real outputs, one behind the other, for each complex one: so H has a matrix."""
-    form = tree.flatten(z)[1]
-    are_pairs = list(map(is_complex, tree.flatten(z)[0]))
-
-    def apart(z: Any) -> list[Any]:
-        return [
-            r
-            for x, pair in zip(tree.flatten(z)[0], are_pairs, strict=True)
-            for r in ((np.real(x), np.imag(x)) if pair else (x,))
-        ]
-
-    def together(reals: list[Any]) -> Any:
-        rest = iter(reals)
-        return form.unflatten(
-            [next(rest) + 1j * next(rest) if pair else next(rest) for pair in are_pairs]
-        )
-
-    return lambda p: apart(outputs(p)), lambda reals: loss(together(reals)), apart(z)
 
 
 def _diagonal_of(inner: System, outer: System, outputs: Callable[[Any], Any], at: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..api import jvp
+from ..api import grad, jvp
 from ..errors import ShapeError, UnsupportedError
 from ..operators import Operator
 from .operators import TangentBasis, TangentProjection
@@ -112,6 +112,15 @@ class Manifold:
     def raised(self, x: Any, g: Any) -> Any:
         """The same from the adjoint of a tangent, which a solve through `projection` ends with."""
         return self.gradient(x, g)
+
+    def lowered(self, x: Any, u: Any) -> Any:
+        """The adjoint that a tangent stands for in the metric: `raised` leads back."""
+        return self.project(x, grad(lambda v: np.sum(self.inner(x, u, v)))(u))
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the metric is that of the space around."""
+        return type(self).inner is Manifold.inner
 
     def hessian(self, x: Any, g: Any, h: Any, u: Any) -> Any:
         """The covariant derivative of the gradient along u, from derivatives g with respect to all entries,

@@ -384,3 +384,79 @@ def test_a_step_returns_its_dict_in_another_order(method: str) -> None:
         np.testing.assert_allclose(found["b"], [3, 2, 4])
     with pytest.raises(bs.errors.StructureError, match="of another form"):
         bs.recurrence(lambda h, x: (h[1], h[0]), [1.0, 2.0], np.ones(3), method)
+
+
+def turned(h, x):
+    """Linear over the reals alone."""
+    return 0.5 * np.conj(h) + 0.2 * np.real(h) + 1j * x
+
+
+def kerr(h, x):
+    """Light in a fibre: its phase turns with its power."""
+    return 0.9 * h * np.exp(1j * x * np.abs(h) ** 2) + 0.1
+
+
+def stirred(h, x):
+    """Its block is found by substitution, for a loop has no entries."""
+    return bs.fori_loop(0, 12, lambda k, s: (0.9 + 0.1j) * s + 0.01 * x, h)
+
+
+COMPLEX_STEPS = [
+    (lambda h, x: 0.8j * h + x, "scan"),
+    (lambda h, x: 0.4j * h @ W + x, "scan"),
+    (turned, "scan"),
+    (turned, "newton"),
+    (kerr, "auto"),
+    (kerr, "newton"),
+    (stirred, "newton"),
+]
+
+
+@pytest.mark.parametrize(("step", "method"), COMPLEX_STEPS)
+@pytest.mark.parametrize("wrap", [lambda f: f, bs.jit])
+def test_complex_states(step, method, wrap):
+    """Holomorphic steps as they are, others by real and imaginary parts."""
+    h0 = np.array([0.5 + 1j, -0.3j, 0.2])
+
+    def run(a, method):
+        return bs.recurrence(step, a * h0, a * np.linspace(0.2, 1, T)[:, None] * np.ones(3), method)
+
+    loss = lambda a, method: np.sum(np.abs(run(a, method)) ** 2)
+    found, expected = run(0.7, method), run(0.7, "sequential")
+    assert type(found) is np.ndarray
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    for order in (lambda f: bs.grad(f), lambda f: bs.grad(bs.grad(f))):
+        slope = wrap(order(lambda a: loss(a, method)))(0.7)
+        np.testing.assert_allclose(slope, order(lambda a: loss(a, "sequential"))(0.7), rtol=1e-8)
+
+
+def test_complex_diagonals_stay_diagonal():
+    rates = np.exp(1j * np.arange(40.0)) * 0.9
+    columns = [np.ones((T, 40), complex)]
+    structure = bs.tree.flatten(columns[0])[1]
+    chain = bs.recurrences.Chain(
+        lambda h, x: rates * h + x, np.zeros(40, complex), columns, structure
+    )
+    assert chain.is_diagonal
+    assert chain.size == 40
+
+
+def test_a_guess_of_complex_states():
+    x = np.linspace(0.2, 1, T)
+    expected = bs.recurrence(kerr, 0.5 + 1j, x, "sequential")
+    found = bs.recurrence(kerr, 0.5 + 1j, x, "newton", guess=expected, history=(history := []))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert len(history) <= 2
+
+
+def test_states_that_are_partly_complex_are_left_to_the_loop():
+    def step(h, x):
+        z, r = h
+        return 0.9 * z * np.exp(1j * r), 0.9 * r + 0.1 * np.abs(z) * x
+
+    h0, x = (0.5 + 1j, 0.3), np.ones(T)
+    z, r = bs.recurrence(step, h0, x)
+    assert (z.dtype, r.dtype) == (np.complex128, np.float64)
+    with pytest.raises(UnsupportedError, match="partly complex"):
+        bs.recurrence(step, h0, x, "newton")

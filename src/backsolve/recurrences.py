@@ -17,7 +17,14 @@ from .batch import evaluate_batched
 from .control import cond, scan, while_loop
 from .control.calls import call_with_rule
 from .control.regions import varies_outside
-from .errors import BacksolveError, ConvergenceError, ShapeError, StructureError, UnsupportedError
+from .errors import (
+    BacksolveError,
+    ConvergenceError,
+    NotScalarError,
+    ShapeError,
+    StructureError,
+    UnsupportedError,
+)
 from .hooks import hooks
 from .ir import Equation, Program, Type, Var, type_of
 from .joint import held, record_joint
@@ -27,6 +34,7 @@ from .primitives.chains import pays_for_blocks, pays_for_entries
 from .row import ancestors, next_index
 from .solve.eliminate import Graph, jacobian_entries
 from .solve.forward import forward_substitute
+from .solve.many import NOT_HOLOMORPHIC
 from .solve.newton import largest, newton, shifted
 from .solve.packing import plain
 from .solve.reversal import row_of
@@ -151,6 +159,9 @@ class Chain:
         self.shapes = [t.shape for t in types]
         self.sizes = [int(np.prod(s)) for s in self.shapes]
         self.size = sum(self.sizes)
+        self.as_pairs = (
+            False  # real and imaginary parts, where a step is linear over the reals alone
+        )
         dtype = np.result_type(*[t.dtype for t in types])
         entering = [Type(x.shape[1:], x.dtype) for x in self.columns]
 
@@ -167,8 +178,22 @@ class Chain:
             raise UnsupportedError(
                 f'states of dtype {dtype} cannot be solved for at once; use method="sequential"'
             )
+        if dtype.kind == "c" and not all(t.dtype.kind == "c" for t in types[len(types) == 1 :]):
+            raise UnsupportedError(
+                'states that are partly complex cannot be solved for at once; use method="sequential"'
+            )
         self.dtype = dtype
-        self.start = self._vector(leaves, dtype)
+        try:
+            self._open(program)
+        except NotScalarError:
+            self.as_pairs, self.size = True, 2 * self.size
+            self.dtype = np.empty(0, dtype).real.dtype
+            program, _ = stage(flat, [Type((self.size,), self.dtype), *entering], lasting=True)
+            self._open(program)
+        self.start = self._vector(leaves).astype(self.dtype)
+
+    def _open(self, program: Program) -> None:
+        """The step and its blocks, with what varies as inputs; complex blocks must be surely holomorphic."""
         free = [(v, c) for v, c in program.constants if _varies(c)]
         self.free = [c for _, c in free]
         known = tuple((v, c) for v, c in program.constants if not _varies(c))
@@ -185,10 +210,12 @@ class Chain:
         f = lambda v: evaluate(self.step, [v, *rest])[0]
         try:
             system = linearize(f)(h)
-            entries = jacobian_entries(system, graph=Graph(system))[0][0]
+            entries = jacobian_entries(system, graph=Graph(system, "entries"), surely=True)[0][0]
             layout, values = laid_out(entries)
         except UnsupportedError:  # loops and compiled calls have no entries
-            return [jacobian(f)(h), f(h)]
+            if self.dtype.kind == "c":
+                raise NotScalarError(NOT_HOLOMORPHIC) from None
+            return [_bare(jacobian(f)(h)), f(h)]
         after = system._raw_outputs[0]
         after = wrap(after, None) if type(after) is Var else after
         rows = np.repeat(np.arange(self.size), np.diff(layout.indptr))
@@ -338,10 +365,11 @@ class Chain:
         flags = [per_step, *[True] * len(columns), *[False] * len(free)]
         return evaluate_batched(program, [h, *columns, *free], flags, self.count)
 
-    def _vector(self, leaves: Sequence[Any], dtype: Any = None) -> Any:
+    def _vector(self, leaves: Sequence[Any]) -> Any:
         flat = [np.reshape(x if isinstance(x, Tensor) else np.asarray(x), (-1,)) for x in leaves]
-        whole = flat[0] if len(flat) == 1 else np.concatenate(flat)
-        return whole if dtype is None or whole.dtype == dtype else whole.astype(dtype)
+        if self.as_pairs:
+            flat = [*map(np.real, flat), *map(np.imag, flat)]
+        return flat[0] if len(flat) == 1 else np.concatenate(flat)
 
     def _parted(self, h: Any) -> Any:
         return self._cut(h, ())
@@ -350,6 +378,9 @@ class Chain:
         return self._cut(states, (self.count,))
 
     def _cut(self, h: Any, lead: tuple[int, ...]) -> Any:
+        if self.as_pairs:
+            n = self.size // 2
+            h = h[..., :n] + 1j * h[..., n:]
         parts, at = [], 0
         for shape, size in zip(self.shapes, self.sizes, strict=True):
             part = h if len(self.sizes) == 1 else h[..., at : at + size]
@@ -363,6 +394,8 @@ class Chain:
         if form != self.form or [np.shape(x) for x in leaves] != wanted:
             raise ShapeError(f"a guess must have the form of the states, of shapes {wanted}")
         flat = [np.reshape(_bare(x), (self.count, -1)) for x in leaves]
+        if self.as_pairs:
+            flat = [*map(np.real, flat), *map(np.imag, flat)]
         return np.concatenate(flat, axis=1).astype(self.dtype)
 
 

@@ -222,3 +222,15 @@ def test_an_x0_that_is_no_number() -> None:
         for find in (bs.root, bs.argmin, bs.fixed_point):
             with pytest.raises(StructureError, match="expected numbers"):
                 find(lambda x: x, x0)
+
+
+@pytest.mark.parametrize("method", ["direct", "cg", "gmres", "minres", "auto"])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_a_matrix_in_single_precision_is_solved_in_it(method: str, dtype: Any) -> None:
+    A, b = np.array([[3, 1], [1, 2]], dtype), np.ones(2, dtype)
+    for solve in (bs.linear_solve, bs.backslash):
+        found = solve(A, b, method)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, [0.2, 0.4], rtol=1e-4)
+    counts = np.array([[3, 1], [1, 2]])
+    assert bs.linear_solve(counts, np.ones(2, int), method).dtype == np.float64

@@ -32,11 +32,11 @@ class Matrix(Operator):
 
     @property
     def in_type(self) -> Type:
-        return Type((self.A.shape[1],), np.result_type(float, self.A.dtype))
+        return Type((self.A.shape[1],), np.result_type(0.0, self.A.dtype))
 
     @property
     def out_type(self) -> Type:
-        return Type((self.A.shape[0],), np.result_type(float, self.A.dtype))
+        return Type((self.A.shape[0],), np.result_type(0.0, self.A.dtype))
 
     def __call__(self, t: Any) -> Any:
         return self.apply(t)

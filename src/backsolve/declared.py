@@ -114,6 +114,21 @@ class Point(np.lib.mixins.NDArrayOperatorsMixin):
             )
         return t
 
+    def check_parts(self, axis: int, what: str) -> None:
+        """An error, if what stands beside each other along this axis are no points of their own."""
+        manifold, shape = self.manifold, self.shape
+        axis %= len(shape)
+        if manifold.axes:
+            are_points = axis < len(shape) - manifold.axes
+        else:
+            one = (*shape[:axis], *shape[axis + 1 :])
+            are_points = manifold.dimension(shape) == shape[axis] * manifold.dimension(one)
+        if not are_points:
+            raise ShapeError(
+                f"`{what}` goes along axis {axis} of an array of shape {shape} on {manifold}, whose parts are "
+                "no points of it: pass a plain array, and declare its parts inside the function"
+            )
+
     def gradient(self, g: Any) -> Any:
         """The Riemannian gradient from the adjoint of the differential; a basis is orthonormal already."""
         return g if self.is_in_coordinates else self.manifold.raised(self.x, g)
@@ -203,6 +218,13 @@ def points_in(s: tree.Structure, leaves: list[Any]) -> dict[int, Point]:
     search = _Search(leaves)
     search.walk(s, None)
     return search.found
+
+
+def check_parts(structure: tree.Structure, leaves: list[Any], axes: list[Any], what: str) -> None:
+    """An error for a Point among the leaves that is taken apart along an axis of a single point."""
+    for k, point in points_in(structure, leaves).items() if hooks.has_points else ():
+        if axes[k] is not None:
+            point.check_parts(axes[k], what)
 
 
 class _Search:

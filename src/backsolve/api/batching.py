@@ -11,6 +11,7 @@ import numpy as np
 from .. import tree
 from ..batch import evaluate_batched
 from ..changes import Changes
+from ..declared import check_parts
 from ..errors import ShapeError, StructureError
 from ..hooks import hooks
 from ..ir import Type
@@ -53,6 +54,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
                     "whose entries are arguments of their own"
                 )
             examples.append(np.moveaxis(x, axes[k], 0) if axes[k] != 0 else x)
+        check_parts(structure, leaves, axes, "vmap")
         sizes = {x.shape[0] for x in examples}
         if len(sizes) > 1:
             raise ShapeError(f"vmap: the mapped axes must have one length, got {sorted(sizes)}")

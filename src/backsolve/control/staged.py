@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..declared import check_parts
 from ..errors import BacksolveError, BudgetError, ShapeError, StructureError
 from ..ir import Type, type_of
 from ..primitives.checks import Messages
@@ -176,6 +177,7 @@ def scan(body: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> tu
         raise ShapeError(
             "scan and map go along the first axis of arrays, and a number has none: of a list make np.array(…)"
         )
+    check_parts(structure, columns, [0] * len(columns), "scan")
     lengths = {np.shape(x)[0] for x in columns}
     if length is not None:
         lengths.add(length)

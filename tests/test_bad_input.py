@@ -367,6 +367,29 @@ def test_what_users_raise_is_theirs() -> None:
         np.apply_along_axis(f, 0, bs.tensor(X))
 
 
+@pytest.mark.parametrize("way", [lambda f: f, bs.grad, bs.jit])
+def test_what_a_users_solver_raises_is_theirs(way: Any) -> None:
+    class NoBracket(ValueError):
+        pass
+
+    def solver(p: Any) -> Any:
+        if float(p) > 2:
+            raise NoBracket("no change of sign")
+        return np.cbrt(float(p))
+
+    cube_root = way(bs.implicit(lambda x, p: x**3 - p, solver, like=1.0))
+    for f, p in ((cube_root, 8.0), (bs.vmap(cube_root), np.array([0.5, 8.0]))):
+        with pytest.raises(NoBracket, match=r"^no change of sign$"):
+            f(p)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, bs.jit])
+def test_a_failed_check_says_no_more_than_what_failed(wrap: Any) -> None:
+    solve = wrap(bs.vmap(lambda b: bs.linear_solve(lambda v: v**2 + v, b)))
+    with pytest.raises(ValueError, match="^A x differs from b at the solution"):
+        solve(np.ones((2, 3)))
+
+
 def test_a_message_is_written_once() -> None:
     """Functions of ours call each other; the one that the user called is named."""
     with pytest.raises(ValueError, match="cov") as caught:
@@ -412,3 +435,34 @@ def test_texts_beside_numbers_stand_for_themselves():
     assert bs.grad(lambda d: d["x"] ** 2)({"a": "b", "x": 3.0}) == {"a": "b", "x": 6.0}
     assert bs.grad(lambda x, mode: x**2, argnums=(0, 1))(3.0, None) == (6.0, None)
     assert isinstance(bs.grad(lambda model, x: model(x))(bs.nn.ReLU(), 1.0), bs.nn.ReLU)
+
+
+@pytest.mark.parametrize("name", ["laplacian", "hessian_diagonal", "hessian_trace"])
+def test_what_is_wrong_with_second_derivatives_names_them(name):
+    f = lambda x, y: np.sum(x * y)
+    x = np.ones(3)
+    with pytest.raises(TypeError, match=rf"`{name}` takes a function, got"):
+        getattr(bs, name)(5.0)
+    own = "laplacian" if name == "hessian_trace" else name
+    for argnums, message in (((0, 0), "an argument twice"), (2, "argument 2 of a call with 2")):
+        with pytest.raises(
+            bs.errors.NotDifferentiableError, match=rf"`{own}` was asked for {message}"
+        ):
+            getattr(bs, name)(f, argnums=argnums)(x, x)
+
+
+def test_numbers_where_jet_takes_lists():
+    with pytest.raises(bs.errors.StructureError, match="a list of derivatives for each"):
+        bs.jet(np.sin, (1.0,), [1.0])
+
+
+def test_norms_by_parameters_that_do_not_vary():
+    with pytest.raises(bs.errors.NotDifferentiableError, match=r"`per_sample_norms` .* got int64"):
+        bs.per_sample_norms(lambda w, x: np.sum(w * x))(np.arange(3), np.ones((4, 3)))
+
+
+@pytest.mark.parametrize("rule", ["RiemannianSGD", "RiemannianAdam", "RiemannianCG"])
+@pytest.mark.parametrize("given", [0.05, bs.manifolds.Sphere])
+def test_a_rate_is_no_manifold(rule, given):
+    with pytest.raises(bs.errors.StructureError, match=rf"{rule} takes a manifold .* first, got"):
+        getattr(bs.optim, rule)(given)

@@ -33,7 +33,8 @@ def jet(
     >>> jet(np.exp, (0.0,), [[1.0, 0.0, 0.0]])
     (1.0, [1.0, 1.0, 1.0])
     """
-    if not all(isinstance(xs, tuple | list) for xs in (primals, series)):
+    groups = (primals, series, *(series if isinstance(series, tuple | list) else ()))
+    if not all(isinstance(xs, tuple | list) for xs in groups):
         raise StructureError(
             "jet takes a tuple of arguments and a list of derivatives for each: jet(f, (x,), [[dx, ddx]])"
         )

@@ -32,7 +32,7 @@ def numbers_of(argnums: ArgNums) -> tuple[bool, list[int]]:
     return False, list(argnums)
 
 
-def _checked_numbers(what: str, argnums: ArgNums, count: int) -> tuple[bool, list[int]]:
+def checked_numbers(what: str, argnums: ArgNums, count: int) -> tuple[bool, list[int]]:
     """The same, of a call with `count` arguments; none is negative."""
     single, numbers = numbers_of(argnums)
     for k, n in enumerate(numbers):
@@ -69,7 +69,7 @@ class Varied:
         if type(argnums) is int and 0 <= argnums < len(args):
             self.single, numbers, chosen = True, [argnums], (args[argnums],)
         else:
-            self.single, numbers = _checked_numbers(what, argnums, len(args))
+            self.single, numbers = checked_numbers(what, argnums, len(args))
             chosen = tuple([args[n] for n in numbers])
         # A pullback or a system outlives the call: it must not see the caller's later writes.
         keep = np.copy if what in ("vjp", "linearize") else own
@@ -252,17 +252,17 @@ def vary(what: str, x: Any, in_container: bool = False) -> Tensor:
     """x as a Tensor with a fresh row."""
     if isinstance(x, Tensor):
         if x.dtype.kind not in "fc":
-            raise _not_smooth(what, x.dtype, in_container)
+            raise not_smooth(what, x.dtype, in_container)
         return P.alias(x) if x.row is not None else wrap(x._v, leaf_row(x._v))
     if type(x) in (float, complex):
         return leaf(x)
     coerce(x)  # refuses matrices and masked arrays
     if isinstance(x, bool | int) or x.dtype.kind not in "fc":
-        raise _not_smooth(what, getattr(x, "dtype", type(x).__name__), in_container)
+        raise not_smooth(what, getattr(x, "dtype", type(x).__name__), in_container)
     return leaf(x[()])
 
 
-def _not_smooth(what: str, kind: Any, in_container: bool) -> NotDifferentiableError:
+def not_smooth(what: str, kind: Any, in_container: bool) -> NotDifferentiableError:
     advice = "Write 2.0 for 2, or x.astype(float), or leave the argument out of argnums"
     if in_container:
         advice += (

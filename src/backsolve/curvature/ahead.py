@@ -11,7 +11,13 @@ import numpy as np
 from .. import random, tree
 from ..api import jvp, value_and_grad, vmap
 from ..api.curved import curved_hvp, curved_laplacian, points_of, tangents_like
-from ..errors import NotDifferentiableError, NotScalarError, StructureError, UnsupportedError
+from ..errors import (
+    NotDifferentiableError,
+    NotScalarError,
+    StructureError,
+    UnsupportedError,
+    check_function,
+)
 from ..kinds import same_kind
 from ..replay import is_numeric, number, replay
 from ..solve.partials import Partials, seeds
@@ -34,6 +40,8 @@ def laplacian(
     >>> laplacian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     np.float64(18.0)
     """
+
+    check_function("laplacian", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -65,6 +73,8 @@ def hessian_diagonal(f: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..
     >>> hessian_diagonal(lambda x: np.sum(x**3) * x[0])(np.array([1.0, 2.0]))
     array([12., 12.])
     """
+
+    check_function("hessian_diagonal", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -102,6 +112,7 @@ def hessian_trace(
     >>> abs(hessian_trace(f, samples=64, state=bs.random.key(0))(np.ones(3)) - 6.0) < 1
     np.True_
     """
+    check_function("hessian_trace", f)
     if samples is None:
         if state is not None:
             raise StructureError("hessian_trace draws nothing without samples=…: leave out `state`")
@@ -123,7 +134,7 @@ def hessian_trace(
 
     @functools.wraps(f)
     def estimate(*args: Any, **kwargs: Any) -> Any:
-        g, chosen = of_chosen(f, args, kwargs, argnums)
+        g, chosen = of_chosen("hessian_trace", f, args, kwargs, argnums)
         points = points_of(tuple(chosen))
         leaves, structure = tree.flatten(tangents_like(tuple(chosen)))
         states = [random.fold_in(state, k) for k in range(len(leaves))]
@@ -167,7 +178,7 @@ def _passed(
     apart: bool,
 ) -> tuple[list[Any], list[Any], tree.Structure, Varied]:
     """f's values, what the pass made of them, their form, and the arguments that varied."""
-    g, chosen = of_chosen(f, args, kwargs, argnums)
+    g, chosen = of_chosen(what, f, args, kwargs, argnums)
     varied = Varied(what, chosen, range(len(chosen)))
     varied.single = numbers_of(argnums)[0]
     numbers = [number(x) for x, s in zip(varied.originals, varied.static, strict=True) if not s]

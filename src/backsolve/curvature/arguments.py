@@ -10,18 +10,16 @@ import numpy as np
 from .. import tree
 from ..errors import UnsupportedError
 from ..hooks import hooks
-from ..vary import ArgNums, Varied, numbers_of
+from ..vary import ArgNums, Varied, checked_numbers
 
 
 def of_chosen(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums
+    what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: ArgNums
 ) -> tuple[Callable[..., Any], list[Any]]:
     """f as a function of the arguments `argnums` alone, and those."""
-    numbers = numbers_of(argnums)[1]
-    if not numbers or any(
-        not isinstance(n, int) or not -len(args) <= n < len(args) for n in numbers
-    ):
-        Varied("second derivatives", args, argnums)  # says what is wrong
+    _, numbers = checked_numbers(what, argnums, len(args))
+    if not numbers:
+        Varied(what, args, argnums)  # says what is wrong
     if len(args) == len(numbers) == 1 and not kwargs:
         return f, list(args)
 

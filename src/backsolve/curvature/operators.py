@@ -215,7 +215,7 @@ def hessian_operator(f: Callable[..., Any], argnums: int = 0) -> Callable[..., C
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Curvature:
-        g, (at,) = of_chosen(f, args, kwargs, argnums)
+        g, (at,) = of_chosen("hessian_operator", f, args, kwargs, argnums)
         diagonal = lambda: hessian_diagonal(g)(at)
         if points_of(at):
             times = lambda v: hvp(g)(at, v)

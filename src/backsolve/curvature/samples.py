@@ -17,6 +17,7 @@ from ..primitive import P
 from ..solve.rows import type_of_value
 from ..solve.taps import Tap, square_size, tapped
 from ..trace import stage
+from ..vary import not_smooth
 
 
 def per_sample_grad(loss: Callable[..., Any], in_axes: Any = None) -> Callable[..., Any]:
@@ -76,6 +77,9 @@ def _tapped(
     loss: Callable[..., Any], parameters: Any, example: tuple[Any, ...]
 ) -> tuple[dict[int, Tap], dict[int, Any]]:
     leaves, structure = tree.flatten(parameters)
+    for dtype in [type_of_value(x).dtype for x in leaves]:
+        if dtype.kind not in "fc":
+            raise not_smooth("per_sample_norms", dtype, len(leaves) > 1)
 
     def flat(*parts: Any) -> Any:
         y = hooks.rewritten(loss)(structure.unflatten(parts), *example)

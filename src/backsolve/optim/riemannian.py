@@ -26,6 +26,10 @@ class _Riemannian(Optimizer):
 
     manifold: Manifold | None = None
 
+    def __post_init__(self) -> None:
+        check_manifold(self)
+        super().__post_init__()
+
     def slots(self, p: Any) -> Slots:
         return self.slots_on(self.manifold or Euclidean(), p)
 
@@ -106,6 +110,16 @@ class RiemannianAdam(_Riemannian):
         return new, {"exp_avg": manifold.transport(p, new, m), "exp_avg_sq": v}
 
 
+def check_manifold(rule: Any) -> None:
+    """The first setting is the manifold; a rate is given by its name."""
+    given = rule.manifold
+    if given is not None and (isinstance(given, type) or not hasattr(given, "project")):
+        raise StructureError(
+            f"{type(rule).__name__} takes a manifold such as optim.Sphere() first, got {given!r:.60}; "
+            "other settings go by name: lr=0.01"
+        )
+
+
 def _two_manifolds(rule: Any) -> StructureError:
     return StructureError(
         f"{type(rule).__name__} has a manifold of its own: give it plain arrays, or leave the manifold out for "
@@ -148,6 +162,9 @@ class RiemannianCG(Solver):
 
     manifold: Manifold | None = None
     max_halvings: int = 30
+
+    def __post_init__(self) -> None:
+        check_manifold(self)
 
     def init(self, f: Callable[[Any], Any], parameters: Any) -> RiemannianCGState:
         value, g = self._evaluated(f, parameters)

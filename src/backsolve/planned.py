@@ -143,6 +143,8 @@ class Compiled:
         try:
             return self._traced(*args, **kwargs)
         except UnsupportedError as e:
+            if self.layouts:
+                raise  # it was found
             raise UnsupportedError(
                 f"{e}; or, for a sparse matrix, give its pattern: bs.sparsity(f, *args, pattern=P)"
             ) from e

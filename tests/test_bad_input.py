@@ -367,29 +367,6 @@ def test_what_users_raise_is_theirs() -> None:
         np.apply_along_axis(f, 0, bs.tensor(X))
 
 
-@pytest.mark.parametrize("way", [lambda f: f, bs.grad, bs.jit])
-def test_what_a_users_solver_raises_is_theirs(way: Any) -> None:
-    class NoBracket(ValueError):
-        pass
-
-    def solver(p: Any) -> Any:
-        if float(p) > 2:
-            raise NoBracket("no change of sign")
-        return np.cbrt(float(p))
-
-    cube_root = way(bs.implicit(lambda x, p: x**3 - p, solver, like=1.0))
-    for f, p in ((cube_root, 8.0), (bs.vmap(cube_root), np.array([0.5, 8.0]))):
-        with pytest.raises(NoBracket, match=r"^no change of sign$"):
-            f(p)
-
-
-@pytest.mark.parametrize("wrap", [lambda f: f, bs.jit])
-def test_a_failed_check_says_no_more_than_what_failed(wrap: Any) -> None:
-    solve = wrap(bs.vmap(lambda b: bs.linear_solve(lambda v: v**2 + v, b)))
-    with pytest.raises(ValueError, match="^A x differs from b at the solution"):
-        solve(np.ones((2, 3)))
-
-
 def test_a_message_is_written_once() -> None:
     """Functions of ours call each other; the one that the user called is named."""
     with pytest.raises(ValueError, match="cov") as caught:

@@ -234,3 +234,26 @@ def test_a_matrix_in_single_precision_is_solved_in_it(method: str, dtype: Any) -
         np.testing.assert_allclose(found, [0.2, 0.4], rtol=1e-4)
     counts = np.array([[3, 1], [1, 2]])
     assert bs.linear_solve(counts, np.ones(2, int), method).dtype == np.float64
+
+
+@pytest.mark.parametrize("way", [lambda f: f, bs.grad, bs.jit])
+def test_what_a_users_solver_raises_is_theirs(way: Any) -> None:
+    class BracketError(ValueError):
+        pass
+
+    def solver(p: Any) -> Any:
+        if float(p) > 2:
+            raise BracketError("no change of sign")
+        return np.cbrt(float(p))
+
+    cube_root = way(bs.implicit(lambda x, p: x**3 - p, solver, like=1.0))
+    for f, p in ((cube_root, 8.0), (bs.vmap(cube_root), np.array([0.5, 8.0]))):
+        with pytest.raises(BracketError, match=r"^no change of sign$"):
+            f(p)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, bs.jit])
+def test_a_failed_check_says_no_more_than_what_failed(wrap: Any) -> None:
+    solve = wrap(bs.vmap(lambda b: bs.linear_solve(lambda v: v**2 + v, b)))
+    with pytest.raises(ValueError, match=r"^A x differs from b at the solution"):
+        solve(np.ones((2, 3)))

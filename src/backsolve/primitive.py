@@ -60,6 +60,7 @@ class Primitive:
     is_leaf = is_joint = is_component = False
     is_plain = True  # none of the three above
     has_effect = False  # it may raise: kept though nobody reads its result
+    raises_its_own = False  # what it raises is ours in full, or the user's: no complaint of NumPy's
     holds_regions = False  # its metadata holds Programs, and it has several outputs (regions.py)
 
     def __init__(
@@ -387,9 +388,8 @@ def coerce(a: Any) -> Any:
 
 def translate(error: Exception, prim: Primitive, values: Sequence[Any], params: Any) -> Exception:
     """NumPy's complaint as ours, with the shapes and the user's line."""
-    if isinstance(
-        error, BacksolveError | IndexError | np.exceptions.AxisError | np.linalg.LinAlgError
-    ):
+    said = BacksolveError | IndexError | np.exceptions.AxisError | np.linalg.LinAlgError
+    if prim.raises_its_own or isinstance(error, said):
         return error
     shapes = " and ".join(str(np.shape(v)) for v in values)
     if isinstance(error, ValueError):

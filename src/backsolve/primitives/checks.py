@@ -62,4 +62,4 @@ def raise_if(failed: Any, error: type[Exception], message: str) -> None:
 
 
 CHECK = Primitive("check", _run, type=lambda code, messages: Type((), CODE), batch=_batched)
-CHECK.has_effect = True
+CHECK.has_effect = CHECK.raises_its_own = True

@@ -51,3 +51,4 @@ def _each(
 
 
 OUTSIDE = Primitive("solver", _run, type=_type, batch=_each)
+OUTSIDE.raises_its_own = True

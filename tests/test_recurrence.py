@@ -460,3 +460,16 @@ def test_states_that_are_partly_complex_are_left_to_the_loop():
     assert (z.dtype, r.dtype) == (np.complex128, np.float64)
     with pytest.raises(UnsupportedError, match="partly complex"):
         bs.recurrence(step, h0, x, "newton")
+
+
+@pytest.mark.parametrize("method", ["scan", "newton"])
+def test_complex_states_in_single_precision_stay_there(method):
+    h0, x = np.complex64(0.5 + 1j), np.linspace(0.2, 1, T, dtype=np.float32)
+    for step in (
+        lambda h, x: np.float32(0.5) * np.conj(h) + x,
+        lambda h, x: np.float32(0.5) * h + x,
+    ):
+        found = bs.recurrence(step, h0, x, method)
+        assert found.dtype == np.complex64
+        expected = bs.recurrence(step, h0, x, "sequential")
+        np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -223,8 +223,8 @@ class Chain:
             found = layout.filled(values)
             if layout.nnz != self.size:
                 found = P.scatter_add(found, rows, shape=(self.size,))
-            return [found, after]
-        return [np.reshape(entries.dense(), (self.size, self.size)), after]
+            return [found.astype(self.dtype), after]  # through complex rows entries may be finer
+        return [np.reshape(entries.dense(), (self.size, self.size)).astype(self.dtype), after]
 
     def choice(self) -> str:
         """What pays, outside of compiled code: see benchmarks/scan.py."""

@@ -438,7 +438,7 @@ def test_complex_diagonals_stay_diagonal():
     chain = bs.recurrences.Chain(
         lambda h, x: rates * h + x, np.zeros(40, complex), columns, structure
     )
-    assert chain.is_diagonal
+    assert chain.step.is_diagonal
     assert chain.size == 40
 
 

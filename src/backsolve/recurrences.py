@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .api import jacobian, linearize
 from .batch import evaluate_batched
 from .control import cond, scan, while_loop
 from .control.calls import call_with_rule
@@ -26,22 +25,20 @@ from .errors import (
     UnsupportedError,
 )
 from .hooks import hooks
-from .ir import Equation, Program, Type, Var, type_of
+from .ir import Program, Type, Var, type_of
 from .joint import held, record_joint
 from .operators import Custom
-from .primitive import P, wrap
+from .primitive import wrap
 from .primitives.chains import pays_for_blocks, pays_for_entries
+from .recurrence_step import bare, opened, varies
 from .row import ancestors, next_index
-from .solve.eliminate import Graph, jacobian_entries
 from .solve.forward import forward_substitute
-from .solve.many import NOT_HOLOMORPHIC
 from .solve.newton import largest, newton, shifted
 from .solve.packing import plain
 from .solve.reversal import row_of
 from .solve.reverse import back_substitute
 from .solve.reversed_row import own_row
 from .solve.scan import scan_chain, solve_chain
-from .solve.sparse import laid_out
 from .tensor import Staged, Tensor
 from .trace import evaluate, is_for_later, stage
 
@@ -116,7 +113,7 @@ def recurrence(
             except ConvergenceError:
                 return in_order()
     if method == "scan":
-        if not chain.is_linear:
+        if not chain.step.is_linear:
             raise StructureError(
                 'method="scan" needs a step that is linear in h, but in this one h meets itself, a function, a '
                 'comparison or a rounding; use method="newton" or "sequential"'
@@ -184,67 +181,33 @@ class Chain:
             )
         self.dtype = dtype
         try:
-            self._open(program)
+            self.step = opened(program)
         except NotScalarError:
             self.as_pairs, self.size = True, 2 * self.size
             self.dtype = np.empty(0, dtype).real.dtype
             program, _ = stage(flat, [Type((self.size,), self.dtype), *entering], lasting=True)
-            self._open(program)
+            self.step = opened(program)
         self.start = self._vector(leaves).astype(self.dtype)
-
-    def _open(self, program: Program) -> None:
-        """The step and its blocks, with what varies as inputs; complex blocks must be surely holomorphic."""
-        free = [(v, c) for v, c in program.constants if _varies(c)]
-        self.free = [c for _, c in free]
-        known = tuple((v, c) for v, c in program.constants if not _varies(c))
-        opened = (*program.inputs, *[v for v, _ in free])
-        self.step = Program(opened, known, program.equations, program.outputs)
-        made, _ = stage(self._linearised, [v.type for v in opened], lasting=True)
-        self.both = _pruned(made, made.outputs)
-        self.blocks = _pruned(made, made.outputs[:1])
-        self.is_diagonal = len(type_of(made.outputs[0]).shape) == 1
-        self.is_linear = _is_linear(_pruned(self.step, self.step.outputs))
-
-    def _linearised(self, h: Any, *rest: Any) -> list[Any]:
-        """The block of one step toward h, its diagonal if it has nothing else; and the next state."""
-        f = lambda v: evaluate(self.step, [v, *rest])[0]
-        try:
-            system = linearize(f)(h)
-            entries = jacobian_entries(system, graph=Graph(system, "entries"), surely=True)[0][0]
-            layout, values = laid_out(entries)
-        except UnsupportedError:  # loops and compiled calls have no entries
-            if self.dtype.kind == "c":
-                raise NotScalarError(NOT_HOLOMORPHIC) from None
-            return [_bare(jacobian(f)(h)), f(h)]
-        after = system._raw_outputs[0]
-        after = wrap(after, None) if type(after) is Var else after
-        rows = np.repeat(np.arange(self.size), np.diff(layout.indptr))
-        if np.array_equal(rows, layout.indices):
-            found = layout.filled(values)
-            if layout.nnz != self.size:
-                found = P.scatter_add(found, rows, shape=(self.size,))
-            return [found.astype(self.dtype), after]  # through complex rows entries may be finer
-        return [np.reshape(entries.dense(), (self.size, self.size)).astype(self.dtype), after]
 
     def choice(self) -> str:
         """What pays, outside of compiled code: see benchmarks/scan.py."""
-        if self.is_linear:
-            small = self.is_diagonal or pays_for_blocks(self.count, self.size)
+        if self.step.is_linear:
+            small = self.step.is_diagonal or pays_for_blocks(self.count, self.size)
             return "scan" if small else "sequential"
-        small = self.is_diagonal or self.size <= MOST_FOR_NEWTON
+        small = self.step.is_diagonal or self.size <= MOST_FOR_NEWTON
         return "newton" if small and self.count >= FEWEST_FOR_NEWTON else "sequential"
 
     def scan(self) -> Any:
         """By the blocks A_t and b_t = step(0, x_t)."""
         zero = np.zeros(self.size, self.dtype)
-        factors = self._batched(self.blocks, zero, self.columns, self.free)[0]
-        terms = self._batched(self.step, zero, self.columns, self.free)[0]
+        factors = self._batched(self.step.blocks, zero, self.columns, self.step.free)[0]
+        terms = self._batched(self.step.program, zero, self.columns, self.step.free)[0]
         return self._shaped(scan_chain(factors, terms, self.start))
 
     def newton(self, guess: Any, rounds: int, tolerance: Any, history: Any) -> Any:
-        values = held([self.start, *self.columns, *self.free])
+        values = held([self.start, *self.columns, *self.step.free])
         if guess is None:
-            first = np.zeros((self.count, self.size), self.dtype) + _bare(self.start)
+            first = np.zeros((self.count, self.size), self.dtype) + bare(self.start)
         else:
             first = self._stacked(guess)
         staged = [x for x in (*values, first) if isinstance(x, Staged)]
@@ -263,7 +226,7 @@ class Chain:
         n = 1 + len(self.columns)
 
         def linearised(before: Any) -> tuple[Any, Any]:
-            factors, after = self._batched(self.both, before, raw[1:n], raw[n:], True)
+            factors, after = self._batched(self.step.both, before, raw[1:n], raw[n:], True)
             return after, factors
 
         if not staged:
@@ -272,7 +235,7 @@ class Chain:
 
     def _solution(self, values: list[Any], guess: Any, how: _How) -> Any:
         """The states; their rows are one joint row, whose block solves the linearised chain."""
-        states = self._states([_bare(x) for x in values], guess, how)
+        states = self._states([bare(x) for x in values], guess, how)
         places = [k for k, x in enumerate(values) if isinstance(x, Tensor) and x.row is not None]
         if not places:
             return states
@@ -293,8 +256,8 @@ class Chain:
 
         def rule(inputs: Sequence[Any], places: Sequence[int]) -> Any:
             *full, states = inputs
-            record = any(map(_varies, full))
-            return self._rule(list(full), places, _bare(states), how, record)
+            record = any(map(varies, full))
+            return self._rule(list(full), places, bare(states), how, record)
 
         return call_with_rule("recurrence", lambda *v: [v[-1]], [*values, states], rule)[0]
 
@@ -304,17 +267,18 @@ class Chain:
         """dp ↦ dh and its adjoint, at these values, of which those at `places` vary."""
         n = 1 + len(self.columns)
         if not record:
-            full = [_bare(x) for x in full]
+            full = [bare(x) for x in full]
         rounds, tolerance, _, staged = how
         again: _How = (rounds, tolerance, [], staged or any(isinstance(x, Staged) for x in full))
         h = self._solved(full, states, again) if record else states
         before = shifted(full[0], h)
-        factors = self._batched(self.blocks, before, full[1:n], full[n:], True)[0]
+        factors = self._batched(self.step.blocks, before, full[1:n], full[n:], True)[0]
         begin = next_index()
         fresh = list(full)
         for k in places:
             fresh[k] = own_row(full[k])
-        after = self._batched(self.step, shifted(fresh[0], h), fresh[1:n], fresh[n:], True)[0]
+        before = shifted(fresh[0], h)
+        after = self._batched(self.step.program, before, fresh[1:n], fresh[n:], True)[0]
         y = solve_chain(factors, after)
         if row_of(y) is None:  # of steps that give constants
             return lambda ts: (None,), lambda cts: (None,) * len(places)
@@ -352,7 +316,7 @@ class Chain:
         n = 1 + len(self.columns)
 
         def loop(_: Any) -> Any:
-            body = lambda h, x: (evaluate(self.step, [h, *x, *raw[n:]])[0],) * 2
+            body = lambda h, x: (evaluate(self.step.program, [h, *x, *raw[n:]])[0],) * 2
             return scan(body, start, tuple(raw[1:n]))[1]
 
         return cond(left <= small, lambda y: y, loop, better)
@@ -393,57 +357,11 @@ class Chain:
         wanted = [(self.count, *s) for s in self.shapes]
         if form != self.form or [np.shape(x) for x in leaves] != wanted:
             raise ShapeError(f"a guess must have the form of the states, of shapes {wanted}")
-        flat = [np.reshape(_bare(x), (self.count, -1)) for x in leaves]
+        flat = [np.reshape(bare(x), (self.count, -1)) for x in leaves]
         if self.as_pairs:
             flat = [*map(np.real, flat), *map(np.imag, flat)]
         return np.concatenate(flat, axis=1).astype(self.dtype)
 
 
-def _pruned(program: Program, outputs: Sequence[Any]) -> Program:
-    """What is needed for some of the outputs."""
-    needed = {a for a in outputs if type(a) is Var}
-    kept: list[Equation] = []
-    for e in reversed(program.equations):
-        if e.primitive.has_effect or any(v in needed for v in e.outputs):
-            kept.append(e)
-            needed.update(a for a in e.inputs if type(a) is Var)
-    constants = tuple((v, c) for v, c in program.constants if v in needed)
-    return Program(program.inputs, constants, tuple(kept[::-1]), tuple(outputs))
-
-
-def _is_linear(step: Program) -> bool:
-    """Whether a step is linear in h up to a constant: whatever h enters has blocks that h does not.
-
-    Nothing may be compared, rounded or chosen by h: such a step has constant blocks, too, but jumps.
-    """
-    touched = {step.inputs[0]}
-    for e in step.equations:
-        places = [k for k, a in enumerate(e.inputs) if type(a) is Var and a in touched]
-        if not places:
-            continue
-        row, values = e.primitive, {0, *[k + 1 for k in places]}
-        if not row.is_plain or row.holds_regions or row.name in _PERIODIC:
-            return False
-        if any(not row.has_block(k) or values & {*row.asks(k, len(e.inputs))} for k in places):
-            return False
-        if any(v.type.dtype.kind not in "fc" for v in e.outputs):
-            return False
-        touched.update(e.outputs)
-    return True
-
-
-_PERIODIC = ("remainder", "fmod")
-
-
-def _varies(c: Any) -> bool:
-    return isinstance(c, Tensor) and (c.row is not None or isinstance(c, Staged))
-
-
 def _value(x: Any) -> Any:
     return x._v if isinstance(x, Tensor) else np.asarray(x)
-
-
-def _bare(x: Any) -> Any:
-    if isinstance(x, Staged):
-        return wrap(x._v, None)
-    return x._v if isinstance(x, Tensor) else x

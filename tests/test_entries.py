@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import backsolve as bs
 from backsolve.errors import UnsupportedError
 from backsolve.ir import Type
 from backsolve.operators import (
@@ -21,6 +22,7 @@ from backsolve.operators import (
 from backsolve.operators.entries import Entries, Term, entries_of
 from backsolve.operators.entries.joining import join
 from backsolve.operators.entries.terms import Listed
+from backsolve.solve.eliminate import Graph, jacobian_entries
 from backsolve.testing import check_operator
 
 from .test_operators import array, instances
@@ -181,3 +183,19 @@ def test_too_many_single_products_are_refused(monkeypatch: pytest.MonkeyPatch) -
     A = np.tri(30)
     with pytest.raises(UnsupportedError, match=r"multiply 4,960 pairs of single entries"):
         listed(A, rng).times(listed(A, rng))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.angle(2 + 1j * x),
+        lambda x: np.imag(np.ones((3, 3), np.complex64) @ (x + 1j)),
+        lambda x: np.abs(np.fft.fft(x * 1j)),
+    ],
+)
+def test_entries_that_go_through_complex_rows_stay_in_single_precision(f: Any) -> None:
+    x = np.array([0.3, 0.5, 0.9], np.float32)
+    system = bs.linearize(f)(x)
+    entries = jacobian_entries(system, graph=Graph(system, "entries"))[0][0]
+    assert entries.dense().dtype == np.float32
+    np.testing.assert_allclose(entries.dense(), bs.jacobian(f, method="forward")(x), rtol=1e-5)

@@ -70,8 +70,8 @@ def _linearised(step: Program, h: Any, *rest: Any) -> list[Any]:
         found = layout.filled(values)
         if layout.nnz != n:
             found = P.scatter_add(found, rows, shape=(n,))
-        return [found.astype(dtype), after]  # through complex rows entries may be finer
-    return [np.reshape(entries.dense(), (n, n)).astype(dtype), after]
+        return [found, after]
+    return [np.reshape(entries.dense(), (n, n)), after]
 
 
 def _pruned(program: Program, outputs: Sequence[Any]) -> Program:

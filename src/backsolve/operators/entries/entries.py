@@ -61,8 +61,7 @@ class Entries(Between):
 
     def mapped(self, f: Callable[[Any], Any]) -> Entries:
         """The same places, with f of the values: of numbers that are real and bare, themselves."""
-        terms = [t if type(t.values) in (int, float) else _with(t, f(t.values)) for t in self.terms]
-        return Entries(self._in, self._out, terms)
+        return Entries(self._in, self._out, [_with(t, _image(f, t.values)) for t in self.terms])
 
     def between(self, in_type: Type, out_type: Type) -> Entries:
         """The same entries, of arrays of other shapes."""
@@ -161,6 +160,13 @@ def tidied(terms: Sequence[Part]) -> list[Part]:
     known = [t for t in found.values() if is_known(t.values)]
     traced = [t for t in found.values() if not is_known(t.values)]
     return [merged([t.listed() for t in group]) for group in (known, traced) if group]
+
+
+def _image(f: Callable[[Any], Any], values: Any) -> Any:
+    """f of values; a bare number stays one, so that it has no precision of its own."""
+    if type(values) in (int, float):
+        return values
+    return np.asarray(f(values)).item() if type(values) is complex else f(values)
 
 
 def _with(t: Part, values: Any) -> Part:

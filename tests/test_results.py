@@ -14,7 +14,12 @@ import pytest
 import scipy.sparse
 
 import backsolve as bs
-from backsolve.errors import DTypeError, StaticArgumentError, UnsupportedError
+from backsolve.errors import (
+    DTypeError,
+    NotDifferentiableError,
+    StaticArgumentError,
+    UnsupportedError,
+)
 
 X = np.array([0.3, 1.2, -0.7])
 METHODS = ("auto", "forward", "reverse", "eliminate", "colour", "measured")
@@ -81,6 +86,32 @@ def test_what_has_aux_hands_out_inside_of_an_object_has_its_derivative() -> None
         return inner(x)[1].a.sum()
 
     np.testing.assert_allclose(bs.grad(outer)(X), 3 * X**2)
+
+
+ALONE: dict[str, tuple[Any, str]] = {
+    "text": ("yes", "a result of type str"),
+    "texts": (("a", "b"), "a result of type str"),
+    "array of texts": (np.array(["a", "b"]), "a result of type ndarray"),
+    "function": (np.sin, "a result of type ufunc"),
+    "type": (float, "a result of type type"),
+    "date": (np.datetime64("2020-01-01"), "a result of type datetime64"),
+    "nothing": (None, "none: is a `return` missing"),
+    "an empty list": ([], "none: is a `return` missing"),
+}
+
+
+@pytest.mark.parametrize("way", [w for w in WAYS if "checkpoint" not in w])
+@pytest.mark.parametrize("kind", ALONE)
+def test_what_is_no_number_has_no_derivative(way: str, kind: str) -> None:
+    result, got = ALONE[kind]
+    with pytest.raises(NotDifferentiableError, match=f"needs a function whose.*{got}"):
+        WAYS[way](lambda x: result)
+
+
+def test_what_a_compiled_function_gives_is_no_number_either() -> None:
+    for result in ("yes", None, np.sin, np.datetime64("2020-01-01")):
+        with pytest.raises(NotDifferentiableError, match="needs a function whose results"):
+            bs.jacobian(bs.jit(lambda x, y=result: y))(X)
 
 
 NO_NUMBERS: dict[str, tuple[Any, ...]] = {

@@ -13,10 +13,10 @@ from .api.curved import points_of
 from .errors import DTypeError, ShapeError, StructureError, UnsupportedError
 from .kinds import same_kind
 from .replay import is_numeric, number, replay
+from .results import check_differentiable
 from .solve.rows import type_of_value
 from .solve.series import Given, Series
 from .solve.taylor import Rows
-from .system import check_outputs
 from .tensor import Tensor
 from .vary import Varied
 
@@ -57,7 +57,7 @@ def jet(
         types = [type_of_value(c[0]) for c in curves]
         rows = Rows(order)
         values, found, structure = replay(f, varied, curves, types, rows)
-        check_outputs("jet", values)
+        check_differentiable("jet", values)
         rows.settle()
         derivatives = [
             structure.unflatten([_derivative(s, v, k) for s, v in zip(found, values, strict=True)])

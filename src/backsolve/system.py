@@ -7,19 +7,18 @@ WAYS when it is imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from numbers import Number
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import tree
 from .copies import Unchanging
-from .errors import DTypeError, NotDifferentiableError, ShapeError, StructureError
+from .errors import DTypeError, ShapeError, StructureError
 from .hooks import hooks
 from .ir import Type, Var
 from .operators import Broadcast, Cast, Operator, Zero
-from .primitive import FUNCTIONS, coerce, row_values
+from .primitive import FUNCTIONS, row_values
 from .row import Row, descendants
 from .tensor import Tensor
 
@@ -274,52 +273,6 @@ class _Entries:
 
     def __repr__(self) -> str:
         return f"<{self.shape[0]} × {self.shape[1]} blocks, {len(self.items())} non-zero>"
-
-
-def check_results(who: str, system: System) -> None:
-    """`who` is about numbers; a function that gives none has nothing to tell."""
-    outputs = system._raw_outputs
-    odd = [
-        type(y).__name__.removesuffix("_")
-        for y in outputs
-        if not isinstance(y, Var) and np.asarray(y).dtype.kind not in "biufc"
-    ]
-    if odd or not outputs:
-        got = f"a result of type {odd[0]}" if odd else "none: is a `return` missing?"
-        raise NotDifferentiableError(f"{who} needs a function whose results are numbers, got {got}")
-
-
-def check_outputs(who: str, outputs: Iterable[Any]) -> None:
-    """An error about a result that may hold what varies where nobody looks: its derivative would be zero."""
-    for y in outputs:
-        if not (isinstance(y, Tensor) or _is_constant(y)):
-            if hasattr(y, "tocoo"):
-                coerce(y)  # says what to write instead
-            raise DTypeError(
-                f"`{who}` cannot look into a result of type {type(y).__name__}: return numbers, "
-                "arrays, or dicts, lists, tuples and dataclasses of them"
-            )
-
-
-def _is_constant(y: Any) -> bool:
-    if isinstance(y, np.ndarray):
-        return not y.dtype.hasobject
-    if isinstance(y, (int, float, str, np.generic, Number)):  # a tuple: the frequent ones first
-        return True
-    if tree.is_immutable(y):
-        return not any(isinstance(x, Tensor) for x in tree.flatten(_held(y))[0])
-    if hasattr(y, "tocoo"):  # sparse
-        return not isinstance(getattr(y, "data", None), Tensor)
-    return hasattr(y, "__array__") and not np.asarray(y).dtype.hasobject
-
-
-def _held(y: Any) -> list[Any]:
-    """What a function or a set shows to hold."""
-    if isinstance(y, frozenset):
-        return [*y]
-    cells = getattr(y, "__closure__", None) or ()
-    own = [getattr(y, name, None) for name in ("__dict__", "args", "keywords")]
-    return [*own, *[c.cell_contents for c in cells]]
 
 
 def in_dtype(g: Any, dtype: Any) -> Any:

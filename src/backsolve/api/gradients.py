@@ -16,8 +16,8 @@ from ..ir import type_of
 from ..kinds import distinct, same_kind
 from ..primitive import FUNCTIONS
 from ..quiet import are_large, writes_nothing
+from ..results import check_differentiable
 from ..solve import forward_substitute
-from ..system import check_outputs
 from ..tensor import Staged, Tensor
 from ..vary import ArgNums, Varied
 
@@ -107,7 +107,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     if has_aux:
         result, aux = _split_aux(result)
     outputs, structure = tree.flatten(result)
-    check_outputs("vjp", outputs)
+    check_differentiable("vjp", outputs)
 
     def pull(seed: Any) -> Any:
         seeds = _match(seed, outputs, structure, "the seed")
@@ -141,7 +141,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
         flat[k] = point.checked(flat[k])
     seeds = [t for t, s in zip(flat, varied.static, strict=True) if not s]
     outputs, out_structure = tree.flatten(hooks.users(f)(*varied.args))
-    check_outputs("jvp", outputs)
+    check_differentiable("jvp", outputs)
     live = [y for y in outputs if isinstance(y, Tensor)]
     rows, record = varied.gather(live)
     record = record or any(

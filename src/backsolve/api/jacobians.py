@@ -14,10 +14,11 @@ from ..errors import StructureError, UnsupportedError, check_function
 from ..hooks import hooks
 from ..ir import Var
 from ..primitive import wrap
+from ..results import check_differentiable
 from ..solve.auto import choose
 from ..solve.many import plain_jacobian
 from ..solve.ways import check_method
-from ..system import WAYS, System, check_outputs, in_dtype
+from ..system import WAYS, System, in_dtype
 from ..tensor import Tensor
 from ..vary import ArgNums, Varied, numbers_of
 from .curved import curved_hessian, curved_hvp, points_of
@@ -65,7 +66,7 @@ def jacobian(
         else:
             varied = Varied("jacobian", args, argnums)
             outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
-            check_outputs("jacobian", outputs)
+            check_differentiable("jacobian", outputs)
             columns = _jacobian_blocks(varied, outputs, method)
         # A `Function` or a compiled one gives Tensors, whose rows may be our own.
         dtypes = [r.dtype for r in varied.rows]

@@ -18,9 +18,10 @@ from ..operators import Block, Diagonal, Inverse, Operator, as_operator
 from ..operators.inverse import is_solved_by_structure
 from ..primitive import Primitive, wrap
 from ..primitives.checks import raise_if
+from ..results import check_differentiable
 from ..row import Row
 from ..solve.packing import plain
-from ..system import System, check_outputs
+from ..system import System
 from ..tensor import Tensor
 from ..vary import ArgNums, Varied
 
@@ -102,7 +103,7 @@ def system_of(
         outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
     finally:
         hooks.remove(seen)
-    check_outputs(what, outputs)
+    check_differentiable(what, outputs)
     tensors = [y if isinstance(y, Tensor) else _constant(y) for y in outputs]
     rows, record = varied.gather(tensors)
     system = System(

@@ -18,8 +18,9 @@ from ..api.systems import system_of
 from ..errors import ShapeError, StructureError, check_function
 from ..hooks import hooks
 from ..operators import Operator
+from ..results import check_numbers
 from ..row import Row
-from ..system import WAYS, System, check_results
+from ..system import WAYS, System
 from ..vary import ArgNums, Varied, numbers_of
 from .places import Group, Places
 from .varying import varying
@@ -93,7 +94,7 @@ def scene_of(
         hooks.remove(places)
         hooks.runs_as_written = before
         places.finish()
-    check_results("show", system)
+    check_numbers("show", system._raw_outputs)
     values = dict(system.values)
     values.update(zip(varied.rows, _plain_leaves(varied), strict=True))
     seeds = _seeds(system, seed)

@@ -16,8 +16,8 @@ from ..joint import held, record_joint
 from ..module_state import State, carrying, refuse, state_in
 from ..operators import Custom
 from ..primitive import FUNCTIONS, P, wrap
+from ..results import check_outputs
 from ..row import Row, ancestors, next_index
-from ..system import check_outputs
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_recording, stage_call, stage_region
 from .budget import Budget, Report, within

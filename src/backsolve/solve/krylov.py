@@ -135,10 +135,11 @@ def _sizes_of(b: Any, units: Any, too: Any = 1.0) -> Callable[[Any], Any]:
 def cg(
     A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], units: Any = 1.0
 ) -> Outcome:
-    """Conjugate gradients. Stops, far from the limit, where A is not positive definite."""
+    """Conjugate gradients. Stops, far from the limit, where A is not positive definite beyond rounding."""
     size_of = _sizes_of(b, units)
     size = size_of(b)
     limit = tol * size
+    small = float(np.finfo(b.dtype).eps)
     z = M(b)
     note(history, size)
 
@@ -147,20 +148,25 @@ def cg(
         return (size > limit) & is_positive & (k < maxiter)
 
     def body(state: Any) -> Any:
-        x, r, p, rz, _, _, k = state
+        x, r, p, rz, pp, most, _, _, k = (
+            state  # pp is p · M⁻¹ p, beside which a curvature is large or small
+        )
         Ap = A(p)
         curvature = p @ Ap
-        is_positive = (curvature > 0) & (rz > 0)
+        is_positive = (curvature > small * most * pp) & (rz > 0)
         step = np.where(is_positive, rz / np.where(is_positive, curvature, 1.0), 0.0)
         x, r = x + step * p, r - step * Ap
         z = M(r)
         new = r @ z
-        p = z + (new / np.where(rz > 0, rz, 1.0)) * p
+        most = np.maximum(most, curvature / np.where(pp > 0, pp, 1.0))
+        beta = new / np.where(rz > 0, rz, 1.0)
+        p = z + beta * p
         size = size_of(r)
         note(history, size)
-        return x, r, p, new, size, is_positive, k + 1
+        return x, r, p, new, new + beta * beta * pp, most, size, is_positive, k + 1
 
-    start = (np.zeros_like(b), b, z, b @ z, size, size == size, 0)
+    rz = b @ z
+    start = (np.zeros_like(b), b, z, rz, rz, 0.0 * rz, size, size == size, 0)
     x, *_, k = hooks.while_loop(goes_on, body, start)
     left = b - A(x)
     return Outcome(x, left, _length(times(units, left)), 100 * limit, k)

@@ -56,9 +56,9 @@ def minimum(
         found = cg(H, -g, lambda v: times(units, v), accuracy, rounds, [], units)
         size, slope = norm(g), g @ found.x
         # Where CG met no curvature the step has no unit: it says nothing of how near the end is.
-        is_newton = (slope < 0) & ~(
-            (found.rounds < rounds) & (found.residual > 0.5 * norm(times(units, g)))
-        )
+        left = found.residual / norm(times(units, g))
+        is_cut = (found.rounds < rounds) & (left > 2 * accuracy)
+        is_newton = (slope < 0) & ~(is_cut & (left > 0.5))
         d = np.where(slope < 0, found.x, -g)
         slope = np.where(slope < 0, slope, -(g @ g))
         length = norm(d)
@@ -96,10 +96,13 @@ def minimum(
         is_small = np.abs(d) <= tol * now + ROUNDINGS * eps * most
         is_rounding = (size > 0.5 * before) & (length <= tol * norm(most))
         is_done = falls & (t == 1) & (np.all(is_small) | is_rounding)
-        is_done = is_newton & (is_done | (~falls & (length <= eps**0.5 * norm(most))))
+        is_done |= ~falls & (length <= eps**0.5 * norm(most))
+        is_done = is_newton & (is_done | np.all(np.abs(d) <= ROUNDINGS * eps * now))
         # Beside an unknown in large units others always look small: then each is judged in units of its own.
         has_units = only_if(
-            is_done & ~in_units, lambda: np.max(np.abs(_units(H, packing) - 1)) > 0, in_units
+            (is_done | is_cut) & ~in_units,
+            lambda: np.max(np.abs(_units(H, packing) - 1)) > 0,
+            in_units,
         )
         roots = np.sqrt(units)
         is_nothing = np.abs(d) / roots <= eps**0.5 * np.max(most / roots)

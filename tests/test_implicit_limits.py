@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,7 @@ def test_a_solver_returns_more_than_x() -> None:
 def test_an_x0_that_is_no_number() -> None:
     for x0 in ("a", np.array(["a"]), {"x": "a"}, [None, "a"]):
         for find in (bs.root, bs.argmin, bs.fixed_point):
-            with pytest.raises(StructureError, match="expected numbers"):
+            with pytest.raises(StructureError, match="x must be numbers"):
                 find(lambda x: x, x0)
 
 
@@ -257,3 +258,71 @@ def test_a_failed_check_says_no_more_than_what_failed(wrap: Any) -> None:
     solve = wrap(bs.vmap(lambda b: bs.linear_solve(lambda v: v**2 + v, b)))
     with pytest.raises(ValueError, match=r"^A x differs from b at the solution"):
         solve(np.ones((2, 3)))
+
+
+WAYS: dict[str, Callable[..., Any]] = {
+    "root": lambda **how: bs.root(lambda x: x * x - 2, np.ones(3), **how),
+    "fixed_point": lambda **how: bs.fixed_point(lambda x: 0.5 * x + 1, np.ones(3), **how),
+    "argmin": lambda **how: bs.argmin(lambda x: np.sum((x - 1) ** 2), np.zeros(3), **how),
+    "implicit": lambda **how: bs.implicit(lambda x, p: x**3 - p, np.cbrt, **how)(np.ones(3)),
+    "linear_solve": lambda **how: bs.linear_solve(lambda v: 2 * v, np.ones(3), **how),
+}
+NUMBER, INTEGER = "must be a number between 0 and 1", "must be an integer, at least"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("tol", ("1e-3", True, 1e-3j, 2.0, 0, np.nan, [1e-3], np.array([1e-3])), NUMBER),
+        ("maxiter", ("10", 10.5, True, 0, -1, np.ones(2)), INTEGER),
+        ("restart", ("3", 2.5, None, False, 0), INTEGER),
+        ("method", (None, "jacobi", np.ones(2)), "is one of auto"),
+        ("preconditioner", (3, "x", np.eye(3)), "is an operator or a function"),
+        ("memory", (1.5, "2", -1, True), INTEGER),
+        ("check", ("x", None, -1.0, 1j), "is True, False or a number above 0"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(way: str, name: str, values: Any, said: str) -> None:
+    if {"memory": "fixed_point", "check": "implicit"}.get(name, way) != way:
+        return
+    for value in values:
+        with pytest.raises(StructureError, match=f"^{name} {said}.*got"):
+            WAYS[way](**{name: value})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_numpys_numbers_are_numbers(way: str) -> None:
+    found = WAYS[way]()
+    for tol in (np.float32(1e-6), np.float64(1e-6)):
+        for rounds in (np.int8(100), np.uint64(100)):
+            given = WAYS[way](tol=tol, maxiter=rounds, restart=rounds)
+            np.testing.assert_allclose(given, found, rtol=1e-5)
+    if way == "implicit":
+        np.testing.assert_allclose(WAYS[way](check=np.True_), found)
+
+
+def test_a_tolerance_has_no_precision_of_its_own() -> None:
+    b = np.ones(3, np.float32)
+    f = lambda b: bs.linear_solve(lambda v: 2 * v, b, "gmres", tol=np.float64(1e-4))
+    assert bs.jit(f)(b).dtype == np.float32
+
+
+@pytest.mark.parametrize("y", [None, "a", ["a", "b", "c"], np.sin, np.array(["a", "b", "c"]), []])
+@pytest.mark.parametrize("x0", [1.0, np.ones(3)])
+def test_equations_are_numbers(x0: Any, y: Any) -> None:
+    """Not nothing, and no texts."""
+    f = lambda *_: y
+    for what, find in {
+        "F": lambda x0: bs.root(f, x0),
+        "f": lambda x0: bs.fixed_point(f, x0),
+        "F ": lambda x0: bs.implicit(f, np.cbrt)(x0),
+        "A v": lambda x0: bs.linear_solve(f, x0),
+        "b": lambda x0: bs.linear_solve(np.eye(3), y),
+    }.items():
+        for run in (find, bs.jit(find)):
+            with pytest.raises(StructureError, match=f"^{what.strip()}.* must be numbers"):
+                run(x0)
+    if not callable(y):
+        with pytest.raises(StructureError, match=r"^A, which is no operator.*must be numbers"):
+            bs.linear_solve(y, x0)

@@ -26,6 +26,8 @@ from .ir import Type, type_of
 from .operators import Custom, Operator, as_operator
 from .operators.inverse import is_solved_by_structure
 from .ownership import own
+from .results import is_number
+from .solve.arguments import check_numbers, check_preconditioner
 from .solve.implicit import at_solution
 from .solve.iterate import check_solution, fixed, newton, solved
 from .solve.minimum import minimum
@@ -77,16 +79,19 @@ def implicit(
                 f"`implicit` needs functions F(x, *p) and solver(*p); {what} is {f!r}"
             )
     how = How(method, preconditioner, tol, maxiter, restart)
-    if not isinstance(check, bool) and not check > 0:
+    is_wish = isinstance(check, bool | np.bool)
+    if not is_wish and not (
+        isinstance(check, float | int | np.floating | np.integer) and check > 0
+    ):
         raise StructureError(f"check is True, False or a number above 0, got {check!r}")
 
     @functools.wraps(solver)
     def run(*p: Any) -> Any:
         x = _solved(solver, p, like)
         problem, leaves = _Problem(F, x, p, how), tree.flatten(x)[0]
-        if check is not False:
+        if check:
             check_solution(
-                problem.frozen, [_floats(v) for v in leaves], None if check is True else check
+                problem.frozen, [_floats(v) for v in leaves], None if is_wish else float(check)
             )
         return problem.solution(leaves)
 
@@ -139,7 +144,9 @@ def fixed_point(
     check_function("fixed_point", f)
 
     def F(x: Any, *p: Any) -> Any:
-        return _minus(x, hooks.users(f)(x, *p), "f(x)", "x", x)
+        after = hooks.users(f)(x, *p)
+        check_numbers("f(x)", after)
+        return _minus(x, after, "f(x)", "x", x)
 
     large = "contraction" if preconditioner is None else "gmres"
     how = How(method, preconditioner, restart=restart, large=large, most_compiled=CONTRACTION)
@@ -194,14 +201,17 @@ def linear_solve(
     >>> linear_solve(lambda v: d * v + np.sum(v), np.array([3.0, 4.0]))
     array([1., 1.])
     """
+    check_numbers("b", b)
     product: Callable[..., Any]
     kind: Any = np.bool_  # a complex matrix has complex solutions
     if hasattr(A, "tocoo"):  # sparse
         _check_square(A.shape, b)
         product, kind = (lambda v: A @ v), A.dtype
     elif isinstance(A, Operator) or not callable(A):
-        if not isinstance(A, Operator) and np.ndim(A) == 2:
-            _check_square(np.shape(A), b)
+        if not isinstance(A, Operator):
+            check_numbers("A, which is no operator and no function,", A)
+            if np.ndim(A) == 2:
+                _check_square(np.shape(A), b)
         A = as_operator(own(A))
         if method == "auto" and preconditioner is None and is_solved_by_structure(A):
             return solved_by_structure(A, b)
@@ -210,8 +220,12 @@ def linear_solve(
         product = hooks.users(A)
 
     def F(x: Any, b: Any) -> Any:
-        return _minus(product(x), b, "A v", "b", x)
+        image = product(x)
+        check_numbers("A v", image)
+        return _minus(image, b, "A v", "b", x)
 
+    if preconditioner is not None:
+        check_preconditioner(preconditioner)
     M = None if preconditioner is None else lambda x, b: preconditioner
     zeros = tree.map(lambda v: np.zeros(np.shape(v), np.result_type(_floating(v), kind)), b)
     problem = _Problem(F, zeros, (b,), How(method, M, tol, maxiter, restart))
@@ -229,9 +243,8 @@ class _Problem:
     """F(x, *p) = 0 on flat lists of leaves."""
 
     def __init__(self, F: Callable[..., Any], x: Any, p: tuple[Any, ...], how: How):
+        check_numbers("x", x)
         leaves, self.x_form = tree.flatten(x)
-        if not leaves:
-            raise StructureError(f"expected numbers or arrays for x, got {x!r}")
         for point in points_in(self.x_form, leaves).values():
             raise UnsupportedError(
                 f"x is declared to lie on {point.manifold}, and the equations would move it off: "
@@ -244,6 +257,7 @@ class _Problem:
 
     def equations(self, x: Sequence[Any], p: Sequence[Any]) -> list[Any]:
         result = hooks.users(self.F)(self.x_form.unflatten(x), *self.p_form.unflatten(p))
+        check_numbers("F(x, *p)", result)
         return tree.flatten_like(result, self.x_form)[0]  # equation k is that of unknown k
 
     def frozen(self, x: Sequence[Any], p: Sequence[Any] = ()) -> list[Any]:
@@ -262,8 +276,7 @@ class _Problem:
                 M = given(self.x_form.unflatten(x), *self.p_form.unflatten(p))
             if isinstance(M, Operator):
                 return Custom(on_leaves(M.apply), on_leaves(M.T.apply))
-            if not callable(M):
-                raise StructureError(f"a preconditioner is an operator or a function, got {M!r}")
+            check_preconditioner(M)
             return on_leaves(M)
 
         def on_leaves(M: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -273,9 +286,8 @@ class _Problem:
 
 
 def _floats(v: Any) -> Any:
+    check_numbers("x", v)
     found = plain(v)
-    if found.dtype.kind not in "biufc":
-        raise StructureError(f"expected numbers or arrays of them for x, got {v!r}")
     return found if found.dtype.kind in "fc" else found.astype(float)
 
 
@@ -322,12 +334,12 @@ def _solved(solver: Callable[..., Any], p: Sequence[Any], like: Any) -> Any:
 
 def _copied(v: Any, kind: str) -> Any:
     """A value that the solver returned, and in whose memory it may return the next one."""
-    found = plain(v)
-    if found.dtype.kind not in "biufc":
+    if not is_number(v):
         raise StructureError(
             f"the solver of `implicit` gave {v!r}, in what it returned ({kind}): it must return x alone, in "
             "numbers. Of SciPy's results that is result.x, or result.root"
         )
+    found = plain(v)
     return found if isinstance(found, Staged) else found.copy()
 
 

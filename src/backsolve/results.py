@@ -17,7 +17,7 @@ from .tensor import Tensor
 
 def check_numbers(who: str, outputs: Sequence[Any]) -> None:
     """`who` is about numbers alone; a function that gives none has nothing to tell."""
-    odd = [y for y in outputs if not _is_number(y)]
+    odd = [y for y in outputs if not is_number(y)]
     if odd or not outputs:
         raise _without_numbers(who, odd)
 
@@ -25,7 +25,7 @@ def check_numbers(who: str, outputs: Sequence[Any]) -> None:
 def check_differentiable(who: str, outputs: Sequence[Any]) -> None:
     """What is no number may stand beside numbers, where its derivative is zero, but not alone."""
     check_outputs(who, outputs)
-    if not any(map(_is_number, outputs)):
+    if not any(map(is_number, outputs)):
         raise _without_numbers(who, outputs)
 
 
@@ -35,7 +35,7 @@ def _without_numbers(who: str, odd: Sequence[Any]) -> NotDifferentiableError:
     return NotDifferentiableError(f"{who} needs a function whose results are numbers, got {got}")
 
 
-def _is_number(y: Any) -> bool:
+def is_number(y: Any) -> bool:
     y = y._v if isinstance(y, Tensor) else y
     if isinstance(y, Var | Number) or hasattr(y, "tocoo"):
         return True

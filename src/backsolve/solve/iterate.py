@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
+from ..errors import ConvergenceError, ShapeError, SingularError
 from ..hooks import hooks
 from ..primitives.checks import stop_if
 from ..tensor import Staged
+from .arguments import count, share
 from .contraction import ROUNDINGS, largest, only_if, settled
 from .implicit import Point, preconditioner_at, type_of_leaf
 from .krylov import norm, note
@@ -32,11 +33,8 @@ HALVINGS = 30
 
 def settings(x: Sequence[Any], tol: float | None, maxiter: int) -> tuple[Packing, Any, float]:
     packing = Packing([type_of_leaf(v) for v in x], "the unknowns x0")
-    if tol is not None and not 0 < tol < 1:
-        raise StructureError(f"tol must lie between 0 and 1, got {tol}")
-    if maxiter < 1:
-        raise StructureError(f"maxiter must be at least 1, got {maxiter}")
-    return packing, packing.pack(x), tol or packing.eps**0.7
+    count("maxiter", maxiter)
+    return packing, packing.pack(x), share("tol", tol) or packing.eps**0.7
 
 
 def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter: int) -> list[Any]:
@@ -135,8 +133,7 @@ def fixed(
 ) -> list[Any]:
     """x ← x − F(x), F = x − f(x); with memory, by Anderson's combination of the last steps."""
     packing, x, tol = settings(x0, tol, maxiter)
-    if memory < 0:
-        raise StructureError(f"memory must be 0 or more, got {memory}")
+    memory = count("memory", memory, least=0)
     history: list[float] = []
     residual = lambda x: -values_of(F, packing, x)
     found = settled(residual, x, tol, packing.eps, maxiter, history, memory)

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ConvergenceError, ShapeError, SingularError, StructureError
 from ..primitives.checks import CHECK, code_of, stop_if
 from ..tensor import Staged
+from .arguments import check_preconditioner, count, share
 from .contraction import only_if, settled
 from .krylov import METHODS, Map, norm, times
 
@@ -36,16 +37,15 @@ class How:
     most_compiled: int = DIRECT  # unknowns up to which compiled code takes it to be small
 
     def __post_init__(self) -> None:
-        if self.method not in ("auto", "direct", *METHODS):
-            raise StructureError(
-                f"method is one of auto, direct, {', '.join(METHODS)}; got {self.method!r}"
-            )
-        if self.maxiter is not None and self.maxiter < 1:
-            raise StructureError(f"maxiter must be at least 1, got {self.maxiter}")
-        if self.tol is not None and not 0 < self.tol < 1:
-            raise StructureError(f"tol must lie between 0 and 1, got {self.tol}")
-        if self.restart < 1:
-            raise StructureError(f"restart must be at least 1, got {self.restart}")
+        methods = ("auto", "direct", *METHODS)
+        if not isinstance(self.method, str) or self.method not in methods:
+            raise StructureError(f"method is one of {', '.join(methods)}; got {self.method!r}")
+        if self.preconditioner is not None:
+            check_preconditioner(self.preconditioner)
+        if self.maxiter is not None:
+            object.__setattr__(self, "maxiter", count("maxiter", self.maxiter))
+        object.__setattr__(self, "tol", share("tol", self.tol))
+        object.__setattr__(self, "restart", count("restart", self.restart))
 
     def tolerance(self, eps: float) -> float:
         return eps**0.7 if self.tol is None else self.tol

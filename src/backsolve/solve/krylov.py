@@ -133,13 +133,20 @@ def _sizes_of(b: Any, units: Any, too: Any = 1.0) -> Callable[[Any], Any]:
 
 @_in_units_of_b
 def cg(
-    A: Map, b: Any, M: Map, tol: float, maxiter: int, history: list[float], units: Any = 1.0
+    A: Map,
+    b: Any,
+    M: Map,
+    tol: float,
+    maxiter: int,
+    history: list[float],
+    units: Any = 1.0,
+    least: float = 0.0,
 ) -> Outcome:
-    """Conjugate gradients. Stops, far from the limit, where A is not positive definite beyond rounding."""
+    """Conjugate gradients. Stops, far from the limit, where A is not positive definite: where a curvature is not
+    above `least` of the largest it met."""
     size_of = _sizes_of(b, units)
     size = size_of(b)
     limit = tol * size
-    small = float(np.finfo(b.dtype).eps)
     z = M(b)
     note(history, size)
 
@@ -148,12 +155,10 @@ def cg(
         return (size > limit) & is_positive & (k < maxiter)
 
     def body(state: Any) -> Any:
-        x, r, p, rz, pp, most, _, _, k = (
-            state  # pp is p · M⁻¹ p, beside which a curvature is large or small
-        )
+        x, r, p, rz, pp, most, _, _, k = state  # pp = p · M⁻¹ p
         Ap = A(p)
         curvature = p @ Ap
-        is_positive = (curvature > small * most * pp) & (rz > 0)
+        is_positive = (curvature > least * most * pp) & (rz > 0)
         step = np.where(is_positive, rz / np.where(is_positive, curvature, 1.0), 0.0)
         x, r = x + step * p, r - step * Ap
         z = M(r)

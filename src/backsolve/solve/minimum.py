@@ -53,7 +53,7 @@ def minimum(
         # closer as the end comes near: then convergence is faster than linear
         accuracy = np.minimum(0.1, np.sqrt(norm(g) / first))
         rounds = 2 * packing.size + 10
-        found = cg(H, -g, lambda v: times(units, v), accuracy, rounds, [], units)
+        found = cg(H, -g, lambda v: times(units, v), accuracy, rounds, [], units, least=eps)
         size, slope = norm(g), g @ found.x
         # Where CG met no curvature the step has no unit: it says nothing of how near the end is.
         left = found.residual / norm(times(units, g))

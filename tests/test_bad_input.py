@@ -375,6 +375,20 @@ def test_a_message_is_written_once() -> None:
     assert str(caught.value).count("\n    at ") == 1
 
 
+@pytest.mark.parametrize("run", [lambda f: bs.vmap(f)(X), lambda f: bs.jit(f)(X[0])])
+def test_a_place_is_told_once(run: Any) -> None:
+    """The innermost: here the solver's, not the line that called it."""
+
+    def solver(p: Any) -> Any:
+        return bs.grad(lambda a: np.linalg.inv(a).sum())(np.zeros((2, 2)))
+
+    cube_root = bs.implicit(lambda x, p: x**3 - p, solver, like=1.0)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular") as caught:
+        run(lambda x: cube_root(x[0]))
+    assert str(caught.value).count(__file__) == 1
+    assert str(caught.value).count("np.linalg.inv(a)") == 1
+
+
 @pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacobian", "linearize", "show"])
 def test_what_a_function_gives_is_no_function(name):
     """Said at once, at the line that passed it."""

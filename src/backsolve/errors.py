@@ -93,6 +93,13 @@ def _under_way(frame: FrameType) -> str:
     return code[start:end].decode(errors="replace").strip()
 
 
+def tells_place(message: str) -> bool:
+    """Whether it ends with a line of the user's already, as errors, and those of compiled code, write it."""
+    return (
+        re.search(r"(, |\n    )at (\S.*:\d+|notebook cell |an unknown place)", message) is not None
+    )
+
+
 def location_of(error: BaseException) -> str:
     """The innermost line of the user's that an exception came through."""
     found, step = "an unknown place", error.__traceback__

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import DTypeError, TracedValueError, location
+from .errors import DTypeError, TracedValueError, location, tells_place
 from .hooks import hooks
 from .ir import Equation, Program, Type, Var, type_of
 from .ownership import LARGE, is_shared, own
@@ -313,8 +313,8 @@ class standing_for:  # noqa: N801 - used as a function
 
 
 def _placed(error: Exception, where: str) -> Exception:
-    """NumPy's complaint about an index or a matrix, with the user's line."""
-    if not where or ", at " in str(error):
+    """NumPy's complaint about an index or a matrix, with the user's line: one, the innermost."""
+    if not where or tells_place(str(error)):
         return error
     return type(error)(f"{error}, at {where}")
 

@@ -89,6 +89,24 @@ def test_so_are_those_of_second_derivatives_if_staged_else_it_is_said(f: Any) ->
         bs.hessian(f)(B)
 
 
+def test_so_it_is_where_the_loop_variable_varies() -> None:
+    """The first derivative has the y of each round; run again, F would read the last."""
+
+    def f(x: Any) -> Any:
+        y = x
+        for _ in range(3):
+            y = bs.root(lambda z: z**3 + z - y, 1.0)
+        return y
+
+    x = np.array(0.7)
+    np.testing.assert_allclose(bs.grad(f)(x), central(f, x), rtol=1e-7)
+    for second in (lambda f: bs.grad(bs.grad(f)), bs.hessian):
+        with pytest.raises(RecomputeError, match=r"read other values.*loop variable"):
+            second(f)(x)
+        expected = central(bs.grad(f), x)
+        np.testing.assert_allclose(bs.jit(second(f))(x), expected, rtol=1e-6)
+
+
 def test_an_attribute_that_changes_is_noticed() -> None:
     """By the second derivative; the first has what was."""
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import RecomputeError, ShapeError, StructureError
+from ..errors import RecomputeError, ShapeError
 from ..hooks import hooks
 from ..ir import Type, type_of
 from ..joint import held, record_joint
@@ -238,18 +238,14 @@ def _check_same(point: Point, first: Point | None) -> None:
     """F, run once more, reads and gives what it did where x was found."""
     if first is None:
         return
-    if not set(point.free) <= set(first.free):
-        raise StructureError(
-            "F of an implicit function read other varying values when it was run again for the derivative; it "
-            "must depend on its arguments, and on what does not change, alone"
-        )
-    if point.is_staged or first.is_staged:  # a Program, which does not change
+    reads_others = not set(point.free) <= set(first.free)
+    if not reads_others and (point.is_staged or first.is_staged):  # a Program does not change
         return
-    if not are_same(prints_of(first.rows), point.rows):
+    if reads_others or not are_same(prints_of(first.rows), point.rows):
         raise RecomputeError(
-            "F of an implicit function gave other values when it was run again for the derivative of a "
-            "derivative: it reads something that has changed (a loop variable, a buffer, an attribute). Pass "
-            "such things as arguments"
+            f"F of an implicit function {'read' if reads_others else 'gave'} other values when it was run "
+            "again for the derivative of a derivative: it reads something that has changed (a loop variable, a "
+            "buffer, an attribute). Pass such things as arguments"
         )
 
 

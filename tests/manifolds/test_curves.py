@@ -20,7 +20,8 @@ CASES: list[tuple[mf.Manifold, tuple[int, ...]]] = [
     (mf.SpecialOrthogonal(), (3, 3)),
     (mf.SpecialOrthogonal(), (2, 3, 3)),
 ]
-WITH_SMOOTH_LOG = [case for case in CASES if type(case[0]) not in (mf.PositiveDefinite, mf.Stiefel)]
+WITH_LOG = [case for case in CASES if type(case[0]) is not mf.Stiefel]
+COMPACT = [case for case in WITH_LOG if type(case[0]) is not mf.PositiveDefinite]
 
 
 def setup(manifold: mf.Manifold, shape: tuple[int, ...], dtype: Any = float) -> tuple[Any, Any]:
@@ -67,7 +68,7 @@ def test_the_series_of_a_geodesic_is_that_of_nearby_points(
     np.testing.assert_allclose(total, manifold.exp(x, t * u), atol=1e-9)
 
 
-@pytest.mark.parametrize(("manifold", "shape"), WITH_SMOOTH_LOG)
+@pytest.mark.parametrize(("manifold", "shape"), WITH_LOG)
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_logarithms_are_smooth_where_the_way_has_no_length(
     manifold: mf.Manifold, shape: tuple[int, ...], order: int
@@ -81,7 +82,7 @@ def test_logarithms_are_smooth_where_the_way_has_no_length(
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("manifold", "shape"), WITH_SMOOTH_LOG)
+@pytest.mark.parametrize(("manifold", "shape"), COMPACT)
 @pytest.mark.parametrize("t", [1e-6, 0.05, 0.3, 0.31, 1.0])
 def test_ways_there_and_back(
     manifold: mf.Manifold, shape: tuple[int, ...], t: float, dtype: Any
@@ -130,3 +131,53 @@ def test_a_distance_of_columns_some_of_which_agree_has_a_gradient() -> None:
     found = bs.grad(lambda p: mf.Oblique().distance(p, y))(bs.on(mf.Oblique(), x))
     way = mf.Oblique().log(x, y)
     np.testing.assert_allclose(found, -way / np.linalg.norm(way), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("manifold", "shape"), [*WITH_LOG, (mf.Euclidean(), (3,)), (mf.Symmetric(), (3, 3))]
+)
+def test_a_squared_distance_has_derivatives_at_0(
+    manifold: mf.Manifold, shape: tuple[int, ...]
+) -> None:
+    x, u = setup(manifold, shape)
+    slope = lambda x, y: bs.grad(lambda p: manifold.squared_distance(p, y))(bs.on(manifold, x))
+    bend = lambda x, y: bs.hvp(lambda p: manifold.squared_distance(p, y))(bs.on(manifold, x), u)
+    np.testing.assert_allclose(slope(x, x), 0 * x, atol=1e-13)
+    for f in (bend, bs.jit(bend)):
+        np.testing.assert_allclose(f(x, x), 2 * u, atol=1e-11)
+
+
+def test_logarithms_of_positive_matrices_whose_eigenvalues_agree() -> None:
+    cone = mf.PositiveDefinite()
+    x, u = setup(cone, (3, 3))
+    # log(x, s x) = log s · x, which bends by no more than x does
+    for s in (1e-6, 2.0, 1e6):
+        slope = bs.jvp(lambda x, s=s: cone.log(x, s * x), (x,), (u,))[1]
+        np.testing.assert_allclose(slope, np.log(s) * u, atol=1e-12)
+        square = lambda y: cone.squared_distance(x, y)
+        at = bs.on(cone, s * x)
+        np.testing.assert_allclose(bs.grad(square)(at), 2 * np.log(s) * s * x, atol=1e-12 * s)
+
+
+@pytest.mark.parametrize("spread", [1.0, 6.0, 12.0])
+def test_derivatives_of_logarithms_of_positive_matrices(spread: float) -> None:
+    """Of diagonal ones by divided differences of log."""
+    cone, rng = mf.PositiveDefinite(), np.random.default_rng(4)
+    values = 10 ** np.array([-spread, -spread / 3, -spread / 3, 0.0])
+    d = np.sqrt(np.outer(values, values)) * rng.normal(size=(4, 4))
+    d = d + d.T
+    a, b = values[:, None], values[None, :]
+    with np.errstate(all="ignore"):
+        divided = np.where(a == b, 1 / a, (np.log(a) - np.log(b)) / (a - b))
+    found = bs.jvp(lambda y: cone.log(np.eye(4), y), (np.diag(values),), (d,))
+    np.testing.assert_allclose(found[0], np.diag(np.log(values)), atol=1e-12)
+    np.testing.assert_allclose(found[1], divided * d, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_what_is_not_positive_has_no_logarithm() -> None:
+    y = np.diag([1.0, -1e-3])
+    f = lambda x: mf.PositiveDefinite().squared_distance(x, y)
+    assert np.isnan(f(np.eye(2)))
+    assert np.isnan(bs.value_and_grad(f)(np.eye(2))[0])
+    assert np.isnan(bs.jit(f)(np.eye(2)))

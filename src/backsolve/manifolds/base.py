@@ -163,8 +163,14 @@ class Manifold:
         raise UnsupportedError(f"{self} has no logarithm in closed form here")
 
     def distance(self, x: Any, y: Any) -> Any:
-        """Along the geodesic, of all points together."""
-        return np.sqrt(np.sum(self.inner(x, *(2 * (self.log(x, y),)))))
+        """Along the geodesic, of all points together. It has no derivative where it is 0: take
+        `squared_distance`, not a square of this one, where x may come to y."""
+        return np.sqrt(self.squared_distance(x, y))
+
+    def squared_distance(self, x: Any, y: Any) -> Any:
+        """The square of `distance`, which has derivatives where x = y, too."""
+        u = self.log(x, y)
+        return np.sum(self.inner(x, u, u))
 
     def _stacked(self, shape: tuple[int, ...], of_one: Any) -> int:
         check_axes(shape, self)

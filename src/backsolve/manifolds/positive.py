@@ -18,6 +18,7 @@ from .base import (
     symmetric_of,
     transposed,
 )
+from .logarithm import logarithm
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,11 @@ class PositiveDefinite(Manifold):
 
     def log(self, x: Any, y: Any) -> Any:
         c, inner = _seen_from(x, y)
-        values, vectors = np.linalg.eigh(inner)
-        vectors = c @ vectors
-        return symmetric((vectors * np.log(values)[..., None, :]) @ transposed(vectors))
+        return symmetric(c @ logarithm(inner) @ transposed(c))
 
-    def distance(self, x: Any, y: Any) -> Any:
+    def squared_distance(self, x: Any, y: Any) -> Any:
         _, inner = _seen_from(x, y)
-        return np.sqrt(np.sum(np.log(np.linalg.eigvalsh(inner)) ** 2))
+        return np.sum(logarithm(inner) ** 2)
 
     # With x = c cᵀ, tangents c s cᵀ of symmetric s have the lengths of s.
 

@@ -34,8 +34,8 @@ class Sphere(Manifold):
     def log(self, x: Any, y: Any) -> Any:
         return back_along_circle(self, x, y, None)
 
-    def distance(self, x: Any, y: Any) -> Any:
-        return np.sqrt(np.sum(square_angle(self, x, y, None)))
+    def squared_distance(self, x: Any, y: Any) -> Any:
+        return np.sum(square_angle(self, x, y, None))
 
     def embed(self, x: Any, t: Any) -> Any:
         return mirror(x.reshape(-1), np.concatenate([np.zeros(1, t.dtype), t])).reshape(x.shape)
@@ -68,8 +68,8 @@ class Oblique(Manifold):
     def log(self, x: Any, y: Any) -> Any:
         return back_along_circle(self, x, y, -2)
 
-    def distance(self, x: Any, y: Any) -> Any:
-        return np.sqrt(np.sum(square_angle(self, x, y, -2)))
+    def squared_distance(self, x: Any, y: Any) -> Any:
+        return np.sum(square_angle(self, x, y, -2))
 
 
 def along_circle(x: Any, u: Any, axis: Any) -> Any:

@@ -150,3 +150,37 @@ def test_constants_and_kinds() -> None:
     for f in (lambda n: sp.eval_legendre(n, 0.3), lambda z: sp.jve(1.5, z * (1 + 1j)).real):
         with pytest.raises(NotDifferentiableError):
             bs.grad(f)(2.0)
+
+
+PLANE = [1.5 + 0.7j, 0.3 - 2j, -0.3 + 2j, -3 + 1e-5j, -7.5 - 0.2j, 40 + 3j, -900 + 0.4j, -5 + 400j]
+
+
+def along_ones(f: Any) -> Any:
+    return lambda z: bs.jvp(f, (z,), (np.ones_like(z),))[1]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_polygamma_of_complex_numbers(n: int) -> None:
+    """Which SciPy does not have."""
+    z = np.array(PLANE)
+    with mp.workdps(40):
+        expected = np.array([complex(mp.psi(n, mp.mpc(v))) for v in PLANE])
+    f = sp.psi
+    for _ in range(n):
+        f = along_ones(f)
+    np.testing.assert_allclose(f(z), expected, rtol=1e-13)
+    np.testing.assert_allclose(bs.jit(f)(z), expected, rtol=1e-13)
+    np.testing.assert_allclose(bs.vmap(f)(z), expected, rtol=1e-13)
+    single = f(z.astype(np.complex64))
+    assert single.dtype == np.complex64
+    np.testing.assert_allclose(single[[0, 1, 5]], expected[[0, 1, 5]], rtol=1e-5)
+
+
+def test_second_derivatives_of_gamma_functions_of_complex_numbers() -> None:
+    z, h = PLANE[0], 1e-5
+    trigamma = complex(mp.psi(1, mp.mpc(z)))
+    np.testing.assert_allclose(bs.jacobian(bs.jacobian(sp.loggamma))(z), trigamma, rtol=1e-14)
+    np.testing.assert_allclose(bs.jacobian(sp.digamma)(z), trigamma, rtol=1e-14)
+    slope = bs.jacobian(sp.gamma)
+    by_differences = (slope(z + h) - slope(z - h)) / (2 * h)
+    np.testing.assert_allclose(bs.jacobian(slope)(z), by_differences, rtol=1e-9)

@@ -19,7 +19,8 @@ from ..errors import NotDifferentiableError
 from ..lanes import Binary, Unary
 from ..operators import Diagonal
 from ..primitive import UFUNCS, Primitive
-from .elementwise import COSTLY, elementwise, exp_
+from .complex_polygamma import complex_polygamma
+from .elementwise import COSTLY, elementwise, exp_, is_complex
 from .large import large
 
 TWO_OVER_ROOT_PI = float(2 / np.sqrt(np.pi))
@@ -156,6 +157,8 @@ logit = unary("logit", lambda a: Diagonal(np.divide(1, a * (1 - a))))
 
 
 def _run_polygamma(a: Any, *, n: int) -> Any:
+    if is_complex(a):
+        return complex_polygamma(n, a) if n else load().psi(a)
     y = load().polygamma(n, a)  # in double precision, whatever it gets
     return y.astype(np.float32) if getattr(a, "dtype", None) == np.float32 else y
 

@@ -88,6 +88,22 @@ def test_an_adjoint_and_its_tangent(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(pairing, np.sum(cone.inner(x, u, v)), rtol=1e-12)
 
 
+@each_case
+def test_diagonals_in_coordinates(manifold: mf.Manifold, shape: tuple[int, ...]) -> None:
+    x, _, _, model = setup(manifold, shape)
+    f = lambda y: half_square(model(y))
+    on = lambda x: bs.on(manifold, x, coordinates=True)
+    want = np.diag(bs.hessian(f)(on(x)))
+    H = bs.hessian_operator(f)(on(x))
+    np.testing.assert_allclose(H.diagonal(), want, atol=1e-12)
+    np.testing.assert_allclose(H.trace(), bs.laplacian(f)(on(x)), rtol=1e-12)
+    found = bs.jit(lambda x: bs.hessian_diagonal(f)(on(x)))(x)
+    np.testing.assert_allclose(found, want, atol=1e-12)
+    both = bs.hessian_diagonal(lambda p: p["a"] ** 2 * f(p["x"]))({"a": 1.5, "x": on(x)})
+    np.testing.assert_allclose(both["x"], 1.5**2 * want, atol=1e-12)
+    np.testing.assert_allclose(both["a"], 2 * f(x), rtol=1e-12)
+
+
 def test_what_there_is_not() -> None:
     x, _, b, model = setup(mf.PositiveDefinite(), (3, 3))
     G = bs.gauss_newton(model, half_square)(bs.on(mf.PositiveDefinite(), x))

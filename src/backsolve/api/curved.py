@@ -97,8 +97,16 @@ def _check_real(what: str, tangents: list[Any]) -> None:
 
 
 def curved_laplacian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: Any) -> Any:
-    """The trace of the Riemannian Hessian, Laplace's and Beltrami's operator: a product for each coordinate, or
-    entry, of a tangent. The trace of a map does not depend on the metric."""
+    """The trace of the Riemannian Hessian, Laplace's and Beltrami's operator; it does not depend on the metric."""
+    found, _ = tree.flatten(curved_diagonal("laplacian", f, argnums, args, kwargs))
+    return sum([np.sum(x) for x in found], np.zeros(()))
+
+
+def curved_diagonal(
+    what: str, f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: Any
+) -> Any:
+    """That of the Riemannian Hessian behind the projection, in the form of the arguments: a product for each
+    coordinate, or entry, of a tangent."""
     single, numbers = numbers_of(argnums)
     chosen = tuple(args[n] for n in numbers)
     points = points_of(chosen)
@@ -106,9 +114,10 @@ def curved_laplacian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs:
     zeros = [
         np.zeros_like(points[k].tangent_like if k in points else x) for k, x in enumerate(leaves)
     ]
-    _check_real("laplacian", zeros)
-    total = np.zeros(())
+    _check_real(what, zeros)
+    diagonals = []
     for k, zero in enumerate(zeros):
+        entries = []
         for place in np.ndindex(zero.shape):
             unit = zero.copy()
             unit[place] = 1
@@ -116,5 +125,7 @@ def curved_laplacian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs:
                 unit = points[k].manifold.project(points[k].x, unit)
             ways = structure.unflatten([unit if j == k else z for j, z in enumerate(zeros)])
             bent = curved_hvp(f, argnums, args, ways[0] if single else ways, kwargs)
-            total = total + tree.flatten(bent)[0][k][place]
-    return total
+            entries.append(tree.flatten(bent)[0][k][place])
+        diagonals.append(np.reshape(np.stack(entries), zero.shape) if entries else zero)
+    found = structure.unflatten(diagonals)
+    return found[0] if single else found

@@ -10,7 +10,13 @@ import numpy as np
 
 from .. import random, tree
 from ..api import jvp, value_and_grad, vmap
-from ..api.curved import curved_hvp, curved_laplacian, points_of, tangents_like
+from ..api.curved import (
+    curved_diagonal,
+    curved_hvp,
+    curved_laplacian,
+    points_of,
+    tangents_like,
+)
 from ..errors import (
     NotDifferentiableError,
     NotScalarError,
@@ -78,11 +84,14 @@ def hessian_diagonal(f: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if points_of(args):
+        points = points_of(args)
+        if not all(p.is_in_coordinates for p in points.values()):
             raise UnsupportedError(
-                "hessian_diagonal is by entries, which are no coordinates of a manifold: take the diagonal of "
-                "bs.hessian(f)(bs.on(manifold, x, coordinates=True)), or bs.laplacian"
+                "hessian_diagonal is by entries, which are no coordinates of a manifold: declare "
+                "bs.on(manifold, x, coordinates=True), or take bs.laplacian"
             )
+        if points:
+            return curved_diagonal("hessian_diagonal", f, argnums, args, kwargs)
         values, found, structure, varied = _passed(
             "hessian_diagonal", f, args, kwargs, argnums, True
         )

@@ -144,3 +144,11 @@ def test_factors_stay_orthonormal() -> None:
     u, _, v = manifold.factors(np.asarray(p.x))
     for q in (u, v):
         np.testing.assert_allclose(q.T @ q, np.eye(2), atol=2e-6)
+
+
+@pytest.mark.parametrize("rank", [1.5, 2.0, True, "2"])
+def test_ranks_are_whole_numbers(rank: Any) -> None:
+    for made in (lambda: mf.FixedRank(rank), lambda: mf.LowRank(4, 3, rank)):
+        with pytest.raises(ValueError, match="whole numbers"):
+            made()
+    assert mf.FixedRank(np.int64(2)).rank == 2

@@ -175,7 +175,13 @@ def test_conjugate_gradients() -> None:
 
 def test_mistakes() -> None:
     with pytest.raises(ValueError, match='"auto", "dense" or "cg"'):
-        optim.LevenbergMarquardt(method="lu").minimize(lambda x: x, np.ones(2))
+        optim.LevenbergMarquardt(method="lu")
+    with pytest.raises(ValueError, match='"cg" or "kfac", got \'foo\''):
+        optim.NaturalGradient(np.sum, method="foo")
+    with pytest.raises(TypeError, match="takes a function, got 'mse'"):
+        optim.NaturalGradient("mse")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="from 0 to 1, got 2"):
+        optim.NaturalGradient(np.sum, method="kfac", decay=2.0)
     with pytest.raises(TypeError, match="real parameters"):
         optim.LBFGS().minimize(lambda x: np.sum(np.abs(x) ** 2), np.ones(2, complex))
 

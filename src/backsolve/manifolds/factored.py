@@ -20,7 +20,7 @@ from ..api import jvp
 from ..errors import ShapeError
 from ..operators import Operator
 from .base import Manifold, check_finite, transposed
-from .low_rank import check_rank
+from .low_rank import check_rank, check_whole
 from .operators import TangentMap
 from .orthogonal import Stiefel
 
@@ -84,6 +84,7 @@ class LowRank(Manifold):
     axes = 2
 
     def __post_init__(self) -> None:
+        check_whole(self.rows, self.columns, self.rank)
         if not 1 <= self.rank <= min(self.rows, self.columns):
             raise ValueError(
                 f"a rank is from 1 to the smaller of {self.rows} and {self.columns}, got {self.rank}"

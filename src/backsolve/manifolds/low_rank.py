@@ -11,6 +11,13 @@ from ..errors import ShapeError
 from .base import Manifold, transposed
 
 
+def check_whole(*numbers: Any) -> None:
+    """Ranks and counts of rows and columns."""
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise ValueError(f"a rank, and rows and columns, are whole numbers, got {number!r:.60}")
+
+
 def check_rank(sizes: Any, manifold: Manifold) -> None:
     """Singular values, the largest first, are above rounding errors."""
     if not np.all(sizes[..., -1] > np.finfo(sizes.dtype).eps * sizes[..., 0]):
@@ -25,6 +32,7 @@ class FixedRank(Manifold):
     axes = 2
 
     def __post_init__(self) -> None:
+        check_whole(self.rank)
         if self.rank < 1:
             raise ValueError(f"a rank is at least 1, got {self.rank}")
 

@@ -11,7 +11,7 @@ import numpy as np
 from .. import tree
 from ..api import jacobian, jvp, vjp
 from ..hooks import hooks
-from .linear import conjugate_gradients, is_dense
+from .linear import check_method, conjugate_gradients, is_dense
 from .solver import Solver
 from .vectors import Space
 
@@ -52,6 +52,9 @@ class LevenbergMarquardt(Solver):
     method: str = "auto"
     cg_tolerance: float = 1e-8
     cg_steps: int = 250
+
+    def __post_init__(self) -> None:
+        check_method(self.method)
 
     def init(self, f: Callable[[Any], Any], parameters: Any) -> LeastSquaresState:
         space = Space(parameters)

@@ -44,7 +44,15 @@ def conjugate_gradients(
     return unit * while_loop(goes_on, body, start)[0]
 
 
+METHODS = ("auto", "dense", "cg")
+
+
+def check_method(method: Any, known: tuple[str, ...] = METHODS) -> None:
+    """Told where the solver is made, not in its first step."""
+    if method not in known:
+        *others, last = (f'"{name}"' for name in known)
+        raise ValueError(f"method is {', '.join(others)} or {last}, got {method!r:.60}")
+
+
 def is_dense(method: str, size: int) -> bool:
-    if method not in ("auto", "dense", "cg"):
-        raise ValueError(f'linear equations are solved by "auto", "dense" or "cg", not {method!r}')
     return method == "dense" or (method == "auto" and size <= SMALL)

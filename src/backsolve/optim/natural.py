@@ -11,9 +11,10 @@ import numpy as np
 from ..api import grad, jvp, vjp, vmap
 from ..curvature.blocks import Block, factors_of, on_blocks, solve_blocks, with_factors
 from ..curvature.kronecker import kronecker_blocks
+from ..errors import check_function
 from ..hooks import hooks
 from ..random import fold_in, key
-from .linear import conjugate_gradients, is_dense
+from .linear import METHODS, check_method, conjugate_gradients, is_dense
 from .solver import Solver
 from .vectors import Space
 
@@ -62,6 +63,12 @@ class NaturalGradient(Solver):
     decay: float = 0.0
     draws: int | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_function("NaturalGradient", self.loss)
+        check_method(self.method, (*METHODS, "kfac"))
+        if not 0 <= self.decay <= 1:
+            raise ValueError(f"decay of NaturalGradient is from 0 to 1, got {self.decay!r:.60}")
 
     def init(self, f: Callable[[Any], Any], parameters: Any) -> NaturalState:
         space = Space(parameters)

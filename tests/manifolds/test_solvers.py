@@ -115,3 +115,18 @@ def test_the_slope_along_a_retraction_is_its_derivative() -> None:
 def test_two_manifolds_for_one_parameter_are_refused() -> None:
     with pytest.raises(StructureError, match="a manifold of its own"):
         optim.RiemannianCG(mf.Sphere()).minimize(np.sum, bs.on(mf.Sphere(), np.ones(4) / 2))
+
+
+@pytest.mark.parametrize("seed", [1, 4, 7])
+def test_conjugate_gradients_need_few_steps(seed: int) -> None:
+    """Steps that are near the least of their line keep directions conjugate."""
+    rng = np.random.default_rng(seed)
+    rotations, low = mf.SpecialOrthogonal(), mf.FixedRank(2)
+    B = rng.normal(size=(5, 5))
+    L, seen = low.random_point(rng, (12, 9)), rng.random((12, 9)) < 0.7
+    for manifold, x, f in (
+        (rotations, rotations.random_point(rng, (5, 5)), lambda x: -np.sum(x * B)),
+        (low, low.random_point(rng, (12, 9)), lambda x: np.sum(seen * (x - L) ** 2)),
+    ):
+        _, state = optim.RiemannianCG().minimize(f, bs.on(manifold, x), 100, 1e-6)
+        assert state.error <= 1e-6

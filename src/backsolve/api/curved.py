@@ -97,7 +97,7 @@ def _check_real(what: str, tangents: list[Any]) -> None:
 
 
 def curved_laplacian(f: Callable[..., Any], argnums: ArgNums, args: Any, kwargs: Any) -> Any:
-    """The trace of the Riemannian Hessian, Laplace's and Beltrami's operator; it does not depend on the metric."""
+    """The trace of the Riemannian Hessian, Laplace's and Beltrami's operator; no metric changes it."""
     found, _ = tree.flatten(curved_diagonal("laplacian", f, argnums, args, kwargs))
     return sum([np.sum(x) for x in found], np.zeros(()))
 

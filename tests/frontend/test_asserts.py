@@ -1,5 +1,7 @@
 """Assertions about traced values: the compiled function raises, with the user's message and line."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -208,3 +210,32 @@ def test_arrays_need_all_or_any():
 
     with pytest.raises(errors.ControlFlowError, match="ambiguous"):
         bs.jit(g)(np.ones(3))
+
+
+def test_loops_around_an_assertion_are_recorded_once_each():
+    runs = itertools.count()
+
+    def root(x):
+        next(runs)
+        assert x > 0, "not positive"
+        return np.sqrt(x)
+
+    def one(x):
+        return bs.while_loop(lambda y: y < 4, lambda y: root(y) + y, x)
+
+    def two(x):
+        return bs.while_loop(lambda y: y < 8, lambda y: one(y) + y, x)
+
+    def three(x):
+        return bs.while_loop(lambda y: y < 16, lambda y: two(y) + y, x)
+
+    def four(x):
+        return bs.while_loop(lambda y: y < 32, lambda y: three(y) + y, x)
+
+    expected = four(1.0)
+    before = next(runs)
+    f = bs.jit(four)
+    np.testing.assert_allclose(f(1.0), expected)
+    assert next(runs) - before < 10  # by twice a level: 48
+    with pytest.raises(AssertionError, match="not positive"):
+        f(-1.0)

@@ -60,12 +60,14 @@ def record_loop(
     names = names_in(form, "a carried value")
     for _ in range(MOST_TRIES):
         region = Region(_kept_types(flat, types), [INDEX, *types, *entries], outer)
-        if region.messages:
-            return _record_checked(body, goes_on, init, sequences, count, reverse, reads)
         after = settle("a round of the loop", types, region.outputs[: len(types)], names)
         if after == types and _agree(region.outputs, types):
             break
         types = after
+    if region.messages:
+        again = _as_recorded(region, form, items, made[0])
+        init = form.filled([cast_to(x, t) for x, t in zip(values, types, strict=True)])
+        return _record_checked(again, goes_on, init, sequences, count, reverse, reads)
     regions = [region]
     if goes_on is not None:
         regions.append(Region(asked, [INDEX, *types], outer))
@@ -141,6 +143,20 @@ def _record_checked(
     if is_asked and goes_on is not None:
         goes_on(state)  # what failed in the condition ended the loop: it fails here again
     return state, ys
+
+
+def _as_recorded(
+    region: Region, form: Form, items: Form, made: Form
+) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
+    """A loop's body, once it was recorded: to run it again may take long, if there are loops inside."""
+    whole, n = region.with_inputs(region.variables), len(form.values)
+
+    def body(k: Any, state: Any, entries: Any) -> tuple[Any, Any]:
+        values = [k, *form.match(state, "a loop"), *items.match(entries, "a loop")]
+        results = region.results(evaluate(whole, [*values, *region.captured]))
+        return form.filled(results[:n]), made.filled(results[n:])
+
+    return body
 
 
 def _kept_types(f: Callable[..., list[Any]], types: list[Type]) -> Callable[..., list[Any]]:

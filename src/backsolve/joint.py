@@ -70,9 +70,14 @@ def _as_it_is_now(a: Any) -> Any:
     return wrap(own(a._v) if is_shared(a._v) else a._v, None)
 
 
-def _check_own(name: str, rows: Sequence[Row | None], outputs: Sequence[Any]) -> None:
+def are_older(rows: Sequence[Row | None], outputs: Sequence[Any]) -> bool:
+    """Whether some of the rows are older than the Program that raw outputs are being recorded for."""
     begin = max([y.recorder.begin for y in outputs if type(y) is Var], default=0)
-    if any(row is not None and row.index < begin for row in rows):
+    return any(row is not None and row.index < begin for row in rows)
+
+
+def _check_own(name: str, rows: Sequence[Row | None], outputs: Sequence[Any]) -> None:
+    if are_older(rows, outputs):
         raise DroppedDerivativeError(
             f"`{name}` would lose a derivative here, by what varies outside of the function that is being "
             "staged (by jit, vmap, a loop or a branch). Pass it as an argument, and please report this"

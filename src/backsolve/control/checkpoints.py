@@ -15,7 +15,6 @@ from ..primitives.control import CALL
 from ..regions import Callee, Loop
 from ..solve.budget import ChainReport, Report
 from ..solve.reversal import raw, row_of
-from ..solve.reversed_row import reversed_row
 from ..solve.revolve import Binomial
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, innermost_region
@@ -23,6 +22,7 @@ from .derive import pairs_of
 from .pieces import Limit, bytes_of, within_limit
 from .reach import reach
 from .regions import Form, Region, outer_recorder, type_of_leaf, varies_outside
+from .reversed_call import reversed_call
 from .segments import SegmentedCall, Values, planned, without_limits
 
 LITTLE = 16  # times less than the budget
@@ -139,7 +139,7 @@ def _in_budget(callee: Callee, args: Values) -> list[Any]:
             return tuple(pairs(mine, ts)[1])
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
-            return reversed_row(f"{callee.name}, reversed", mine, (), cts, done.pull(cts), pairs)
+            return reversed_call(f"{callee.name}, reversed", mine, cts, done.pull(cts), pairs)
 
         return Custom(push, pull, name=callee.name)
 

@@ -11,12 +11,13 @@ from ..primitives.control import BOX, BRANCH, CALL, LOOP, NO_ENTRIES, UNBOX, Reg
 from ..regions import Branches, Callee, Empty, Extends, Layout
 from ..rewrite import rewrite
 from ..solve.cuts import keeping_step
-from ..solve.reversed_row import Pairs, reversed_row
+from ..solve.reversed_row import Pairs
 from .boxes import boxed, derive_box, derive_unbox, unboxed
 from .derive_loop import chosen, derive_loop, pick
 from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
 from .packing import FEW, can_share, packed, unpacked
 from .reach import reach, reach_region
+from .reversed_call import reversed_call
 from .segments import SegmentedCall
 
 Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]], tuple[Any, ...]]]
@@ -155,9 +156,8 @@ def derive_call(callee: Callee, args: list[Any], places: list[int], varies: list
         if callee.memory is not None:
             found = SegmentedCall(callee, args, places, given).pull(cts)
             pairs = pairs_of(callee, args, places)
-            return reversed_row(
-                f"{callee.name}, reversed", [args[k] for k in places], (), cts, found, pairs
-            )
+            values = [args[k] for k in places]
+            return reversed_call(f"{callee.name}, reversed", values, cts, found, pairs)
         if callee.recompute:
             back = _pulled(callee, varying, given)
             found = iter(CALL(*args, *pick(cts, given), region=back))

@@ -38,47 +38,61 @@ def reversed_row(
     the inputs `values` and the adjoints `cts` of the outputs."""
     if not free and all(row_of(x) is None for x in [*values, *cts]):
         return tuple([None if g is None else wrap(g, None) for g in found])
-    n = len(values) + len(free)
-    present = [k for k, g in enumerate(found) if g is not None]
-    entering = [k for k, c in enumerate(cts) if c is not None]
+    made = Reversal(len(values), free, cts, found, pairs)
+    results = record_joint(
+        name,
+        made.operator_of,
+        [*[raw(v) for v in values], *[None] * len(free), *[raw(cts[k]) for k in made.entering]],
+        [*[row_of(v) for v in values], *free, *[row_of(cts[k]) for k in made.entering]],
+        [found[k] for k in made.present],
+    )
+    return tuple(spread(results, made.present, len(found)))
 
-    def operator_of(inner: Sequence[Any], record: bool) -> Custom:
-        adjoints = spread(inner[n:], entering, len(cts))
+
+class Reversal:
+    """The derivative of a pull, at any values of its inputs and of the adjoints that entered."""
+
+    def __init__(
+        self,
+        count: int,
+        free: Sequence[Row],
+        cts: Sequence[Any],
+        found: Sequence[Any],
+        pairs: Pairs,
+    ):
+        self.count, self.free, self.outputs, self.pairs = count, free, len(cts), pairs
+        self.present = [k for k, g in enumerate(found) if g is not None]
+        self.entering = [k for k, c in enumerate(cts) if c is not None]
+
+    def operator_of(self, inner: Sequence[Any], record: bool) -> Custom:
+        n = self.count + len(self.free)
+        adjoints = spread(inner[n:], self.entering, self.outputs)
 
         def solved(tangents: Sequence[Any], of_outputs: Sequence[Any]) -> tuple[Any, Any]:
             """Adjoints toward all that enters, of the tangents by `adjoints`; and the tangents."""
             begin = next_index()
-            fresh = [own_row(v) for v in inner[: len(values)]]
-            ys, dys = pairs(fresh, tangents)
+            fresh = [own_row(v) for v in inner[: self.count]]
+            ys, dys = self.pairs(fresh, tangents)
             outs = [*zip(ys, of_outputs, strict=True), *zip(dys, adjoints, strict=True)]
             seeds = [
                 (row, c)
                 for row, c in [(row_of(y), c) for y, c in outs]
                 if row is not None and c is not None
             ]
-            sources: list[Any] = [*[row_of(x) for x in fresh], *free]
+            sources: list[Any] = [*[row_of(x) for x in fresh], *self.free]
             is_staged = any(isinstance(x, Staged) for x in [*tangents, *of_outputs, *adjoints])
             back = back_substitute(seeds, sources, oldest=begin, record=record or is_staged)
             return (back, dys) if record else ([*map(bare, back)], [*map(bare, dys)])
 
         def push(ts: Sequence[Any]) -> tuple[Any, ...]:
-            back, _ = solved(ts[:n], spread(ts[n:], entering, len(cts)))
-            return tuple(back[k] for k in present)
+            back, _ = solved(ts[:n], spread(ts[n:], self.entering, self.outputs))
+            return tuple(back[k] for k in self.present)
 
         def pull(ms: Sequence[Any]) -> tuple[Any, ...]:
-            back, images = solved(spread(ms, present, n), [None] * len(cts))
-            return (*back, *[images[k] for k in entering])
+            back, images = solved(spread(ms, self.present, n), [None] * self.outputs)
+            return (*back, *[images[k] for k in self.entering])
 
         return Custom(push, pull, name="Reversed")
-
-    made = record_joint(
-        name,
-        operator_of,
-        [*[raw(v) for v in values], *[None] * len(free), *[raw(cts[k]) for k in entering]],
-        [*[row_of(v) for v in values], *free, *[row_of(cts[k]) for k in entering]],
-        [found[k] for k in present],
-    )
-    return tuple(spread(made, present, n))
 
 
 def own_row(x: Any) -> Any:

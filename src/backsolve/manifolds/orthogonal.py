@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError, UnsupportedError
 from ..primitive import P
-from ..primitives.checks import stop_if
-from ..tensor import Staged
+from ..primitives.checks import raise_if
 from .base import Manifold, from_skew, only_one, skew, skew_of, symmetric, transposed
 
 
@@ -121,7 +120,4 @@ def _check_turn(turn: Any) -> None:
     cosines = np.linalg.eigvalsh(symmetric(turn))
     failed = np.any(cosines <= -1 + 8 * np.finfo(turn.dtype).eps)
     message = "from x to y leads no shortest way, or more than one: y is x mirrored, or turned by half a turn"
-    if isinstance(failed, Staged):
-        stop_if(failed, "ValueError", message)
-    elif failed:
-        raise UnsupportedError(message)
+    raise_if(failed, UnsupportedError, message)

@@ -142,7 +142,7 @@ def cg(
     units: Any = 1.0,
     least: float = 0.0,
 ) -> Outcome:
-    """Conjugate gradients. Stops, far from the limit, where A is not positive definite: where a curvature is not
+    """Conjugate gradients. Stops, far from the limit, where A is not positive definite: if a curvature is not
     above `least` of the largest it met."""
     size_of = _sizes_of(b, units)
     size = size_of(b)

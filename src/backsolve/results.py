@@ -23,8 +23,10 @@ def check_numbers(who: str, outputs: Sequence[Any]) -> None:
 
 
 def check_differentiable(who: str, outputs: Sequence[Any]) -> None:
-    """What is no number may stand beside numbers, where its derivative is zero, but not alone. Of nothing at all
-    the derivative is nothing, too."""
+    """What is no number may stand beside numbers, where its derivative is zero, but not alone.
+
+    Of nothing at all the derivative is nothing, too.
+    """
     check_outputs(who, outputs)
     if outputs and not any(map(is_number, outputs)):
         raise _without_numbers(who, outputs)

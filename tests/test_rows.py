@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import backsolve as bs
-from backsolve.errors import DTypeError
 from backsolve.primitive import PRIMITIVES, P
 from backsolve.testing import Case, cases, check_case, check_grads
 from backsolve.testing.calls import CALLS
@@ -293,14 +292,6 @@ def test_overwritten_infinity() -> None:
 
     with np.errstate(divide="ignore"):
         np.testing.assert_array_equal(bs.grad(f)(np.array([0.0, 4.0])), [0.0, 0.25])
-
-
-# ---- an error rather than a wrong derivative
-
-
-def test_complex_digamma_has_no_derivative() -> None:
-    with pytest.raises(DTypeError, match="polygamma"):
-        bs.jvp(P.digamma, (1 + 1j,), (1.0 + 0j,))
 
 
 # ---- any shape

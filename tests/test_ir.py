@@ -105,3 +105,44 @@ class TestTree:
         bs.tree.register(Box, lambda b: (None, [b.x]), lambda meta, xs: Box(*xs))
         g = bs.grad(lambda b: b.x**2)(Box(3.0))
         assert (type(g), g.x) == (Box, 6.0)
+
+
+def test_printing_loops_and_branches() -> None:
+    """Below their equation, in names of their own."""
+
+    def f(x):
+        return bs.fori_loop(0, 3, lambda k, s: bs.cond(s > 1, np.sqrt, np.exp, s), x)
+
+    assert str(bs.jit(f).lower(0.5).stages["program"]).splitlines() == [
+        "program(v1:float64~[]):",
+        "  v2:float64[] = cast(v1, dtype=dtype('float64'))",
+        "  v3:float64[], v4:int64~[] = loop(v2, count=3)",
+        "    round(v1:int64~[], v2:float64[]):",
+        "      v3:bool[] = greater(v2, 1)",
+        "      v4:float64[] = branch(v3, v2)",
+        "        if 0(v1:float64[]):",
+        "          v2:float64[] = exp(v1)",
+        "          return v2",
+        "        if 1(v1:float64[]):",
+        "          v2:float64[] = sqrt(v1)",
+        "          return v2",
+        "      return v4",
+        "  return v3",
+    ]
+
+
+def test_printing_what_is_called() -> None:
+    """Once, at the end, wherever it is called from; what stops a loop before its round."""
+
+    def halved(n):
+        return n * 1.0 if n < 2 else halved(n // 2) + halved(n // 3)
+
+    lines = str(bs.jit(halved).lower(9).stages["program"]).splitlines()
+    assert sum("= call halved(" in line for line in lines) == 4
+    assert [line for line in lines if line.startswith("halved")] == ["halved(v1:int64[]):"]
+    text = str(
+        bs.jit(lambda x: bs.while_loop(lambda s: s < 9, lambda s: s + s, x))
+        .lower(1.0)
+        .stages["program"]
+    )
+    assert text.index("goes on(") < text.index("round(")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -111,9 +110,13 @@ _serial = itertools.count().__next__
 
 
 class Var:
-    """A variable of a Program. `name` is a wish of the printer's; identity is what counts."""
+    """A variable of a Program. `name` is a wish of the printer's; identity is what counts.
 
-    __slots__ = ("name", "recorder", "serial", "type")
+    Where calls run as they are met (at_once.py) it holds a value for each example in `stack`.
+    """
+
+    __slots__ = ("name", "recorder", "serial", "stack", "type")
+    stack: Any
 
     def __init__(self, type: Type, recorder: Any = None, name: str | None = None):
         self.type = type
@@ -183,23 +186,9 @@ class Program:
         return names
 
     def __str__(self) -> str:
-        names = self.names()
+        from .program_text import program_text
 
-        def atom(a: Any) -> str:
-            return names[a] if isinstance(a, Var) else repr(a)
-
-        def typed(variables: Sequence[Var]) -> str:
-            return ", ".join(f"{names[v]}:{v.type}" for v in variables)
-
-        lines = [f"program({typed(self.inputs)}):"]
-        if self.constants:
-            lines.append(f"  constants {typed([v for v, _ in self.constants])}")
-        for e in self.equations:
-            params = "".join(f", {k}={v!r}" for k, v in e.params.items())
-            args = ", ".join(atom(a) for a in e.inputs)
-            lines.append(f"  {typed(e.outputs)} = {e.primitive.name}({args}{params})")
-        lines.append(f"  return {', '.join(atom(a) for a in self.outputs)}")
-        return "\n".join(lines)
+        return program_text(self)
 
     def verify(self) -> Program:
         """Check the grammar: every variable defined once, before its use, with the type its primitive gives."""

@@ -81,3 +81,29 @@ def test_derivatives_of_a_robust_fit():
     expected = np.linalg.solve(A[near].T @ A[near], A.T * near)
     for jacobian in (bs.jacobian(fit), bs.jit(bs.jacobian(fit))):
         np.testing.assert_allclose(jacobian(b), expected, rtol=1e-7, atol=1e-9)
+
+
+# ---- what is long is recorded once
+
+
+def decayed(rate):
+    return bs.scan(lambda s, t: (s - 0.05 * rate * s, s), 1.0, np.arange(20.0))[1]
+
+
+def test_a_function_with_a_loop_is_called_from_all_places():
+    """Values and gradients are two Programs, however often a minimisation asks for them."""
+    data = decayed(1.3)
+    fit = lambda data: bs.argmin(lambda r: np.sum((decayed(r) - data) ** 2), 1.0)
+    compiled = bs.jit(fit)
+    assert compiled(data) == pytest.approx(1.3, rel=1e-9)
+    lines = str(compiled.lower(data).stages["program"]).splitlines()
+    for name in ("f", "gradient"):
+        assert sum(f"= call {name}(" in line for line in lines) >= 3
+        assert sum(line.startswith(f"{name}(") for line in lines) == 1
+    slope = bs.jit(bs.grad(lambda data: fit(data) ** 2))(data)
+    np.testing.assert_allclose(slope, bs.grad(lambda data: fit(data) ** 2)(data), rtol=1e-6)
+
+
+def test_a_short_function_stays_where_it_is():
+    fit = bs.jit(lambda c: bs.argmin(lambda x: np.cosh(x - c) + x**2, 0.5))
+    assert "call" not in str(fit.lower(1.0).stages["program"])

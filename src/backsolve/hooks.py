@@ -51,6 +51,8 @@ class _Hooks:
     while_loop: Callable[..., Any]
     # A function with a rule of its own, inside a region being recorded (control/calls.py).
     call_closed: Callable[..., Any]
+    # A function that staged code runs in several places, recorded once if it is long (control/once.py).
+    once: Callable[..., Any]
     # The columns of an operator's matrix, batched (solve/many.py).
     images_of_basis: Callable[[Any], Any]
     # Loops over arrays, written in Python, as native code; once `jit` is imported (compiled/).

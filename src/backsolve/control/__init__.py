@@ -16,6 +16,7 @@ from . import batch as batch
 from . import bind as bind
 from . import checkpoints as checkpoints
 from . import implicit as implicit
+from . import once as once
 from . import stacks as stacks
 from . import staged
 from .calls import call as call

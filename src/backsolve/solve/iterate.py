@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import ConvergenceError, ShapeError, SingularError
 from ..hooks import hooks
+from ..ir import Type
 from ..primitives.checks import stop_if
 from ..tensor import Staged
 from .arguments import count, share
@@ -43,8 +44,7 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
     eps = packing.eps
     history: list[float] = []
 
-    def residual(x: Any) -> Any:
-        return values_of(F, packing, x)
+    residual = at_packed(F, packing)
 
     def goes_on(state: Any) -> Any:
         *_, is_done, is_stuck, k = state
@@ -135,8 +135,8 @@ def fixed(
     packing, x, tol = settings(x0, tol, maxiter)
     memory = count("memory", memory, least=0)
     history: list[float] = []
-    residual = lambda x: -values_of(F, packing, x)
-    found = settled(residual, x, tol, packing.eps, maxiter, history, memory)
+    residual = at_packed(F, packing)
+    found = settled(lambda x: -residual(x), x, tol, packing.eps, maxiter, history, memory)
     advice = "is f a contraction near x? Try memory=5, bs.root on x - f(x), or a larger maxiter"
     what = "the fixed-point iteration"
     report(what, advice, ~found.is_done, history, found.left, found.first)
@@ -199,6 +199,13 @@ def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
         )
         error.history = (float(residual),)
         raise error
+
+
+def at_packed(F: Residual, packing: Packing, name: str = "F") -> Callable[[Any], Any]:
+    """F as a function of a packed vector, which staged code runs in several places."""
+    types = [Type((packing.size,), packing.dtype)]
+    found: Callable[[Any], Any] = hooks.once(lambda x: values_of(F, packing, x), types, name)
+    return found
 
 
 def values_of(F: Residual, packing: Packing, x: Any, leaves: Any = None) -> Any:

@@ -15,11 +15,12 @@ import numpy as np
 
 from ..errors import ConvergenceError
 from ..hooks import hooks
+from ..ir import Type
 from ..primitives.checks import raise_if
 from ..tensor import Staged
 from .contraction import ROUNDINGS, only_if
 from .implicit import Point
-from .iterate import HALVINGS, Residual, finite, settings, values_of
+from .iterate import HALVINGS, Residual, at_packed, finite, settings
 from .krylov import cg, is_indefinite, norm, note, times
 from .packing import Packing, plain
 from .square import How, report, units_of_rows
@@ -36,9 +37,9 @@ def minimum(
     eps, least = packing.eps, 0.5**MOST_HALVINGS
     history: list[float] = []
 
-    def value(x: Any) -> Any:
-        (y,) = f(packing.unpack(x), ())
-        return plain(y)
+    types = [Type((packing.size,), packing.dtype)]
+    value = hooks.once(lambda x: plain(*f(packing.unpack(x), ())), types, "f")
+    slopes = at_packed(gradient, packing, "gradient")
 
     def goes_on(state: Any) -> Any:
         *_, is_done, is_stuck, k = state
@@ -69,7 +70,7 @@ def minimum(
         is_near = np.all(np.abs(d) <= eps**0.25 * most + eps * norm(most))
         is_closer = only_if(
             is_newton & is_near & ~(full <= y + 1e-4 * slope + slack),
-            lambda: norm(values_of(gradient, packing, x + d)) <= 0.5 * size,
+            lambda: norm(slopes(x + d)) <= 0.5 * size,
             size < 0,
         )
         t, new = hooks.while_loop(
@@ -88,7 +89,7 @@ def minimum(
         )
         falls = is_closer | (new <= y + 1e-4 * np.minimum(t, 1.0) * slope + slack)
         x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
-        before, g = size, values_of(gradient, packing, x)
+        before, g = size, slopes(x)
         size = norm(g)
         note(history, size)
         now = finite(np.abs(x))
@@ -110,7 +111,7 @@ def minimum(
         is_stuck = ~falls & (in_units | ~has_units)
         return x, y, g, first, most, has_units, is_done | (size == 0), is_stuck, k + 1
 
-    g = values_of(gradient, packing, x)
+    g = slopes(x)
     size = norm(g)
     note(history, size)
     first, most = np.where(size > 0, size, 1.0), finite(np.abs(x))

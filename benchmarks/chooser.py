@@ -17,6 +17,7 @@ and took more than 1.06 of its time, both are timed three times more, at leisure
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,7 +28,7 @@ import numpy as np
 from applied_functions import applied
 from batched_functions import network
 from further_functions import large, loops
-from harness import best_times, count_own_time, keep_to_cores
+from harness import best_times, count_own_time, on_one_thread
 from random_functions import random_cases
 
 import backsolve as bs
@@ -114,9 +115,15 @@ def times(ways: dict[str, Any], x: Any, rounds: int = ROUNDS) -> dict[str, float
 
 
 def whose(ways: dict[str, Any], x: Any) -> list[str]:
-    """The plain ways whose Program the chosen one is."""
-    programs = {way: ways[way].lower(x).stages["rewritten"] for way in WAYS}
+    """The plain ways whose Program the chosen one is, but for the numbers of its variables."""
+    programs = {way: _numbered(ways[way].lower(x).stages["rewritten"]) for way in WAYS}
     return [way for way in WAYS[:2] if programs[way] == programs[CHOSEN]]
+
+
+def _numbered(program: Any) -> str:
+    """Its text, with variables numbered as they are met: Programs with loops are equal to themselves alone."""
+    order: dict[str, str] = {}
+    return re.sub(r"\bv\d+", lambda m: order.setdefault(m[0], f"v{len(order)}"), str(program))
 
 
 def at_leisure(ways: dict[str, Any], x: Any) -> float:
@@ -137,7 +144,7 @@ def _as_it_is(J: Any) -> Any:
 
 
 def main() -> None:
-    keep_to_cores(1)
+    on_one_thread()
     count_own_time()
     bs.set_threads(1)
     is_batched = "batched" in sys.argv

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from harness import clock, count_own_time, header, keep_to_cores, machine, text
+from harness import clock, count_own_time, header, machine, on_one_thread, text
 from scipy.spatial import Delaunay
 
 import backsolve as bs
@@ -89,7 +89,7 @@ def measured(run: Callable[[], int], turns: int = 3) -> tuple[list[float], int]:
 
 def main(n: int) -> None:
     count_own_time()
-    keep_to_cores(1)
+    on_one_thread()
     bs.jit  # noqa: B018 – with it, loops are compiled
     print(machine(), f"{n} unknowns", sep=", ", end="\n\n")
     print(header("pattern", "kind", "colours", "time", "first", *PEERS))

@@ -26,8 +26,8 @@ from harness import (
     best_times,
     count_own_time,
     header,
-    keep_to_cores,
     machine,
+    on_one_thread,
     text,
     versions,
 )
@@ -196,7 +196,6 @@ def peers(task: Task) -> dict[str, Callable[..., Any]]:
 
 def show_times() -> None:
     bs.set_threads(1)
-    keep_to_cores(1)
     count_own_time()
     for points, title in ((1, "at one point"), (POINTS, f"at {POINTS:,} points, by vmap")):
         print(f"\nTime of the compiled Jacobian {title}; multiples of the best order's\n")
@@ -275,6 +274,7 @@ def _price(graph: Graph, skeleton: Skeleton, rule: str) -> Callable[[list[int]],
 
 
 def main() -> None:
+    on_one_thread()
     if sys.argv[1:2] == ["search"]:
         return search(sys.argv[2:])
     print(f"{machine()}; one thread; {versions(['numpy', 'llvmlite'])}")

@@ -8,19 +8,15 @@ The gradient is that of Σ k |rfft(x)_k|²; NumPy's is written out by hand.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from harness import best_times, environment, header, keep_to_cores, machine, show_row, versions
-
-os.environ.update(environment(1))
-
 import jax  # reads the environment
 import jax.numpy as jnp
 import numpy as np
+from harness import best_times, header, machine, on_one_thread, show_row, versions
 
 import backsolve as bs
 
@@ -68,7 +64,7 @@ def programs() -> Iterator[tuple[str, Any, Any, Any, Any]]:
 
 def main() -> None:
     bs.set_threads(1)
-    keep_to_cores(1)
+    on_one_thread()
     jax.config.update("jax_enable_x64", True)
     print(f"{machine()}; one thread; {versions(['numpy', 'llvmlite', 'jax'])}\n")
     print(header("program", "backsolve", "NumPy", "jax.jit"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.metadata as metadata
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterable
 
@@ -89,6 +90,13 @@ def keep_to_cores(threads: int) -> None:
     """Let this process use so many cores: XLA takes all it sees, whatever its flags say."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+
+
+def on_one_thread() -> None:
+    """Start this script again if a library may use more: BLAS reads that as it is loaded, with NumPy."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        os.execve(sys.executable, [sys.executable, *sys.argv], environment(1))
+    keep_to_cores(1)
 
 
 # ---- what the machine can do, in this process and with its threads

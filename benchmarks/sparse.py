@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import best_times, clock, count_own_time, header, keep_to_cores, machine, text
+from harness import best_times, clock, count_own_time, header, machine, on_one_thread, text
 from sparse_problems import PROBLEMS, Problem
 
 import backsolve as bs
@@ -179,7 +179,7 @@ def compare(p: Problem) -> None:
 
 
 def main() -> None:
-    keep_to_cores(1)
+    on_one_thread()
     count_own_time()
     words = sys.argv[1:]
     bs.jacobian(lambda x: x * x, sparse=True)(np.ones(3))  # what the first compilation of all loads

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from chooser import POINTS, SHORT
-from harness import keep_to_cores
+from harness import on_one_thread
 from llvmlite import binding, ir
 from random_functions import random_cases
 from scipy.optimize import nnls
@@ -221,7 +221,7 @@ def fit(seeds: list[tuple[int, int]]) -> None:
 
 
 def main() -> None:
-    keep_to_cores(1)
+    on_one_thread()
     bs.set_threads(1)
     words = sys.argv[1:]
     with (

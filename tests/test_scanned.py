@@ -592,7 +592,8 @@ def test_a_choice_that_does_not_fit_is_taken_back() -> None:
     assert_same(bs.jacobian(f)(x), bs.jacobian(f, method="reverse")(x))
 
 
-def test_the_table_says_why() -> None:
+def test_the_table_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "STEPS", 150)
     table = str(bs.explain_cost(network, normal(2)))
     assert "scan" in table
     assert "all rounds of a loop at once" in table

@@ -26,7 +26,7 @@ from .primitive import Primitive, coerce, wrap
 from .row import next_index
 
 _level = itertools.count().__next__
-_BARE = frozenset([float, int, bool, complex])  # written into a Program as they are
+BARE = frozenset([float, int, bool, complex])  # written into a Program as they are
 
 
 class _Active(threading.local):
@@ -82,13 +82,17 @@ class Recorder:
         self.batch = 0  # for how many examples at once it will run, if for more than one
         self.checks: list[Any] = []  # of a region: numbers that should be 0, and what they mean
 
+    def at_once(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """What a call gives, where calls run as they are met (at_once.py); None: it becomes an equation."""
+        return None
+
     def atom(self, a: Any) -> Any:
         """An argument as the Program writes it: its Var, a Python scalar, or a constant's Var."""
         if isinstance(a, hooks.Tensor):
             v = a._v
             if type(v) is Var and v.recorder is self:
                 return v
-        elif type(a) in _BARE:
+        elif type(a) in BARE:
             return a
         # A constant is captured as it is now: a Tensor may be written into later, a small array too.
         raw, row = (a._v, a.row) if isinstance(a, hooks.Tensor) else (coerce(a), None)
@@ -154,11 +158,14 @@ def recorder_of(name: str, args: Sequence[Any]) -> Recorder:
 def stage_call(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """`prim(*args)` where an argument is staged: append an equation, return a staged value."""
     recorder = recorder_of(prim.name, args)
+    result = recorder.at_once(prim, args, params)
+    if result is not None:
+        return result
     if prim.has_effect and recorder.is_region:
         recorder.checks.append((args[0], params["messages"]))
         return args[0]
     Tensor = hooks.Tensor
-    args = [a if isinstance(a, Tensor) or type(a) in _BARE else _array(prim, a) for a in args]
+    args = [a if isinstance(a, Tensor) or type(a) in BARE else _array(prim, a) for a in args]
     if recorder.recognise is not None:
         better = recorder.recognise(recorder, prim, args, params)
         if better is not None:

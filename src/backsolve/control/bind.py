@@ -133,6 +133,7 @@ _RUN: dict[RegionPrimitive, Callable[..., list[Any]]] = {
 
 def record(prim: RegionPrimitive, args: Sequence[Any], region: Any, to: Recorder) -> list[Any]:
     """An equation in the Program that `to` records; its derivative is found when it is needed."""
+    to.at_once(prim, args, {"region": region})  # which needs a Program for that
     args = [_staged(a, to) for a in args]
     atoms = tuple(to.atom(a) for a in args)
     types = prim.infer([type_of(a) for a in atoms], {"region": region})

@@ -24,6 +24,8 @@ def spread(a: Any, size: int) -> Any:
 
 def elementwise(prim: Primitive, size: int, args: Any, batched: Any, params: Any) -> Any:
     """Put ones between the batch axis and the example's axes, so that ranks agree."""
+    if len(args) == 1:
+        return prim(*args, **params)
     ranks = [rank(a) - b for a, b in zip(args, batched, strict=True)]
     full = max(ranks)
     aligned = [

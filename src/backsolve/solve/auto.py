@@ -41,7 +41,8 @@ _TWO = ("forward", "reverse")
 _WORTH_LOOKING = 64  # rows, from which on rounds of a loop are looked for
 _LONG = 400  # rows, above which planning takes too long even for compiled code
 _BETTER = 0.8  # of the price of a plain solve: what another way must promise
-_BETTER_AT_ONCE = 0.65  # the same of what is not recorded aside: a third is how far prices are off
+_BETTER_AT_ONCE = 0.75  # the same of elimination where it is not recorded aside
+_BETTER_AS_SCAN = 0.65  # and of a scan: a third is how far its prices are off
 _SURE = 0.85  # the same, where steps are priced
 _SURE_OF_MANY = 0.7  # the same inside of `vmap`, where rows are short and prices less exact
 _TRIED = 2  # ways beside the plain ones that may be recorded: of near prices the steps decide
@@ -132,7 +133,7 @@ def _for_eager(
         return by_sizes(parameters, outputs, True)
     best = cheaper(prices.plain)
     if len(prices.steps) >= _WORTH_LOOKING:
-        best = _or_better(best, [prices.scan], _BETTER_AT_ONCE)
+        best = _or_better(best, [prices.scan], _BETTER_AS_SCAN)
     each = best.seconds / max(len(prices.steps), 1)
     if each < _WORTH_TWO or why_not(whole := system()):
         return best

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..at_once import run_at_once
 from ..batch import evaluate_batched
 from ..errors import NotScalarError, UnsupportedError
 from ..hooks import hooks
@@ -20,7 +21,7 @@ from ..primitives.checks import raise_if
 from ..row import Row
 from ..system import System
 from ..tensor import Staged, Tensor
-from ..trace import stage, standing_for, where
+from ..trace import is_recording, stage, standing_for, where
 from .chain_stack import for_a_stack
 from .forward import forward_substitute
 from .masked import Masked
@@ -289,14 +290,10 @@ def _solve_stack(
     solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], record: bool
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
-    with for_a_stack(seeds), standing_for(where()):  # one line for all: looking for it takes long
-        program, _ = stage(solve, types, lasting=True, checked=not record)
-    count = len(seeds[0])
     with np.errstate(all="ignore"):
-        if not (_is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds)):
-            result = evaluate_batched(program, list(seeds), [True] * len(at), count)
-            if not any(has_nan(y) for y in result):
-                return result
+        found = _solved_bare(solve, seeds, types, record)
+        if found is not None and not any(map(has_nan, found)):
+            return found
         # An infinite block met a zero, or compiled code may see that. Those of the seeds are structural, and
         # so are many that blocks make: say so, and solve with that.
         masks = [Type(t.shape, np.dtype(bool)) for t in types]
@@ -306,7 +303,25 @@ def _solve_stack(
             lasting=True,
         )
         zeros = [s != 0 for s in seeds]
+        count = len(seeds[0])
         return evaluate_batched(masked_program, [*seeds, *zeros], [True] * len(at) * 2, count)
+
+
+def _solved_bare(
+    solve: Callable[..., list[Any]], seeds: Sequence[Any], types: Sequence[Type], record: bool
+) -> list[Any] | None:
+    """Without masks; None where compiled code might need them."""
+    count = len(seeds[0])
+    with for_a_stack(seeds):
+        if not (record or is_recording()):
+            found = run_at_once(solve, seeds, count)
+            if found is not None:
+                return found
+        with standing_for(where()):  # one line for all: looking for it takes long
+            program, _ = stage(solve, types, lasting=True, checked=not record)
+    if _is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds):
+        return None
+    return evaluate_batched(program, list(seeds), [True] * len(seeds), count)
 
 
 def _is_traced(program: Program) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .batch import spread_any
 from .hooks import hooks
 from .ir import Type, Var
 from .primitive import Primitive, coerce
 from .primitives.batching import one_by_one
-from .trace import BARE, Recorder
+from .trace import BARE, Recorder, is_recording
 
 
 class NeedsProgram(BaseException):
@@ -21,15 +23,28 @@ class NeedsProgram(BaseException):
 
 
 def run_at_once(
-    f: Callable[..., Sequence[Any]], stacks: Sequence[Any], size: int
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    size: int,
+    batched: Sequence[bool] | None = None,
 ) -> list[Any] | None:
-    """f of each example, stacked; None if that needs a Program."""
-    by = _Examples(size)
+    """f of each example, stacked; None if that needs a Program.
+
+    `args` carry a leading axis over the examples, or those of them that are `batched`.
+    """
+    if is_recording():
+        return None
+    by, given = _Examples(size), []
+    for a, is_stack in zip(args, batched or [True] * len(args), strict=True):
+        if is_stack and not (isinstance(a, np.ndarray) or getattr(a, "row", a) is None):
+            return None
+        given.append(by.staged(a) if is_stack else a)
     try:
-        found = f(*[by.staged(s) for s in stacks])
+        found = f(*given)
     except NeedsProgram:
         return None
-    results = [(y, by.stack(y)) for y in found]
+    flat = found if isinstance(found, list | tuple) else [found]
+    results = [(y, by.stack(y)) for y in flat]
     return [spread_any(y, size) if stack is None else stack for y, stack in results]
 
 
@@ -60,9 +75,9 @@ class _Examples(Recorder):
                 if a.row is not None:
                     raise NeedsProgram
                 v = a._v
-                is_stack = type(v) is Var and v.recorder is self
-                if is_stack:
-                    v = v.stack
+                if type(v) is Var:  # of a stack around this one, if it is not ours
+                    is_stack = v.recorder is self
+                    v = v.stack if is_stack else a
             elif type(a) not in BARE:
                 v = coerce(a)
             values.append(v)

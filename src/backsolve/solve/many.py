@@ -21,7 +21,7 @@ from ..primitives.checks import raise_if
 from ..row import Row
 from ..system import System
 from ..tensor import Staged, Tensor
-from ..trace import is_recording, stage, standing_for, where
+from ..trace import stage, standing_for, where
 from .chain_stack import for_a_stack
 from .forward import forward_substitute
 from .masked import Masked
@@ -313,10 +313,9 @@ def _solved_bare(
     """Without masks; None where compiled code might need them."""
     count = len(seeds[0])
     with for_a_stack(seeds):
-        if not (record or is_recording()):
-            found = run_at_once(solve, seeds, count)
-            if found is not None:
-                return found
+        found = None if record else run_at_once(solve, seeds, count)
+        if found is not None:
+            return found
         with standing_for(where()):  # one line for all: looking for it takes long
             program, _ = stage(solve, types, lasting=True, checked=not record)
     if _is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds):

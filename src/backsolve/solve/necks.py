@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..at_once import run_at_once
 from ..batch import evaluate_batched
 from ..errors import FreedGraphError
 from ..ir import Type
@@ -123,11 +124,14 @@ class Loop:
 
         types = [Type(r.shape, r.dtype) for r in at]
         types += [Type(v.shape[1:], v.dtype) for v in self.values]
+        values = [*[value for value, _ in seeds], *self.values]
+        flags = [*[is_stack for _, is_stack in seeds], *[True] * len(self.values)]
         with np.errstate(all="ignore"):
-            program, _ = stage(whole, types, lasting=True)
-            values = [*[value for value, _ in seeds], *self.values]
-            flags = [*[is_stack for _, is_stack in seeds], *[True] * len(self.values)]
-            return evaluate_batched(program, values, flags, self.count)
+            found = run_at_once(whole, values, self.count, flags)
+            if found is None:
+                program, _ = stage(whole, types, lasting=True)
+                found = evaluate_batched(program, values, flags, self.count)
+            return found
 
     def push(self, known: Known, positions: Sequence[int]) -> list[Any]:
         """The differentials at these positions in all rounds, by those that are known; None is zero."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..at_once import run_at_once
 from ..batch import evaluate_batched
 from ..ir import Type
 from ..primitive import P
@@ -116,9 +117,13 @@ def over_stack(f: Callable[..., Any], stacks: Sequence[Any]) -> Any:
 
 def all_over_stack(f: Callable[..., Any], stacks: Sequence[Any]) -> list[Any]:
     """The same of an f of several results."""
-    types = [Type(tuple(s.shape[1:]), s.dtype) for s in stacks]
-    program, _ = stage(f, types, lasting=True)
-    return evaluate_batched(program, stacks, [True] * len(stacks), stacks[0].shape[0])
+    count = stacks[0].shape[0]
+    found = run_at_once(f, stacks, count)
+    if found is None:
+        types = [Type(tuple(s.shape[1:]), s.dtype) for s in stacks]
+        program, _ = stage(f, types, lasting=True)
+        found = evaluate_batched(program, stacks, [True] * len(stacks), count)
+    return found
 
 
 def _same(a: Columns | None, b: Columns | None) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import backsolve as bs
 from backsolve.batch import evaluate_batched
 from backsolve.ir import Program, Type
-from backsolve.solve import many, masked
+from backsolve.solve import many, masked, work
 from backsolve.solve.sweeps import substitution_works
 from backsolve.solve.tariff import EAGER, plain_prices
 from backsolve.solve.work import EFFORTS, MASKED, Work, row_work, work_of
@@ -55,6 +55,8 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Program]]:
 
     monkeypatch.setattr(many, "stage", watched)
     monkeypatch.setattr(many, "run_at_once", at_once)
+    for module in (many, work):  # few right-hand sides are solved for without either
+        monkeypatch.setattr(module, "FEW", 0)
     return iter([found])
 
 
@@ -86,13 +88,13 @@ def test_what_is_counted_is_what_is_staged(
     steps = [r for r in system.rows if r not in own]
     counted = substitution_works(steps, system.parameters, system.outputs, record=False)
     programs = next(staged)
-    for way, work in zip(("reverse", "forward"), counted, strict=True):
+    for way, expected in zip(("reverse", "forward"), counted, strict=True):
         programs.clear()
         made.clear()
         system.jacobian(way)
         assert way == "reverse" or not made
         total = reduce(Work.plus, [MASKED[kind] for kind in made], everything(programs))
-        np.testing.assert_allclose(work, total, rtol=1e-12, err_msg=way)
+        np.testing.assert_allclose(expected, total, rtol=1e-12, err_msg=way)
 
 
 def test_a_call_is_priced_by_its_primitive() -> None:
@@ -109,6 +111,29 @@ def test_a_call_is_priced_by_its_primitive() -> None:
     products = 2 * EAGER.call  # of sin and of tanh, which is there once
     assert with_sum - one == pytest.approx(products + EFFORTS["add"].call * EAGER.call, rel=0.5)
     assert EFFORTS["add"].call < 1 < EFFORTS["contract"].call
+
+
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+def test_few_right_hand_sides_are_solved_for_one_by_one(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is priced: one call takes less than a third of one on a stack."""
+    f = lambda x: np.sin(x) * np.exp(x)
+    refuse = lambda *args: pytest.fail("a stack")
+    for n in (1, work.FEW):
+        with monkeypatch.context() as patched:
+            patched.setattr(many, "run_at_once", refuse)
+            found = bs.jacobian(f, method=way)(X[:n])
+        x = X[:n]
+        want = np.diag(np.exp(x) * (np.sin(x) + np.cos(x)))
+        np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-14)
+    at = dict.fromkeys((1, work.FEW, work.FEW + 1))
+    for n in at:
+        system = bs.linearize(f)(X[:n])
+        prices = plain_prices(system.rows, system.parameters, system.outputs)
+        at[n] = prices[way == "forward"].seconds
+    assert 3 * at[1] < at[work.FEW + 1]
+    assert at[work.FEW] < at[work.FEW + 1]
 
 
 def test_contractions_count_by_what_they_do() -> None:

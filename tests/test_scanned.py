@@ -553,8 +553,10 @@ def chosen(f: Callable[..., Any], *args: Any) -> str:
 
 def test_a_long_chain_is_scanned_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "STEPS", 150)
-    assert chosen(euler, normal(2)) == chosen(network, normal(4)) == "scan"
-    assert chosen(elman, 0.5 * normal(3, 3), normal(3, 2), normal(3), normal(150, 2)) == "scan"
+    assert chosen(euler, normal(4)) == chosen(network, normal(4)) == "scan"
+    weights = 0.5 * normal(3, 3), normal(3, 2)
+    assert chosen(elman_states, *weights, normal(150, 2)) == "scan"
+    assert chosen(elman, *weights, normal(3), normal(150, 2)) == "reverse"  # one right-hand side
     made = []
     real = scanned.Scan.back
     monkeypatch.setattr(scanned.Scan, "back", lambda *args: made.append(1) or real(*args))
@@ -594,6 +596,6 @@ def test_a_choice_that_does_not_fit_is_taken_back() -> None:
 
 def test_the_table_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "STEPS", 150)
-    table = str(bs.explain_cost(network, normal(2)))
+    table = str(bs.explain_cost(network, normal(4)))
     assert "scan" in table
     assert "all rounds of a loop at once" in table

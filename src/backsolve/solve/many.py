@@ -21,12 +21,13 @@ from ..primitives.checks import raise_if
 from ..row import Row
 from ..system import System
 from ..tensor import Staged, Tensor
-from ..trace import stage, standing_for, where
+from ..trace import is_recording, stage, standing_for, where
 from .chain_stack import for_a_stack
 from .forward import forward_substitute
 from .masked import Masked
 from .packing import plain
 from .reverse import back_substitute
+from .work import FEW
 
 _BUDGET = 1 << 24  # entries of a stack that are worth holding at once
 _MOST = 1 << 27  # entries of the matrix of one block
@@ -39,6 +40,7 @@ class Substitution(Protocol):
     """
 
     record: bool
+    one_by_one: bool  # whether that is quicker for a few right-hand sides
 
     @property
     def widest(self) -> int:
@@ -51,6 +53,8 @@ class Substitution(Protocol):
 
 class Plain:
     """Row by row."""
+
+    one_by_one = True
 
     def __init__(self, rows: Sequence[Row], inputs: Sequence[Row], record: bool):
         self.rows, self.record = rows, record
@@ -265,7 +269,7 @@ def _over_basis(
 ) -> list[Any]:
     n = at.size
     basis = (np.eye(n) * unit).astype(at.dtype).reshape(n, *at.shape)
-    return _stacked(solve, [basis], [at], by.widest, by.record)
+    return _stacked(solve, [basis], [at], by.widest, by.record, by.one_by_one)
 
 
 def _stacked(
@@ -274,11 +278,12 @@ def _stacked(
     at: Sequence[Row],
     widest: int,
     record: bool,
+    one_by_one: bool = True,
 ) -> list[Any]:
     """The solve for stacks of seeds of some rows, as many at once as are worth holding."""
     step = max(1, _BUDGET // max(widest, 1))
     stacks = [
-        _solve_stack(solve, [s[k : k + step] for s in seeds], at, record)
+        _solve_stack(solve, [s[k : k + step] for s in seeds], at, record, one_by_one)
         for k in range(0, max(len(seeds[0]), 1), step)
     ]
     return [
@@ -287,11 +292,15 @@ def _stacked(
 
 
 def _solve_stack(
-    solve: Callable[..., list[Any]], seeds: Sequence[Any], at: Sequence[Row], record: bool
+    solve: Callable[..., list[Any]],
+    seeds: Sequence[Any],
+    at: Sequence[Row],
+    record: bool,
+    one_by_one: bool,
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
     with np.errstate(all="ignore"):
-        found = _solved_bare(solve, seeds, types, record)
+        found = _solved_bare(solve, seeds, types, record, one_by_one)
         if found is not None and not any(map(has_nan, found)):
             return found
         # An infinite block met a zero, or compiled code may see that. Those of the seeds are structural, and
@@ -308,14 +317,22 @@ def _solve_stack(
 
 
 def _solved_bare(
-    solve: Callable[..., list[Any]], seeds: Sequence[Any], types: Sequence[Type], record: bool
+    solve: Callable[..., list[Any]],
+    seeds: Sequence[Any],
+    types: Sequence[Type],
+    record: bool,
+    one_by_one: bool,
 ) -> list[Any] | None:
     """Without masks; None where compiled code might need them."""
     count = len(seeds[0])
     with for_a_stack(seeds):
-        found = None if record else run_at_once(solve, seeds, count)
-        if found is not None:
-            return found
+        if not record:
+            if one_by_one and 0 < count <= FEW and not is_recording():
+                each = [solve(*[s[k] for s in seeds]) for k in range(count)]
+                return [np.stack(ys) for ys in zip(*each, strict=True)]
+            found = run_at_once(solve, seeds, count)
+            if found is not None:
+                return found
         with standing_for(where()):  # one line for all: looking for it takes long
             program, _ = stage(solve, types, lasting=True, checked=not record)
     if _is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds):

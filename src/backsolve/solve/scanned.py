@@ -98,6 +98,8 @@ class Join:
 class Scan:
     """Both substitutions through a system whose loops are solved at once."""
 
+    one_by_one = False
+
     def __init__(
         self,
         rows: Sequence[Row],

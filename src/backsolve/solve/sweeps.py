@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..ir import Var
 from ..row import Row
-from .work import MASKED, Work, added, block_works
+from .work import MASKED, Work, added, block_works, calls_for
 
 
 def substitution_works(
@@ -86,9 +86,9 @@ class _Sum:
 
     def __init__(self, at: Sequence[Row]):
         self.sizes = [r.size for r in at]
-        self.counts: dict[int, tuple[int, int]] = {}  # of sets: how many, and of what size in all
+        self.counts: dict[int, tuple[float, int]] = {}  # of sets: calls, and of what size in all
         self.total = [0.0] * len(Work._fields)
-        self.additions = self.added = 0
+        self.additions, self.added = 0.0, 0
 
     def take(self, work: Work, reached: int) -> None:
         solves, seeds = self._count(reached)
@@ -103,11 +103,11 @@ class _Sum:
         self.additions += times * solves
         self.added += times * seeds * size
 
-    def _count(self, reached: int) -> tuple[int, int]:
+    def _count(self, reached: int) -> tuple[float, int]:
         found = self.counts.get(reached)
         if found is None:
             mine = [n for k, n in enumerate(self.sizes) if reached >> k & 1]
-            found = self.counts[reached] = len(mine), sum(mine)
+            found = self.counts[reached] = sum(map(calls_for, mine)), sum(mine)
         return found
 
     def work(self) -> Work:

@@ -61,6 +61,14 @@ EFFORTS = {
     "unslice": Effort(0.9, 0.45),
     "where": Effort(1.5, 2),
 }
+FEW, ALONE = 3, 0.28  # so many right-hand sides are solved for one by one; what a call takes then
+
+
+def calls_for(seeds: int) -> float:
+    """Of each primitive, on a stack of so many right-hand sides."""
+    return 1.0 if seeds > FEW else ALONE * seeds
+
+
 _USUAL = Effort()
 _OUTER, _DIAGONAL = (
     Effort(1.7, 2.3),
@@ -70,7 +78,7 @@ _OUTER, _DIAGONAL = (
 MASKED = {"slice": Work(calls=0.6), "gather": Work(calls=1)}
 
 
-def added(additions: int, numbers: int) -> Work:
+def added(additions: float, numbers: int) -> Work:
     """Of images of blocks that lead to the same row."""
     effort = EFFORTS["add"]
     return Work(additions * effort.call, numbers * effort.written, numbers)

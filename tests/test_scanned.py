@@ -555,7 +555,7 @@ def test_a_long_chain_is_scanned_and_a_short_one_is_not(monkeypatch: pytest.Monk
     monkeypatch.setitem(globals(), "STEPS", 150)
     assert chosen(euler, normal(4)) == chosen(network, normal(4)) == "scan"
     weights = 0.5 * normal(3, 3), normal(3, 2)
-    assert chosen(elman_states, *weights, normal(150, 2)) == "scan"
+    assert chosen(elman_from_zero, *weights, normal(150, 2)) == "scan"
     assert chosen(elman, *weights, normal(3), normal(150, 2)) == "reverse"  # one right-hand side
     made = []
     real = scanned.Scan.back

@@ -20,6 +20,7 @@ PAGES = {"x86_64": "benchmarks-x86-64.md", "AMD64": "benchmarks-x86-64.md"}
 PAGE = HERE.parent / "docs" / PAGES.get(platform.machine(), "benchmarks.md")
 PARTS = (
     "eager",
+    "dense",
     "compiled",
     "training",
     "digits",

@@ -39,6 +39,15 @@ def shared(value: Any) -> Any:
     return value
 
 
+def finished(array: Any) -> Any:
+    """An array that was made here, and that nobody writes into any more: to capture it needs no copy."""
+    owner = array
+    while isinstance(owner, np.ndarray):
+        owner.flags.writeable = False
+        owner = owner.base
+    return array
+
+
 def is_shared(value: Any) -> bool:
     """Whether others may write into a Tensor's memory, or rely on it: then it is copied before it is kept."""
     return type(value) is np.ndarray and not value.flags.writeable and _may_change(value)

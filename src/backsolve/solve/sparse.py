@@ -18,6 +18,7 @@ import numpy as np
 
 from ..operators.entries import Entries
 from ..operators.entries.terms import Index, is_known, spread, take
+from ..ownership import finished
 from ..primitive import P
 from .placing import placed
 
@@ -71,9 +72,8 @@ class Pick:
         last = at.size + distinct.size + np.arange(both.size)
         size = at.size + constants.size
         source = source.astype(np.int32 if size < 2**31 else np.intp)
-        return cls(
-            source, constants, np.concatenate([more, last]), np.concatenate([at[more], both])
-        )
+        rest, places = np.concatenate([more, last]), np.concatenate([at[more], both])
+        return cls(*map(finished, (source, constants, rest, places)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ def laid_out(e: Entries) -> tuple[Layout, list[Any]]:
             values.append(spread(term.flat, (term.size,)))
     for shared in (found.indptr, found.indices):  # all matrices of this layout have them in common
         shared.flags.writeable = False
-    fill = _fill(places, template, found.once)
+    fill = _fill(places, finished(template), found.once)
     return Layout((height, width), found.indptr, found.indices, template, fill), values
 
 
@@ -139,7 +139,7 @@ def _joined(values: Sequence[Any]) -> Any:
 def _fill(places: Sequence[Index], template: Any, once: bool) -> Put | Pick | None:
     if not places:
         return None
-    at = places[0] if len(places) == 1 else np.concatenate(places)
+    at = finished(places[0] if len(places) == 1 else np.concatenate(places))
     steps = np.diff(at)
     if _LITTLE * at.size < template.size or not steps.size or np.all(steps == steps[0]):
         return Put(at)

@@ -18,7 +18,6 @@ import numpy as np
 
 from ..errors import ConvergenceError, ShapeError, SingularError
 from ..hooks import hooks
-from ..ir import Type
 from ..primitives.checks import stop_if
 from ..tensor import Staged
 from .arguments import count, share
@@ -203,8 +202,8 @@ def check_solution(F: Residual, x: Sequence[Any], tol: float | None) -> None:
 
 def at_packed(F: Residual, packing: Packing, name: str = "F") -> Callable[[Any], Any]:
     """F as a function of a packed vector, which staged code runs in several places."""
-    types = [Type((packing.size,), packing.dtype)]
-    found: Callable[[Any], Any] = hooks.once(lambda x: values_of(F, packing, x), types, name)
+    run = lambda x: values_of(F, packing, x)
+    found: Callable[[Any], Any] = hooks.once(run, [packing.type], name)
     return found
 
 

@@ -15,13 +15,12 @@ import numpy as np
 
 from ..errors import ConvergenceError
 from ..hooks import hooks
-from ..ir import Type
 from ..primitives.checks import raise_if
 from ..tensor import Staged
 from .contraction import ROUNDINGS, only_if
 from .implicit import Point
 from .iterate import HALVINGS, Residual, at_packed, finite, settings
-from .krylov import cg, is_indefinite, norm, note, times
+from .krylov import Map, cg, is_indefinite, norm, note, times
 from .packing import Packing, plain
 from .square import How, report, units_of_rows
 
@@ -37,8 +36,7 @@ def minimum(
     eps, least = packing.eps, 0.5**MOST_HALVINGS
     history: list[float] = []
 
-    types = [Type((packing.size,), packing.dtype)]
-    value = hooks.once(lambda x: plain(*f(packing.unpack(x), ())), types, "f")
+    value = hooks.once(lambda x: plain(*f(packing.unpack(x), ())), [packing.type], "f")
     slopes = at_packed(gradient, packing, "gradient")
 
     def goes_on(state: Any) -> Any:
@@ -47,8 +45,7 @@ def minimum(
 
     def body(state: Any) -> Any:
         x, y, g, first, most, in_units, _, _, k = state
-        point = Point(gradient, packing.unpack(x), (), (), record=False)
-        H = point.linear(How(), None).push
+        H = _hessian(gradient, packing, x)
         none = np.ones_like(x) if isinstance(in_units, Staged) else 1.0
         units = only_if(in_units, lambda: _units(H, packing), none)
         # closer as the end comes near: then convergence is faster than linear
@@ -136,9 +133,15 @@ def _units(H: Any, packing: Packing) -> Any:
     return np.ones(packing.size, packing.dtype) if isinstance(found, float) else found
 
 
+def _hessian(gradient: Residual, packing: Packing, x: Any) -> Map:
+    point = Point(gradient, packing.unpack(x), (), (), record=False)
+    found: Map = hooks.once(point.linear(How(), None).push, [packing.type], "curvature")
+    return found
+
+
 def _check_minimum(gradient: Residual, packing: Packing, x: Any) -> None:
     """A stationary point that f falls away from is no minimum: its derivatives would mean something else."""
-    push = Point(gradient, packing.unpack(x), (), (), record=False).linear(How(), None).push
+    push = _hessian(gradient, packing, x)
     roots = np.sqrt(_units(push, packing))
     H = lambda v: roots * push(roots * v)
     drawn = np.random.default_rng(0).normal(size=packing.size).astype(packing.dtype)

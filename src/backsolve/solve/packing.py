@@ -34,6 +34,11 @@ class Packing:
         return sum(t.size * (2 if t.dtype.kind == "c" else 1) for t in self.types)
 
     @property
+    def type(self) -> Type:
+        """Of the vector."""
+        return Type((self.size,), self.dtype)
+
+    @property
     def eps(self) -> float:
         """The coarsest of all: what is left of a finer equation may be the rounding of another's unknowns."""
         kinds = {self.dtype, *[np.empty(0, t.dtype).real.dtype for t in self.types]}

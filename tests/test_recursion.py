@@ -380,3 +380,33 @@ def test_recursion_in_a_comprehension_to_second_order():
     x, v = np.array([0.3, 0.5, -0.2]), np.ones(3)
     got = bs.jit(lambda x, k: bs.grad(lambda z: bs.grad(f)(z, k) @ v)(x))(x, 6)
     np.testing.assert_allclose(got, bs.hvp(lambda z: f(z, 6))(x, v), rtol=1e-10)
+
+
+def summed(a, b):
+    return lambda x, a=a, b=b: a(x) + b(x)
+
+
+def multiplied(a, b):
+    def f(x, *, a=a, b=b):
+        return a(x) * b(x)
+
+    return f
+
+
+@pytest.mark.parametrize("of", [summed, multiplied])
+@pytest.mark.parametrize("around", [lambda f: f, bs.checkpoint])
+def test_functions_of_one_code_are_told_apart_by_their_defaults(of, around):
+    """A call within a call of the same code was taken for one that had been recorded: (sin + cos) twice."""
+    f = of(around(of(np.sin, np.cos)), around(of(np.exp, np.tanh)))
+    assert bs.jit(f)(1.0) == pytest.approx(f(1.0))
+    assert bs.jit(bs.grad(f))(1.0) == pytest.approx(bs.numeric.derivative(f, 1.0).value, rel=1e-6)
+    assert bs.grad(bs.jit(f))(1.0) == pytest.approx(bs.grad(f)(1.0))
+
+
+def test_functions_within_functions_of_their_own_code():
+    """They do not call themselves: each has another one for its default."""
+    f = lambda x: bs.scan(lambda c, v: (c + v, c), x, np.ones(20))[0]
+    for _ in range(4):
+        f = lambda x, f=f: bs.checkpoint(f)(x) + bs.checkpoint(f)(2 * x)
+    assert bs.jit(f)(1.0) == pytest.approx(f(1.0))
+    assert bs.jit(bs.grad(f))(1.0) == pytest.approx(81.0)

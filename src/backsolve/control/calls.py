@@ -186,7 +186,7 @@ def _called(f: Callable[..., Any], key_of_f: Any, form: Form, traced: list[int])
     """As a call of its own Program, of what is `traced` among the arguments."""
     args, kwargs = form.structure.unflatten(form.leaves)
     form.values = sorted(traced)
-    key = (key_of_f, _closure(f), form.structure, tuple(_known(form)))
+    key = (key_of_f, _bound(f), form.structure, tuple(_known(form)))
     try:
         found = _open.known.get(key)
     except TypeError:  # an argument that cannot be compared: unroll
@@ -244,8 +244,27 @@ def _opened(key: Any, run: Callable[[], Any]) -> Any:
             _open.known.clear()
 
 
-def _closure(f: Any) -> Any:
-    return tuple(id(c.cell_contents) for c in getattr(f, "__closure__", None) or () if _full(c))
+def _bound(f: Any) -> Any:
+    """What tells functions of the same code apart: what they close over, and defaults of their arguments."""
+    cells = [c.cell_contents for c in getattr(f, "__closure__", None) or () if _full(c)]
+    named = getattr(f, "__kwdefaults__", None) or {}
+    bound = [*cells, *(getattr(f, "__defaults__", None) or ()), *named.values()]
+    return tuple((type(x), repr(x)) if _is_constant(x) else _Same(x) for x in bound)
+
+
+class _Same:
+    """An object as a key: itself, and no other that is equal or has its place in memory later."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: Any) -> None:
+        self.it = it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.it is other.it
+
+    def __hash__(self) -> int:
+        return id(self.it)
 
 
 def _full(cell: Any) -> bool:

@@ -311,6 +311,55 @@ def test_a_small_budget_takes_pieces_of_pieces():
                 assert g.stats()["specialisations"][0]["arena_bytes"] < memory + 1_000
 
 
+def entry_by_entry(x):
+    s = 0.0
+    for k in range(len(x)):
+        s = np.sin(s * x[k]) + 1
+    return s
+
+
+def each_value(x):
+    s = 0.0
+    for v in x:
+        s = np.sin(s * v) + 1
+    return s
+
+
+def network(x):
+    h, total = np.zeros(4), 0.0
+    for k in range(len(x) // 4):
+        h = np.tanh(STEP @ h + x[4 * k : 4 * k + 4])
+        total += h @ h
+    return total
+
+
+def parallel(x):
+    total = 0.0
+    for k in range(len(x)):
+        total += np.sin(np.exp(x[k]))
+    return total
+
+
+STEP = np.array(
+    [[0.1, 0.4, 0.0, 0.0], [0.0, 0.2, -0.5, 0.0], [0.3, 0.0, 0.0, 0.1], [0.0, 0.2, 0.2, 0.3]]
+)
+
+
+@pytest.mark.parametrize("f", [entry_by_entry, each_value, network, parallel])
+def test_loops_over_the_entries_of_an_array_keep_to_a_budget(f):
+    """What would be done for all rounds at once is done round by round there."""
+    x = np.linspace(0.1, 1.0, 4_000)
+    expected = bs.jit(bs.grad(f))(x)
+    for derive in (lambda g: bs.jit(bs.grad(g)), lambda g: bs.jit(bs.grad(bs.jit(g)))):
+        within = bs.checkpoint(f, memory=4_000)
+        g = derive(within)
+        np.testing.assert_allclose(g(x), expected, rtol=1e-9, atol=1e-12)
+        assert 0 < within.report.peak_bytes <= 4_000
+        assert g.stats()["specialisations"][0]["arena_bytes"] < 6_000
+    with pytest.raises(BudgetError, match="the least that can be met"):
+        bs.jit(bs.grad(bs.checkpoint(f, memory=20)))(x)
+
+
 def test_a_budget_that_a_compiled_loop_cannot_meet_is_refused():
     with pytest.raises(BudgetError, match="the least that can be met is 456 bytes"):
         bs.jit(bs.grad(bs.checkpoint(long_loop, memory=400)))(1.2)

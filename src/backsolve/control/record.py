@@ -100,7 +100,8 @@ def record_loop(
         results = bind.run_loop(loop, args)
     else:
         loop = loop.with_programs([rewrite(p) for p in loop.programs()])
-        simple = apart(loop)
+        # Within a budget it stays a loop: what is done for all rounds at once is held for all of them.
+        simple = apart(loop) if loop.memory is None else None
         results = LOOP(*args, region=loop) if simple is None else evaluate(simple, args)
     return form.filled(results[: len(types)]), made[0].filled(results[len(types) : -1])
 

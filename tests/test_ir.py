@@ -146,3 +146,45 @@ def test_printing_what_is_called() -> None:
         .stages["program"]
     )
     assert text.index("goes on(") < text.index("round(")
+
+
+def test_printing_what_is_done_for_a_derivative() -> None:
+    """Budgets and rules of one's own are no equations, but Programs that differ in them are not the same."""
+
+    class Five(bs.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 5 * g
+
+    def total(x):
+        s = 0.0
+        for v in x:
+            s = np.sin(s) + v
+        return s
+
+    def squashed(x):
+        return np.tanh(np.sin(x) * x)
+
+    x = np.ones(50)
+    text = lambda f: str(bs.jit(f).lower(x).stages["program"])
+    assert len({text(bs.checkpoint(total, memory=m)) for m in (2000, 40000)} | {text(total)}) == 3
+    assert "count=50, memory=2000)" in text(bs.checkpoint(total, memory=2000))
+    for memory, said in ((2000, ", memory=2000:"), (None, ", recomputed:")):
+        lines = text(lambda x, m=memory: bs.checkpoint(squashed, memory=m)(x) + 1).splitlines()
+        assert f"squashed(v1:float64[50]){said}" in lines
+    assert "Five(v1:float64[]), a derivative of its own:" in text(
+        lambda x: bs.scan(lambda c, v: (c + Five.apply(v), c), 0.0, x)[0]
+    )
+
+
+def test_printing_a_function_called_program() -> None:
+    def program(n):
+        return n * 1.0 if n < 2 else program(n - 1) + program(n - 2)
+
+    lines = str(bs.jit(program).lower(5).stages["program"]).splitlines()
+    heads = [line for line in lines if line.startswith("program")]
+    assert [h.split("(")[0] for h in heads] == ["program", "program 2"]

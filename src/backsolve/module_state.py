@@ -125,6 +125,9 @@ class State:
             result, after = run(list(values.values()), *args, **kwargs)
             return result, self._named(after)
 
+        named.__name__ = getattr(
+            f, "__name__", named.__name__
+        )  # of what is called, in errors and Programs
         return named
 
     def _look_at(self, changes: Changes) -> None:

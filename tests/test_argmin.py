@@ -107,3 +107,9 @@ def test_a_function_with_a_loop_is_called_from_all_places():
 def test_a_short_function_stays_where_it_is():
     fit = bs.jit(lambda c: bs.argmin(lambda x: np.cosh(x - c) + x**2, 0.5))
     assert "call" not in str(fit.lower(1.0).stages["program"])
+
+
+def test_no_unknowns():
+    f = lambda p: bs.argmin(lambda x, p: np.sum((x - p) ** 2), np.zeros(0), p)
+    for g in (f, bs.jit(f), bs.jacobian(f), bs.jit(bs.jacobian(f))):
+        assert g(0.6).shape == (0,)

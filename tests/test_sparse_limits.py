@@ -334,3 +334,17 @@ def test_numpys_booleans_say_whether_it_is_sparse() -> None:
             bs.hessian(f, sparse=is_large)(x),
         ):
             assert sp.issparse(made) == is_large
+
+
+def test_nobody_writes_into_the_pattern_of_a_plan():
+    f, x = lambda u: u[1:] * u[:-1], np.linspace(1.0, 2.0, 6)
+    found = bs.sparsity(f, x).pattern
+    for given in (found, found.tocoo(), found.tocsc(), found.toarray()):
+        plan = bs.sparsity(f, x, pattern=given)
+        for places in (plan.pattern.indices, plan.pattern.indptr):
+            with pytest.raises(ValueError, match="read-only"):
+                places[:] = 0
+        np.testing.assert_allclose(bs.jacobian(f, sparse=plan)(x).toarray(), bs.jacobian(f)(x))
+    writable = found.tocsc()
+    bs.sparsity(f, x, pattern=writable)
+    writable.indices[:] = writable.indices[:].copy()  # what was given is still the user's

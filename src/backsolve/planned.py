@@ -28,6 +28,7 @@ from .hooks import hooks
 from .operators.entries import Entries
 from .operators.entries.limit import Limits, within
 from .operators.entries.terms import take
+from .ownership import finished
 from .solve.colouring import Colouring, coloured
 from .solve.compressed import (
     Whole,
@@ -333,7 +334,7 @@ def layout_of(pattern: Any) -> Layout:
     found = csr(pattern, copy=True).astype(bool)
     found.sum_duplicates()
     found.eliminate_zeros()
-    return Layout(found.shape, found.indptr, found.indices, np.zeros(found.nnz))
+    return Layout(found.shape, finished(found.indptr), finished(found.indices), np.zeros(found.nnz))
 
 
 def _fitting(layout: Layout, system: System) -> Layout:

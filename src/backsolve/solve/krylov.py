@@ -95,7 +95,7 @@ def _in_units_of_b(method: Method) -> Method:
         if not b.shape[0]:
             none = np.zeros((), b.dtype)[()]
             return Outcome(b, b, none, none, 0)
-        most = np.max(np.abs(times(units, b)))
+        most = np.max(np.abs(times(units, b)), initial=0.0)
         e = np.where(most < np.inf, np.frexp(most)[1], 0)
         sizes: list[float] = []
         found = method(A, np.ldexp(b, -e), M, tol, maxiter, sizes, units, **options)

@@ -99,11 +99,11 @@ def minimum(
         # Beside an unknown in large units others always look small: then each is judged in units of its own.
         has_units = only_if(
             (is_done | is_cut) & ~in_units,
-            lambda: np.max(np.abs(_units(H, packing) - 1)) > 0,
+            lambda: np.max(np.abs(_units(H, packing) - 1), initial=0.0) > 0,
             in_units,
         )
         roots = np.sqrt(units)
-        is_nothing = np.abs(d) / roots <= eps**0.5 * np.max(most / roots)
+        is_nothing = np.abs(d) / roots <= eps**0.5 * np.max(most / roots, initial=0.0)
         is_done = is_done & (~has_units | (in_units & np.all(is_small | is_nothing)))
         is_stuck = ~falls & (in_units | ~has_units)
         return x, y, g, first, most, has_units, is_done | (size == 0), is_stuck, k + 1

@@ -157,3 +157,121 @@ def test_a_hand_written_rule_may_read_what_varies_outside() -> None:
     total = found.sum()
     total.backward()
     assert w.grad is not None
+
+
+def rule(backward: Callable[[Any, Any], Any], jvp: Callable[[Any, Any], Any] | None = None) -> Any:
+    """The sine of x with this rule, of a gradient (or a tangent) and x."""
+
+    class Sine(bs.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return np.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return backward(g, ctx.saved_tensors[0])
+
+    if jvp is not None:
+        Sine.jvp = staticmethod(lambda ctx, t: jvp(t, ctx.saved_tensors[0]))  # type: ignore[attr-defined]
+    return Sine.apply
+
+
+SIZES = (2, 3, 5)  # one by one, and at once
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_rules_may_catch_everything(n: int) -> None:
+    """A loop that needs a Program is no error of the user's, though he catches all there are."""
+
+    def backward(g: Any, x: Any) -> Any:
+        try:
+            return bs.cond(np.sum(g) > -1e9, lambda q: q * np.cos(x), lambda q: q, g)
+        except BaseException:
+            return 100.0 * g
+
+    x = np.linspace(0.1, 1.0, n)
+    np.testing.assert_allclose(bs.jacobian(rule(backward), method="reverse")(x), np.diag(np.cos(x)))
+
+
+def test_what_a_rule_keeps_is_refused_afterwards() -> None:
+    kept = []
+
+    def backward(g: Any, x: Any) -> Any:
+        kept.append(g)
+        return g * np.cos(x)
+
+    bs.jacobian(rule(backward), method="reverse")(X)
+    for use in (
+        lambda g: g * 2,
+        lambda g: bs.grad(lambda x: np.sum(x * g))(X),
+        lambda g: bs.jit(lambda x: x * g)(X),
+        lambda g: bs.cond(np.sum(g) > 0, lambda: 1.0, lambda: 2.0),
+    ):
+        with pytest.raises(bs.errors.TracedValueError, match="kept from an earlier staging"):
+            use(kept[-1])
+
+
+def in_place(t: Any, x: Any) -> Any:
+    t *= np.cos(x)
+    return t
+
+
+def by_entries(t: Any, x: Any) -> Any:
+    t[...] = t * np.cos(x)
+    return t
+
+
+def halved(t: Any, x: Any) -> Any:
+    t[0] = 0.0
+    return t
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("write", [in_place, by_entries])
+@pytest.mark.parametrize("with_jvp", [False, True])
+def test_rules_may_write_into_what_they_are_given(n: int, write: Any, with_jvp: bool) -> None:
+    """Others read it, too: another path, the pullback that forward mode is derived from, a second try."""
+    x = np.linspace(0.5, 1.0, n)
+    sine = rule(write, write if with_jvp else None)
+    for method in ("auto", "forward", "reverse", "eliminate", "colour"):
+        for f, slope in ((sine, np.cos(x)), (lambda x: sine(x) + x, 1 + np.cos(x))):
+            np.testing.assert_allclose(bs.jacobian(f, method=method)(x), np.diag(slope))
+    tangent = np.ones(n)
+    _, found = bs.jvp(lambda x: sine(x) + x, (x,), (tangent,))
+    np.testing.assert_allclose(found, 1 + np.cos(x))
+    np.testing.assert_array_equal(tangent, 1.0)
+    np.testing.assert_allclose(bs.grad(lambda x: np.sum(sine(x) * x))(x), np.sin(x) + x * np.cos(x))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_a_tangent_that_is_written_into_is_solved_for_again(n: int) -> None:
+    """The first try meets NaN; the second begins with the seeds as they were."""
+    f = lambda x: np.sqrt(x) + rule(lambda g, x: g, halved)(x)
+    with np.errstate(all="ignore"):
+        found = bs.jacobian(f, method="forward")(np.linspace(0.0, 1.0, n))
+    assert found[0, 0] == np.inf
+    assert found[1, 0] == 0.0
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_a_larger_gradient_is_summed_forward_as_well(n: int) -> None:
+    f = rule(lambda g, x: np.stack([g, 2.0 * g]))
+    for method in (*WAYS, "auto"):
+        np.testing.assert_array_equal(bs.jacobian(f, method=method)(np.ones(n)), 3 * np.eye(n))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_a_watch_for_nan_sees_what_derivatives_really_make(n: int) -> None:
+    hidden = lambda x: np.where(x > 0, np.sqrt(x), 0.0)
+    with bs.debug_nans(), np.errstate(all="ignore"):
+        for method in WAYS:
+            np.testing.assert_array_equal(bs.jacobian(hidden, method=method)(np.zeros(n)), 0.0)
+            found = bs.jacobian(np.sin, method=method)(np.ones(n))
+            np.testing.assert_allclose(found, np.cos(1.0) * np.eye(n))
+            with pytest.raises(bs.errors.NaNError, match="`sqrt` made a NaN"):
+                bs.jacobian(np.sqrt, method=method)(-np.ones(n))
+            with pytest.raises(bs.errors.NaNError, match="the derivative of `multiply` made a NaN"):
+                bs.jacobian(lambda x: np.sqrt(x) * 0.0, method="forward")(np.zeros(n))
+            with pytest.raises(bs.errors.NaNError, match="the derivative of `sqrt` made a NaN"):
+                bs.jacobian(lambda x: np.sqrt(x) * 0.0, method="reverse")(np.zeros(n))

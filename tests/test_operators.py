@@ -509,3 +509,37 @@ def test_a_tangent_of_repeated_rows_is_an_array_of_its_own():
     assert t.flags.writeable
     assert t.flags.c_contiguous
     assert np.all(t == 2)
+
+
+def _cosine_in_place(a):
+    def times(t):
+        t *= np.cos(a)
+        return t
+
+    return ops.Custom(times, times)
+
+
+own_sine = bs.primitive("test_own_sine", np.sin, blocks=(lambda a: _cosine_in_place(a),))
+twice_both = bs.primitive(
+    "test_twice_both",
+    lambda a, b: 2 * a + 2 * b,
+    blocks=(ops.Custom(lambda t: 2 * t, lambda u: 2 * u),) * 2,
+)
+
+
+@pytest.mark.parametrize("method", ["auto", "forward", "reverse", "eliminate", "colour"])
+@pytest.mark.parametrize("n", [2, 5])
+def test_custom_operators_own_what_they_are_given(method, n):
+    """They may write into it, and need not say what they go between."""
+    x = np.linspace(0.1, 1.0, n)
+    found = bs.jacobian(lambda x: own_sine(x) * x + x, method=method)(x)
+    np.testing.assert_allclose(found, np.diag(np.cos(x) * x + np.sin(x) + 1))
+    found = bs.jacobian(lambda x: own_sine(2 * x) + x, method=method)(x)
+    np.testing.assert_allclose(found, np.diag(2 * np.cos(2 * x) + 1))
+
+
+@pytest.mark.parametrize("method", ["auto", "forward", "reverse", "eliminate", "colour"])
+def test_custom_operators_that_broadcast(method):
+    x, rows = np.arange(1.0, 4.0), np.ones((2, 3))
+    found = bs.jacobian(lambda x: twice_both(x, rows * x) * x, method=method)(x)
+    np.testing.assert_allclose(found, np.broadcast_to(np.diag(8 * x), (2, 3, 3)))

@@ -6,7 +6,7 @@ For what runs but once, on numbers: nothing is written down, and no value is hel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -41,7 +41,13 @@ def run_at_once(
         given.append(by.staged(a) if is_stack else a)
     try:
         found = f(*given)
-    except NeedsProgram:
+    except BaseException:
+        if by.needs_program:
+            return None
+        raise
+    finally:
+        by.is_done = True  # what users keep of it is refused from here on
+    if by.needs_program:  # and a user's rule went on without that
         return None
     flat = found if isinstance(found, list | tuple) else [found]
     results = [(y, by.stack(y)) for y in flat]
@@ -54,6 +60,7 @@ class _Examples(Recorder):
     def __init__(self, size: int):
         super().__init__()
         self.size, self.is_checked = size, True
+        self.needs_program = False  # it was met: users' rules may catch what is raised then
 
     def staged(self, stack: Any) -> Any:
         var = Var(Type(stack.shape[1:], stack.dtype), self)
@@ -67,13 +74,13 @@ class _Examples(Recorder):
 
     def at_once(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if prim.holds_regions:
-            raise NeedsProgram
+            self._give_up()
         values, flags = [], []
         for a in args:
             v, is_stack = a, False
             if isinstance(a, hooks.Tensor):
                 if a.row is not None:
-                    raise NeedsProgram
+                    self._give_up()
                 v = a._v
                 if type(v) is Var:  # of a stack around this one, if it is not ours
                     is_stack = v.recorder is self
@@ -84,3 +91,7 @@ class _Examples(Recorder):
             flags.append(is_stack)
         rule = prim.batch_rule or one_by_one
         return self.staged(rule(prim, self.size, values, flags, params))
+
+    def _give_up(self) -> NoReturn:
+        self.needs_program = True
+        raise NeedsProgram

@@ -77,5 +77,7 @@ class _NaNWatcher(Watcher):
 
 
 def _has_nan(x: Any) -> bool:
-    v = getattr(x, "_v", getattr(x, "value", x))
+    v = (
+        x._v if hasattr(x, "_v") else getattr(x, "value", x)
+    )  # of a Tensor, or a masked differential
     return isinstance(v, float | complex | np.ndarray | np.generic) and bool(np.any(np.isnan(v)))

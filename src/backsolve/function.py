@@ -124,9 +124,7 @@ class Function:
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
             full = [np.zeros(*t) if c is None else c for c, t in zip(cts, types, strict=True)]
-            grads = cls.backward(
-                context, *[c if isinstance(c, Tensor) else wrap(c, None) for c in full]
-            )
+            grads = cls.backward(context, *map(_lent, full))
             grads = grads if isinstance(grads, tuple) else (grads,)
             if len(grads) != len(args):
                 raise StructureError(
@@ -143,7 +141,7 @@ class Function:
                 tangents: list[Any] = [np.zeros(np.shape(_value(a))) for a in args]
                 for k, t in zip(places, ts, strict=True):
                     tangents[k] = tangents[k] if t is None else t
-                out = cls.jvp(context, *tangents)
+                out = cls.jvp(context, *map(_lent, tangents))
                 return tuple(_plain(t, record) for t in (out if isinstance(out, tuple) else (out,)))
             return _transpose(pull, types, ts, record)
 
@@ -186,6 +184,14 @@ def _raw(v: Any) -> Any:
     return v if hasattr(v, "shape") else np.asarray(v)[()]
 
 
+def _lent(t: Any) -> Any:
+    """As a Tensor of the user's: written into, it becomes another value, and `t` is what it was."""
+    if isinstance(t, Tensor):
+        return wrap(t._v, t.row)
+    is_view = type(t) is np.ndarray and t.base is not None  # no place to write into, for a Tensor
+    return wrap(t.copy() if is_view else t, None)
+
+
 def _varies(a: Any) -> bool:
     return isinstance(a, Tensor) and a.row is not None
 
@@ -221,7 +227,7 @@ def _transpose(pull: Any, types: Any, ts: Sequence[Any], record: bool) -> tuple[
     seeds = [wrap(np.zeros(*t), leaf_row(np.zeros(*t))) for t in types]
     grads = pull(seeds)
     pairs = [
-        (g.row, t)
+        (g.row, t if g.shape == t.shape else np.broadcast_to(t, g.shape))
         for g, t in zip(grads, ts, strict=True)
         if t is not None and isinstance(g, Tensor) and g.row is not None
     ]

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .base import Between, Operator
+import numpy as np
+
+from ..hooks import hooks
+from ..ir import Type
+from ..primitive import wrap
+from .base import Between, Operator, fitted
+from .broadcast import Broadcast
 
 
 class Custom(Between):
@@ -32,12 +38,40 @@ class Custom(Between):
         self.name = name
 
     def apply(self, t: Any) -> Any:
-        return self._apply(t)
+        return self._apply(_lent(t))
 
     @property
     def T(self) -> Operator:
         name = self.name[:-2] if self.name.endswith(".T") else f"{self.name}.T"
         return Custom(self._adjoint, self._apply, self._out, self._in, name)
 
+    def typed(self, in_type: Type, out_type: Type | None) -> Operator:
+        """Where it was not said what it goes between, these: what it gives is broadcast, or summed, to them."""
+        if self._in is not None or self._out is not None or out_type is None:
+            return fitted(self, in_type, out_type)
+        apply, adjoint = self._apply, self._adjoint
+
+        def ahead(t: Any) -> Any:
+            image = apply(t)
+            given = Type(image.shape, image.dtype)
+            return (
+                image if given.shape == out_type.shape else Broadcast(given, out_type.shape)(image)
+            )
+
+        def back(u: Any) -> Any:
+            image = adjoint(u)
+            return (
+                image if image.shape == in_type.shape else Broadcast(in_type, image.shape).T(image)
+            )
+
+        return Custom(ahead, back, in_type, out_type, self.name)
+
     def __repr__(self) -> str:
         return self.name
+
+
+def _lent(t: Any) -> Any:
+    """The function's own to write into."""
+    if type(t) is np.ndarray:
+        return t.copy()
+    return wrap(t._v, t.row) if isinstance(t, hooks.Tensor) else t

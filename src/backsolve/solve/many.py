@@ -300,6 +300,9 @@ def _solve_stack(
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
     with np.errstate(all="ignore"):
+        if hooks.runs_as_written and len(seeds[0]) and not is_recording():
+            masked = [[Masked(s[k], s[k] != 0) for s in seeds] for k in range(len(seeds[0]))]
+            return _one_by_one(solve, masked)
         found = _solved_bare(solve, seeds, types, record, one_by_one)
         if found is not None and not any(map(has_nan, found)):
             return found
@@ -328,8 +331,7 @@ def _solved_bare(
     with for_a_stack(seeds):
         if not record:
             if one_by_one and 0 < count <= FEW and not is_recording():
-                each = [solve(*[s[k] for s in seeds]) for k in range(count)]
-                return [np.stack(ys) for ys in zip(*each, strict=True)]
+                return _one_by_one(solve, [[s[k] for s in seeds] for k in range(count)])
             found = run_at_once(solve, seeds, count)
             if found is not None:
                 return found
@@ -338,6 +340,10 @@ def _solved_bare(
     if _is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds):
         return None
     return evaluate_batched(program, list(seeds), [True] * len(seeds), count)
+
+
+def _one_by_one(solve: Callable[..., list[Any]], each: Sequence[Sequence[Any]]) -> list[Any]:
+    return [np.stack(ys) for ys in zip(*[solve(*seeds) for seeds in each], strict=True)]
 
 
 def _is_traced(program: Program) -> bool:

@@ -240,3 +240,33 @@ def test_results_besides_the_value_are_the_callers_own():
     aux[:] = 0
     g[:] = 0
     np.testing.assert_array_equal(x, np.linspace(0.5, 1.5, N))
+
+
+def _calling(h):
+    return lambda x: h(x)
+
+
+def test_functions_of_one_code_are_looked_at_each():
+    """The second of two closures writes into what the first has captured."""
+    buffer = np.full(N, 2.0)
+
+    def refilled(x):
+        buffer[:] = 7.0
+        return x * 1.0
+
+    first, second = _calling(lambda x: x * buffer), _calling(refilled)
+    f = lambda x: np.sum(first(x) + second(x))
+    assert not quiet.writes_nothing(f, (np.ones(N),))
+    np.testing.assert_array_equal(bs.grad(f)(np.ones(N)), 3.0)
+
+
+def test_functions_of_one_code_may_fill_arrays():
+    def filled(x):
+        y = np.zeros(2)
+        y[0], y[1] = x[1], x[0] * 3
+        return y
+
+    first, second = _calling(np.sin), _calling(filled)
+    f = lambda x: np.sum(first(x) * second(x))
+    x = np.array([0.3, 0.8])
+    np.testing.assert_allclose(bs.grad(f)(x), bs.jit(bs.grad(f))(x))

@@ -151,9 +151,9 @@ def writes_nothing(f: Any, values: Sequence[Any]) -> bool:
 
 def _check_function(f: FunctionType, visited: set[int]) -> None:
     code = f.__code__
-    if id(code) in visited or _is_ours(f):
+    if id(f) in visited or _is_ours(f):
         return
-    visited.add(id(code))
+    visited.add(id(f))
     found = _seen.get(id(code))
     if found is None:
         found = _seen[id(code)] = _look(code)

@@ -38,7 +38,7 @@ def writes_arrays(f: Callable[..., Any]) -> bool:
             f = type(f).__call__
         if not isinstance(f, FunctionType):
             return False
-    seen = {id(f.__code__)}
+    seen = {id(f)}
     waiting = [f]
     for g in waiting:
         found = _known.get(id(g.__code__))
@@ -48,8 +48,8 @@ def writes_arrays(f: Callable[..., Any]) -> bool:
         if writes:
             return True
         for reached in _named(g, names) if names is not None else ():
-            if id(reached.__code__) not in seen:
-                seen.add(id(reached.__code__))
+            if id(reached) not in seen:
+                seen.add(id(reached))
                 waiting.append(reached)
     return False
 

@@ -14,7 +14,7 @@ from .operators import Custom
 from .primitive import primitive as write_row
 from .primitive import wrap
 from .solve import back_substitute
-from .tensor import Staged, Tensor, leaf_row
+from .tensor import Staged, Tensor, leaf_row, lent
 from .trace import is_for_later
 
 
@@ -187,7 +187,7 @@ def _raw(v: Any) -> Any:
 def _lent(t: Any) -> Any:
     """As a Tensor of the user's: written into, it becomes another value, and `t` is what it was."""
     if isinstance(t, Tensor):
-        return wrap(t._v, t.row)
+        return lent(t)
     is_view = type(t) is np.ndarray and t.base is not None  # no place to write into, for a Tensor
     return wrap(t.copy() if is_view else t, None)
 

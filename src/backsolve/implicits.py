@@ -25,7 +25,7 @@ from .hooks import hooks
 from .ir import Type, type_of
 from .operators import Custom, Operator, as_operator
 from .operators.inverse import is_solved_by_structure
-from .ownership import own
+from .ownership import LARGE, own, shared
 from .results import is_number
 from .solve.arguments import check_numbers, check_preconditioner
 from .solve.implicit import at_solution
@@ -34,7 +34,7 @@ from .solve.minimum import minimum
 from .solve.outside import OUTSIDE, Outside
 from .solve.packing import Packing, plain
 from .solve.square import How
-from .tensor import Staged, Tensor
+from .tensor import Staged, Tensor, lent
 from .trace import example_of
 
 CONTRACTION = 32  # unknowns up to which compiled code forms the matrix of a fixed point at once
@@ -144,7 +144,7 @@ def fixed_point(
     check_function("fixed_point", f)
 
     def F(x: Any, *p: Any) -> Any:
-        after = hooks.users(f)(x, *p)
+        after = hooks.users(f)(tree.map(lent, x), *p)
         check_numbers("f(x)", after)
         return _minus(x, after, "f(x)", "x", x)
 
@@ -256,6 +256,7 @@ class _Problem:
         self.how = how if given is None else replace(how, preconditioner=self._flat(given))
 
     def equations(self, x: Sequence[Any], p: Sequence[Any]) -> list[Any]:
+        x, p = [*map(lent, x)], [*map(_lent, p)]
         result = hooks.users(self.F)(self.x_form.unflatten(x), *self.p_form.unflatten(p))
         check_numbers("F(x, *p)", result)
         return tree.flatten_like(result, self.x_form)[0]  # equation k is that of unknown k
@@ -280,9 +281,15 @@ class _Problem:
             return on_leaves(M)
 
         def on_leaves(M: Callable[[Any], Any]) -> Callable[[Any], Any]:
-            return lambda v: tree.flatten_like(M(self.x_form.unflatten(v)), self.x_form)[0]
+            form = self.x_form
+            return lambda v: tree.flatten_like(M(form.unflatten([*map(lent, v)])), form)[0]
 
         return made
+
+
+def _lent(v: Any) -> Any:
+    """A large array is not copied for each evaluation: it is there to be read."""
+    return shared(v) if type(v) is np.ndarray and v.size > LARGE else lent(v)
 
 
 def _floats(v: Any) -> Any:

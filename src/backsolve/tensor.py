@@ -369,6 +369,13 @@ def _wrap_var(var: Var, row: Row | None) -> Staged:
     return t
 
 
+def lent(value: Any) -> Any:
+    """For a function that may write into it: as the receiver's own, so that the giver's stays what it was."""
+    if type(value) is np.ndarray:
+        return value.copy()
+    return wrap(value._v, value.row) if isinstance(value, Tensor) else value
+
+
 def leaf(value: Any) -> Any:
     """A parameter with a raw number or array for a value."""
     t = Tensor.__new__(Tensor)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import tree
 from ..hooks import hooks
 from ..module_state import State, carrying
-from ..tensor import Staged
+from ..quiet import are_large, writes_nothing
+from ..tensor import Staged, lent
 from ..trace import is_recording
 from . import batch as batch
 from . import bind as bind
@@ -36,7 +38,8 @@ def cond(
     """
     on_true, on_false = hooks.body(on_true), hooks.body(on_false)
     if not isinstance(pred, Staged):
-        return staged.cond(pred, on_true, on_false, *operands)
+        taken = on_true if bool(pred) else on_false
+        return taken(*_lent(operands, taken))
 
     def run(state: State) -> tuple[Any, Any]:
         yes, no = state.pure(on_true), state.pure(on_false)
@@ -57,7 +60,7 @@ def while_loop(goes_on: Callable[[Any], Any], body: Callable[[Any], Any], init: 
     """
     goes_on, body = hooks.body(goes_on), hooks.body(body)
     if not is_recording():
-        return staged.while_loop(goes_on, body, init)
+        return staged.while_loop(goes_on, body, _lent(init, goes_on, body))
 
     def run(state: State) -> tuple[Any, Any]:
         first = state.joined(init, state.held())
@@ -81,7 +84,7 @@ def fori_loop(
     """
     body, goes_on = hooks.body(body), goes_on and hooks.body(goes_on)
     if not is_recording():
-        return staged.fori_loop(start, stop, body, init, goes_on)
+        return staged.fori_loop(start, stop, body, _lent(init, body), goes_on)
 
     def run(state: State) -> tuple[Any, Any]:
         first, test = state.joined(init, state.held()), goes_on and state.asking(goes_on)
@@ -106,7 +109,7 @@ def scan(
     """
     body = hooks.body(body)
     if not is_recording():
-        return staged.scan(body, init, xs, length, reverse)
+        return staged.scan(body, _lent(init, body), xs, length, reverse)
 
     def run(state: State) -> tuple[Any, Any]:
         pure = state.pure(body)
@@ -134,6 +137,14 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """
     f = hooks.body(f)
     return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
+
+
+def _lent(given: Any, *functions: Callable[..., Any]) -> Any:
+    """What these may write into, on numbers as well as staged: the caller's arrays stay as they are."""
+    leaves = tree.flatten(given)[0]
+    if are_large(leaves) and all(writes_nothing(f, leaves) for f in functions):
+        return given
+    return tree.map(lent, given)
 
 
 hooks.while_loop = while_loop

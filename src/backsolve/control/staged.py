@@ -20,7 +20,7 @@ from ..primitives.checks import Messages
 from ..primitives.control import BRANCH
 from ..regions import Branches
 from ..solve import eager_budget
-from ..tensor import Staged
+from ..tensor import Staged, lent
 from ..trace import is_recording, stage
 from . import within
 from .calls import Unfinished
@@ -188,7 +188,7 @@ def scan(body: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> tu
     def step(k: Any, state: Any, entries: Any) -> tuple[Any, Any]:
         return pair(body(state, entries))
 
-    entry = lambda k: structure.unflatten([x[k] for x in columns])
+    entry = lambda k: structure.unflatten([lent(x[k]) for x in columns])
     if any(isinstance(x, Staged) for x in [*Form.of(init).taken(), *columns]):
         return record_loop(step, None, init, xs, count, reverse)
     if count > UNROLLED and is_recording() and _is_staged(tried(lambda: body(init, entry(0)))):
@@ -204,7 +204,7 @@ def scan(body: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> tu
     state, rows = init, []
     for k in reversed(range(count)) if reverse else range(count):
         state, y = step(k, state, entry(k))
-        rows.append(y)
+        rows.append(tree.map(lent, y))  # the next round may write into its state
     rows = rows[::-1] if reverse else rows
     if not rows:
         return state, _no_results(body, Form.of(init), columns, structure)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ..hooks import hooks
 from ..ir import Type
-from ..primitive import wrap
+from ..tensor import lent
 from .base import Between, Operator, fitted
 from .broadcast import Broadcast
 
@@ -38,7 +35,7 @@ class Custom(Between):
         self.name = name
 
     def apply(self, t: Any) -> Any:
-        return self._apply(_lent(t))
+        return self._apply(lent(t))
 
     @property
     def T(self) -> Operator:
@@ -68,10 +65,3 @@ class Custom(Between):
 
     def __repr__(self) -> str:
         return self.name
-
-
-def _lent(t: Any) -> Any:
-    """The function's own to write into."""
-    if type(t) is np.ndarray:
-        return t.copy()
-    return wrap(t._v, t.row) if isinstance(t, hooks.Tensor) else t

@@ -16,7 +16,7 @@ from ..ir import Type
 from ..joint import record_joint
 from ..operators import Custom
 from ..row import Row, ancestors, next_index
-from ..tensor import Staged
+from ..tensor import Staged, lent
 from .chain_stack import seed_is_stacked, staged_solve
 from .forward import forward_substitute
 from .reversal import Chain, StepOf, raw, row_of
@@ -184,7 +184,7 @@ def _pairs(step: StepOf, along: Sequence[int], closed: dict[Row, Any]) -> StepOf
             x if t is None else own_row(x)
             for x, t in zip([*state[:w], *entries[:n]], tangents, strict=True)
         ]
-        after, ys = step(k, ins[:w], ins[w:])
+        after, ys = step(k, [*map(lent, ins[:w])], [*map(lent, ins[w:])])
         outs = [row_of(y) for y in [*after, *ys]]
         seeds = [(x.row, t) for x, t in zip(ins, tangents, strict=True) if t is not None]
         rows, _ = ancestors([r for r in outs if r is not None], begin)

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import RecomputeError
 from ..primitive import wrap
 from ..row import Row, ancestors, next_index
-from ..tensor import Staged, Tensor, leaf_row
+from ..tensor import Staged, Tensor, leaf_row, lent
 from .budget import ChainReport, within
 from .chain_stack import over_stack
 from .fingerprint import fingerprint, is_near, is_same, outside_of
@@ -119,7 +119,7 @@ class Chain:
             for s, f in zip(self.sequences, self.sequences_vary, strict=True)
         ]
         with within(None):  # a loop inside a step is recorded with it
-            after, ys = self.step(k, list(ins), list(entries))
+            after, ys = self.step(k, [*map(lent, ins)], [*map(lent, entries)])
         self._check(k, begin, [*after, *ys])
         return Recorded(k, begin, [row_of(x) for x in [*ins, *entries]], [*after, *ys], len(after))
 
@@ -319,7 +319,7 @@ class Chain:
         made: list[list[Any]] = []
         with within(None):
             for k in range(self.count):
-                state, ys = step(k, state, [c[self.at(k)] for c in columns])
+                state, ys = step(k, [*map(lent, state)], [c[self.at(k)] for c in columns])
                 made = made or [[] for _ in ys]
                 for column, y in zip(made, ys, strict=True):
                     column.append(y)

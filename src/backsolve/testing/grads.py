@@ -22,7 +22,7 @@ from ..api import jvp, vjp
 from ..declared import points_in
 from ..errors import UnsupportedError
 from ..hooks import hooks
-from ..tensor import Tensor
+from ..tensor import Tensor, lent
 from ..working import Working
 
 Leaves = list[Any]
@@ -89,9 +89,9 @@ def check_grads(
         raise ValueError("check_grads needs a floating-point or complex argument: nothing varies")
 
     def flat(*xs: Any) -> Leaves:
-        inner = list(leaves)
+        inner = [*map(lent, leaves)]
         for k, x in zip(places, xs, strict=True):
-            inner[k] = x
+            inner[k] = lent(x)
         outputs, _ = tree.flatten(hooks.users(f)(*structure.unflatten(inner)))
         return [y for y in outputs if varies(y)]
 

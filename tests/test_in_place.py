@@ -1,4 +1,4 @@
-"""Functions that write into what they are given: the same results everywhere; others' arrays stay as they are."""
+"""Functions that write into what they are given: the same results everywhere; arrays of others stay."""
 
 from __future__ import annotations
 

@@ -270,3 +270,30 @@ def test_functions_of_one_code_may_fill_arrays():
     f = lambda x: np.sum(first(x) * second(x))
     x = np.array([0.3, 0.8])
     np.testing.assert_allclose(bs.grad(f)(x), bs.jit(bs.grad(f))(x))
+
+
+class _Writing(np.float64):
+    def __add__(self, other):
+        REFILLED[:] = 7.0
+        return 1.0
+
+
+REFILLED = np.full(N, 2.0)
+KEEPING = np.frompyfunc(lambda t: (REFILLED.fill(7.0), t)[1], 1, 1)
+OBJECTS = np.array([_Writing(1.0)], dtype=object)
+NUMBER = _Writing(1.0)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda y: y + KEEPING(1.0) * 0.0,
+        lambda y: y * (OBJECTS[0] + 0.0),
+        lambda y: y * (NUMBER + 0.0),
+    ],
+    ids=["frompyfunc", "objects", "a subclass of float64"],
+)
+def test_python_within_numpy_is_not_trusted(last):
+    REFILLED[:] = 2.0
+    f = lambda x: last(np.sum(x * REFILLED))
+    np.testing.assert_array_equal(bs.grad(f)(np.ones(N)), 2.0)

@@ -138,7 +138,7 @@ def are_large(values: Sequence[Any]) -> bool:
 
 def writes_nothing(f: Any, values: Sequence[Any]) -> bool:
     """Whether `f`, called with these values, certainly writes into no array."""
-    if type(f) is not FunctionType:
+    if type(f) is not FunctionType or np.geterrcall() is not None:
         return False
     try:
         for v in values:
@@ -174,7 +174,7 @@ def _check_value(f: FunctionType, name: _Name, visited: set[int]) -> None:
         raise _Unknown
     if type(x) is FunctionType:
         _check_function(x, visited)
-    elif not _is_known(x) and not isinstance(x, np.ufunc):
+    elif not _is_known(x) and not _is_ufunc(x):
         _check_data(x)
 
 
@@ -188,7 +188,7 @@ def _check_call(f: FunctionType, call: _Call, visited: set[int]) -> None:
         _check_member(name, call)
     elif type(x) is FunctionType and (len(call.callee.path) == 1 or _is_ours(x)):
         _check_function(x, visited)
-    elif isinstance(x, np.ufunc):
+    elif _is_ufunc(x):
         _check_arguments(call, x.nin)
     elif len(call.callee.path) > 1:
         _check_arguments(call, _FUNCTIONS.get(name, -1))
@@ -235,6 +235,11 @@ def _is_known(x: Any) -> bool:
     return type(x) is ModuleType and x.__name__ in _MODULES
 
 
+def _is_ufunc(x: Any) -> bool:
+    """One of NumPy's or SciPy's: they can also be made of any function, np.frompyfunc."""
+    return isinstance(x, np.ufunc) and not x.types[0].startswith("O")
+
+
 def _is_ours(f: FunctionType) -> bool:
     """Whether it is a function of networks: none of them writes into what it gets."""
     return str(f.__globals__.get("__name__")).startswith("backsolve.nn.functional.")
@@ -243,7 +248,9 @@ def _is_ours(f: FunctionType) -> bool:
 def _check_data(x: Any) -> None:
     """That x is an array, a number or a plain container of such, and rests on nothing differentiated."""
     kind = type(x)
-    if kind in _PLAIN or isinstance(x, np.generic):
+    if kind is np.ndarray and x.dtype.hasobject:
+        raise _Unknown
+    if kind in _PLAIN or (isinstance(x, np.generic) and kind.__module__ == "numpy"):
         return
     if kind is type and issubclass(x, np.generic):  # as a dtype
         return

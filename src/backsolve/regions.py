@@ -70,6 +70,9 @@ class Loop:
     reverse: bool = False
     extends: Extends | None = field(default=None, repr=False)  # it would be shown level upon level
     memory: int | None = None  # bytes that a derivative may store (bs.checkpoint)
+    share: int = (
+        1  # of what the user gave that is one part of so many: loops within loops have less
+    )
     report: Any = field(default=None, repr=False, compare=False)  # of what it stores then
     pieces: tuple[int, ...] = ()  # how often, and how often within each of those, …, it is done
     recompute: bool = (

@@ -21,7 +21,7 @@ from ..solve.reversed_row import bare, own_row, reversed_row
 from ..tensor import Tensor
 from ..trace import evaluate
 from .linear import Cut, cut, keep, must_be_stored, strong, with_adjoints, with_tangents, zeros_like
-from .pieces import bytes_of, in_pieces
+from .pieces import Sizes, bytes_of, in_pieces
 from .reach import carried_that_vary, reach
 from .regions import varies_outside
 
@@ -63,6 +63,11 @@ class _Parted:
     stored: list[Var]
     again: list[Equation]
     states: list[Var]  # carried values that a round needs to be run again
+
+    def sizes(self) -> Sizes:
+        inner = {v for e in self.parts.first if e.primitive.holds_regions for v in e.outputs}
+        within = [v for v in self.stored if v in inner]
+        return Sizes(bytes_of(self.stored), bytes_of(self.states), bytes_of(within))
 
 
 class LoopBlock:
@@ -170,10 +175,9 @@ class LoopBlock:
             lambda fresh, tangents: with_values(fresh).pairs(tangents),
         )
 
-    def sizes(self, given: Sequence[bool]) -> tuple[int, int]:
-        """The bytes that a round stores to be reversed, and to be run again, if these outputs have adjoints."""
-        parted = self._parted(given)
-        return bytes_of(parted.stored), bytes_of(parted.states)
+    def sizes(self, given: Sequence[bool]) -> Sizes:
+        """What a round stores if these outputs have adjoints."""
+        return self._parted(given).sizes()
 
     def _parted(self, given: Sequence[bool]) -> _Parted:
         loop, values = self.loop, self.values
@@ -223,7 +227,7 @@ class LoopBlock:
         if loop.recompute:
             again, stored = parts.first, parted.states
         elif loop.pieces or loop.memory is not None:
-            pieces = in_pieces(loop, bytes_of(stored), bytes_of(parted.states))
+            pieces = in_pieces(loop, parted.sizes())
             if pieces is not None:
                 return pulled_through(pieces, self.args, self.places, adjoints)
 

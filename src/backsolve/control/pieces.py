@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..solve.revolve import text
 from ..trace import evaluate, stage, stage_region
 
 MOST_LEVELS = 5  # of pieces within pieces: each is compiled anew
+NESTED = 3  # the part of a budget that loops within a loop have
 UNKNOWN = 1 << 20  # rounds that a loop without a count is taken to have
 
 
@@ -65,53 +66,68 @@ def _with_levels(d: int, total: int, states: int, each: int) -> tuple[Any, Any, 
     return m, inner, states * (d - 1) * m + each * np.maximum(inner, 1)
 
 
-def ways_to_store(loop: Loop, each: int, states: int) -> list[tuple[int, int]]:
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a round."""
+
+    each: int  # stored to be reversed
+    states: int  # stored to be run again
+    beside: int  # there meanwhile: what loops within it give to be stored
+
+
+def ways_to_store(loop: Loop, sizes: Sizes) -> list[tuple[int, int]]:
     """What the loop can store, and how often it is then run again: each time less."""
-    total = rounds_of(loop)
+    total, each, states = rounds_of(loop), sizes.each, sizes.states
     found = [(total * each, 0)]
     if loop.count is not None or len(loop.body.outputs) == loop.carried:
         for d in range(2, MOST_LEVELS + 1):
             stored = int(_with_levels(d, total, states + INDEX.dtype.itemsize, each)[2].min())
             if stored < found[-1][0]:
                 found.append((stored, d - 1))
-    return found
+    return [(stored + sizes.beside, runs) for stored, runs in found]
 
 
-def _planned(loop: Loop, each: int, states: int) -> tuple[int, ...]:
+def _planned(loop: Loop, sizes: Sizes) -> tuple[int, ...]:
     """The pieces for a loop with a budget; what they store is told to its report."""
     assert loop.memory is not None
-    total = rounds_of(loop)
+    total, each, states = rounds_of(loop), sizes.each, sizes.states + INDEX.dtype.itemsize
     pieces: tuple[int, ...] = (total,)
-    stored = each * total
-    if stored > loop.memory and loop.count is None and len(loop.body.outputs) > loop.carried:
+    memory, stored = loop.memory - sizes.beside, each * total
+    if stored > memory and loop.count is None and len(loop.body.outputs) > loop.carried:
         raise BudgetError(
             "a loop whose number of rounds is not known and that makes a sequence stores as much as there are "
             "rounds: no budget can be met; give a number of rounds, or carry an array that is written into"
         )
-    if stored > loop.memory:
-        pieces, stored = levels(total, states, each, loop.memory)
-    if stored > loop.memory:
+    if stored > memory:
+        pieces, stored = levels(total, states, each, memory)
+    if stored > memory:
+        least = _enough(loop, stored, sizes)
         rounds = f"{total:,} rounds" if loop.count is not None else "a number of rounds not known"
         raise BudgetError(
-            f"{text(loop.memory)} are not enough to differentiate this loop of {rounds} in, inside jit: the "
-            f"least that can be met is {text(stored)}, for states of {text(states)} and recorded rounds of "
-            f"{text(each)}"
+            f"{text(loop.memory * loop.share)} are not enough to differentiate this loop of {rounds} in, "
+            f"inside jit: {least}, for states of {text(states)} and recorded rounds of {text(each)}"
         )
     if loop.report is not None:
         ahead = (len(pieces) - 1) * total
-        told = ChainReport("loop", total, None, ahead, total, peak_bytes=stored)
+        told = ChainReport("loop", total, None, ahead, total, peak_bytes=stored + sizes.beside)
         told.is_planned = loop.count is None
         loop.report.chains.append(told)
     return pieces
 
 
-def in_pieces(loop: Loop, each: int, states: int) -> Program | None:
-    """A Program with the inputs and outputs of the loop, or None if it need not be cut.
+def _enough(loop: Loop, stored: int, sizes: Sizes) -> str:
+    """What to ask for instead. With more, loops within this one store more, too: up to their parts."""
+    if loop.share > 1:
+        return f"at least {text(stored * loop.share)} are needed"
+    if sizes.beside:
+        return f"{text(NESTED * (stored - sizes.beside) * loop.share)} are enough"
+    return f"the least that can be met is {text(stored * loop.share)}"
 
-    A round stores `each` bytes to be reversed, and `states` to be run again.
-    """
+
+def in_pieces(loop: Loop, sizes: Sizes) -> Program | None:
+    """A Program with the inputs and outputs of the loop, or None if it need not be cut."""
     made = loop.body.outputs[loop.carried :]
-    pieces = loop.pieces or _planned(loop, each, states + INDEX.dtype.itemsize)
+    pieces = loop.pieces or _planned(loop, sizes)
     if len(pieces) == 1:
         return None
     total = rounds_of(loop)
@@ -207,6 +223,11 @@ def in_pieces(loop: Loop, each: int, states: int) -> Program | None:
 class Limit:
     memory: int
     report: Any  # where to tell what is stored
+    share: int = 1
+
+    def within(self) -> Limit:
+        """Of loops within a loop: their tapes are there twice while a round is reversed, beside states."""
+        return replace(self, memory=self.memory // NESTED, share=self.share * NESTED)
 
 
 class _Current(threading.local):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..tensor import Staged, Tensor
 from ..trace import evaluate, stage_region
 from . import bind
 from .checks import NONE, Failure, noted
-from .pieces import limit
+from .pieces import limit, within_limit
 from .regions import Form, Region, cast_to, join, outer_recorder, settle, type_of_leaf, widens
 
 MOST_TRIES = 8  # to find the types of carried values
@@ -41,6 +42,7 @@ def record_loop(
     types = [type_of_leaf(x) for x in values]
     entries = [Type(t.shape[1:], t.dtype) for t in [type_of_leaf(x) for x in columns]]
     made: list[Form] = []
+    found = limit()
 
     def flat(k: Any, *rest: Any) -> list[Any]:
         state, parts = rest[: len(types)], rest[len(types) :]
@@ -59,7 +61,8 @@ def record_loop(
 
     names = names_in(form, "a carried value")
     for _ in range(MOST_TRIES):
-        region = Region(_kept_types(flat, types), [INDEX, *types, *entries], outer)
+        with nullcontext() if found is None else within_limit(found.within()):
+            region = Region(_kept_types(flat, types), [INDEX, *types, *entries], outer)
         after = settle("a round of the loop", types, region.outputs[: len(types)], names)
         if after == types and _agree(region.outputs, types):
             break
@@ -91,7 +94,8 @@ def record_loop(
         count=None if counted else count,
         counted=counted,
         reverse=reverse,
-        memory=None if (found := limit()) is None else found.memory,
+        memory=None if found is None else found.memory,
+        share=1 if found is None else found.share,
         report=None if found is None else found.report,
     )
     starts = [cast_to(x, t) for x, t in zip(values, types, strict=True)]

@@ -216,7 +216,7 @@ class _Segment:
         if loop is None:
             return self.program
         (e,) = self.program.equations
-        within = replace(e, params={"region": replace(loop, memory=size, report=report)})
+        within = replace(e, params={"region": replace(loop, memory=size, share=1, report=report)})
         return replace(self.program, equations=(within,))
 
     @cached_property
@@ -283,7 +283,7 @@ def _ways_of_loop(
     given = {v for v, flag in zip(part.outputs, leaving, strict=True) if flag}
     places = [k for k, a in enumerate(e.inputs) if type(a) is Var and a in varies]
     block = LoopBlock(loop, list(e.inputs), places)
-    return ways_to_store(loop, *block.sizes([v in given for v in e.outputs]))
+    return ways_to_store(loop, block.sizes([v in given for v in e.outputs]))
 
 
 def _work(e: Equation) -> float:

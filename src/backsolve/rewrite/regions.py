@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -207,18 +207,8 @@ def _prune_loop(
     k, *rest = body.inputs
     c_vars, f_vars, s_vars = rest[:a], rest[a : a + f], rest[a + f :]
     made_used = [v in used for v in e.outputs[a:-1]]
-    asked = {x for x in _read(goes_on)} if goes_on is not None else set()
     g_vars = list(goes_on.inputs) if goes_on is not None else []
-    needed = [
-        e.outputs[i] in used or (goes_on is not None and g_vars[1 + i] in asked) for i in range(a)
-    ]
-    while True:
-        outs = [o for o, flag in zip(body.outputs, [*needed, *made_used], strict=True) if flag]
-        read = _needs(body, outs)
-        wider = [n or v in read for n, v in zip(needed, c_vars, strict=True)]
-        if wider == needed:
-            break
-        needed = wider
+    needed, read, asked = _needed_by_loop(e, loop, used, {})
     # What every round leaves as it is, is fixed.
     stays = [
         n and body.outputs[i] is c_vars[i] and _same_type(c_vars[i], c_in[i])
@@ -261,19 +251,13 @@ def _prune_loop(
             known[x] = (v, g)
         kept_fixed.append((v, x, g))
     s_keep = [v in read for v in s_vars]
-    new_body = drop_unused(
-        _renamed(
-            Program(
-                (k, *_pick(c_vars, c_keep), *[v for v, _, _ in kept_fixed], *_pick(s_vars, s_keep)),
-                (*body.constants, *inline),
-                body.equations,
-                tuple(
-                    o for o, flag in zip(body.outputs, [*c_keep, *made_used], strict=True) if flag
-                ),
-            ),
-            rename,
-        )
+    less = Program(
+        (k, *_pick(c_vars, c_keep), *[v for v, _, _ in kept_fixed], *_pick(s_vars, s_keep)),
+        (*body.constants, *inline),
+        body.equations,
+        tuple(_pick(body.outputs, [*c_keep, *made_used])),
     )
+    new_body = drop_unused(prune_regions(_renamed(less, rename)))
     new_goes_on = None
     if goes_on is not None:
         inputs = (
@@ -352,17 +336,53 @@ def _same_type(v: Var, x: Any) -> bool:
     return v.type == type_of(x)
 
 
-def _needs(program: Program, outputs: Any) -> set[Var]:
-    """All variables that some outputs rest on."""
+def _needs(program: Program, outputs: Any, known: dict[Any, Any] | None = None) -> set[Var]:
+    """All variables that some outputs rest on; `known` are loops that were looked into."""
+    known = {} if known is None else known
     needed = {a for a in outputs if type(a) is Var}
     for e in reversed(program.equations):
         if any(v in needed for v in e.outputs):
-            needed.update(a for a in e.inputs if type(a) is Var)
+            region = e.params.get("region")
+            inputs = (
+                _read_by_loop(e, region, needed, known) if isinstance(region, Loop) else e.inputs
+            )
+            needed.update(a for a in inputs if type(a) is Var)
     return needed
 
 
-def _read(program: Program) -> set[Var]:
-    return _needs(program, program.outputs)
+def _read_by_loop(e: Equation, loop: Loop, used: set[Var], known: dict[Any, Any]) -> list[Any]:
+    """The inputs that those of its results rest on that are used."""
+    key = id(e), tuple(v in used for v in e.outputs)
+    if key not in known:
+        needed, read, asked = _needed_by_loop(e, loop, used, known)
+        counted = int(loop.counted)
+        inside = loop.body.inputs[1:]
+        tested = loop.goes_on.inputs[1:] if loop.goes_on is not None else ()
+        flags = [v in read for v in inside]
+        flags[: loop.carried] = needed
+        flags[: len(tested)] = [
+            a or v in asked for a, v in zip(flags[: len(tested)], tested, strict=True)
+        ]
+        known[key] = [*e.inputs[:counted], *_pick(e.inputs[counted:], flags)]
+    return cast(list[Any], known[key])
+
+
+def _needed_by_loop(
+    e: Equation, loop: Loop, used: set[Var], known: dict[Any, Any]
+) -> tuple[list[bool], set[Var], set[Var]]:
+    """Which carried values are needed; what its rounds read for that; and what its condition reads."""
+    a, goes_on = loop.carried, loop.goes_on
+    made_used = [v in used for v in e.outputs[a:-1]]
+    asked = set() if goes_on is None else _needs(goes_on, goes_on.outputs, known)
+    needed = [v in used for v in e.outputs[:a]]
+    if goes_on is not None:
+        needed = [n or v in asked for n, v in zip(needed, goes_on.inputs[1 : 1 + a], strict=True)]
+    while True:
+        read = _needs(loop.body, _pick(loop.body.outputs, [*needed, *made_used]), known)
+        wider = [n or v in read for n, v in zip(needed, loop.body.inputs[1 : 1 + a], strict=True)]
+        if wider == needed:
+            return needed, read, asked
+        needed = wider
 
 
 def _renamed(program: Program, rename: dict[Var, Var]) -> Program:

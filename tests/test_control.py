@@ -1,5 +1,7 @@
 """cond, while_loop, fori_loop, scan, map and calls: staged against plain Python, in every mode."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -358,6 +360,74 @@ def test_loops_over_the_entries_of_an_array_keep_to_a_budget(f):
         assert g.stats()["specialisations"][0]["arena_bytes"] < 6_000
     with pytest.raises(BudgetError, match="the least that can be met"):
         bs.jit(bs.grad(bs.checkpoint(f, memory=20)))(x)
+
+
+def nested(x):
+    s = x * 1.0
+    for _ in range(40):
+        for _ in range(300):
+            s = np.sin(s * x) + 0.5
+    return s.sum()
+
+
+def nested_in_branches(x):
+    s = x * 1.0
+    for _ in range(40):
+        if s[0] > 0.6:
+            for _ in range(60):
+                s = np.sin(s * x) + 0.5
+        else:
+            s = np.cos(s)
+    return s.sum()
+
+
+@pytest.mark.parametrize("f", [nested, nested_in_branches])
+def test_loops_within_loops_share_a_budget(f):
+    """What fits fits with more, too: the inner ones took all that there was, and the tape of a round twice."""
+    x = np.array([1.05, 1.0, 0.9, 0.8, 0.7])
+    expected = bs.jit(bs.grad(f))(x)
+    with pytest.raises(BudgetError, match="at least") as refused:
+        bs.jit(bs.grad(bs.checkpoint(f, memory=900)))(x)
+    (least,) = re.findall(r"at least ([\d.]+) kB", str(refused.value))
+    for memory in (int(1000 * float(least)), 6_000, 12_000, 23_500, 24_000, 25_000, 60_000):
+        g = bs.jit(bs.grad(bs.checkpoint(f, memory=memory)))
+        np.testing.assert_allclose(g(x), expected, rtol=1e-9)
+        assert g.stats()["specialisations"][0]["arena_bytes"] < 1.25 * memory + 1_000
+
+
+def test_the_smaller_of_two_budgets_holds():
+    x = np.array([1.05, 1.0, 0.9])
+    f = lambda x: bs.fori_loop(0, 1000, lambda i, c: np.sin(c * x) + 0.5, x * 1.0).sum()
+    expected = bs.jit(bs.grad(f))(x)
+    for outer, inner in ((4_000, 10**6), (10**6, 4_000)):
+        g = bs.checkpoint(lambda x, inner=inner: bs.checkpoint(f, memory=inner)(x), memory=outer)
+        compiled = bs.jit(bs.grad(g))
+        np.testing.assert_allclose(compiled(x), expected, rtol=1e-9)
+        assert compiled.stats()["specialisations"][0]["arena_bytes"] < 5_000
+        within = bs.checkpoint(f, memory=inner)
+        around = bs.checkpoint(lambda x, within=within: within(x), memory=outer)
+        np.testing.assert_allclose(bs.grad(around)(x), expected, rtol=1e-9)
+        assert 0 < within.report.peak_bytes <= 4_000
+
+
+@pytest.mark.parametrize("memory", [60_000, 10**7])
+def test_jacobians_of_loops_inside_a_budget(memory):
+    """Their own derivative was refused: what varies outside of the solve was looked for in the wrong place."""
+    loop = lambda u: bs.fori_loop(0, 200, lambda i, c: np.sin(c * u) + 0.5, u)
+    f = lambda x: np.trace(bs.jacobian(loop)(x))
+    x = np.array([1.05, 1.0, 0.9])
+    g = bs.jit(bs.grad(bs.checkpoint(f, memory=memory)))
+    np.testing.assert_allclose(g(x), bs.jit(bs.grad(f))(x), rtol=1e-9)
+
+
+def test_results_of_a_scan_are_there_once_within_a_budget():
+    """Pieces of pieces carried them along, and stored them for each."""
+    x, us = np.array([1.05, 1.0, 0.9, 0.8, 0.7]), np.linspace(0.5, 1.0, 1000)
+    f = lambda x: bs.scan(lambda c, u: (np.sin(c * x * u) + 0.5, c), x * 1.0, us)[1].sum()
+    for memory in (1_500, 2_000, 3_000, 4_000):
+        g = bs.jit(bs.grad(bs.checkpoint(f, memory=memory)))
+        np.testing.assert_allclose(g(x), bs.jit(bs.grad(f))(x), rtol=1e-10)
+        assert g.stats()["specialisations"][0]["arena_bytes"] < 1000 * x.nbytes + memory + 1_000
 
 
 def test_a_budget_that_a_compiled_loop_cannot_meet_is_refused():

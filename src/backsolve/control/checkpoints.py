@@ -19,7 +19,7 @@ from ..solve.revolve import Binomial
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, innermost_region
 from .derive import pairs_of
-from .pieces import Limit, bytes_of, within_limit
+from .pieces import Limit, bytes_of, limit, within_limit
 from .reach import reach
 from .regions import Form, Region, outer_recorder, type_of_leaf, varies_outside
 from .reversed_call import reversed_call
@@ -81,6 +81,9 @@ class _Recorded:
         self, f: Callable[..., Any], memory: int | None, report: Report | None, given: Form
     ):
         self.name = getattr(f, "__name__", "f")
+        around = limit()
+        if around is not None and memory is not None:
+            memory = min(memory, around.memory)
         self.memory, self.report = memory, report
 
         def flat(*values: Any) -> list[Any]:
@@ -90,8 +93,7 @@ class _Recorded:
 
         values = given.taken()
         outer = innermost_region() or outer_recorder(values)
-        limit = nullcontext() if memory is None else within_limit(Limit(memory, report))
-        with limit:
+        with nullcontext() if memory is None else within_limit(Limit(memory, report)):
             self.region = Region(flat, [type_of_leaf(x) for x in values], outer)
         self.args = [*values, *self.region.captured]
 

@@ -213,9 +213,10 @@ def cast_to(x: Any, t: Type) -> Any:
 
 def varies_outside(values: Sequence[Any]) -> bool:
     """Whether one varies by what is older than the Program that is being recorded, which is derived later."""
-    recorder = innermost_region() or outer_recorder(values)
+    recorders = [r for r in (innermost_region(), outer_recorder(values)) if r is not None]
+    begin = max([r.begin for r in recorders], default=0)
     rows = [x.row for x in values if isinstance(x, Tensor)]
-    return recorder is not None and any(r is not None and r.index < recorder.begin for r in rows)
+    return any(r is not None and r.index < begin for r in rows)
 
 
 def outer_recorder(values: Sequence[Any]) -> Recorder | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 from xml.etree import ElementTree
@@ -519,19 +520,23 @@ def _cosine_in_place(a):
     return ops.Custom(times, times)
 
 
-own_sine = bs.primitive("test_own_sine", np.sin, blocks=(lambda a: _cosine_in_place(a),))
-twice_both = bs.primitive(
-    "test_twice_both",
-    lambda a, b: 2 * a + 2 * b,
-    blocks=(ops.Custom(lambda t: 2 * t, lambda u: 2 * u),) * 2,
-)
+@functools.cache
+def own_rows():
+    """Made when they are needed: other tests go through all rows that there are."""
+    sine = bs.primitive("test_own_sine", np.sin, blocks=(lambda a: _cosine_in_place(a),))
+    twice_both = bs.primitive(
+        "test_twice_both",
+        lambda a, b: 2 * a + 2 * b,
+        blocks=(ops.Custom(lambda t: 2 * t, lambda u: 2 * u),) * 2,
+    )
+    return sine, twice_both
 
 
 @pytest.mark.parametrize("method", ["auto", "forward", "reverse", "eliminate", "colour"])
 @pytest.mark.parametrize("n", [2, 5])
 def test_custom_operators_own_what_they_are_given(method, n):
     """They may write into it, and need not say what they go between."""
-    x = np.linspace(0.1, 1.0, n)
+    own_sine, x = own_rows()[0], np.linspace(0.1, 1.0, n)
     found = bs.jacobian(lambda x: own_sine(x) * x + x, method=method)(x)
     np.testing.assert_allclose(found, np.diag(np.cos(x) * x + np.sin(x) + 1))
     found = bs.jacobian(lambda x: own_sine(2 * x) + x, method=method)(x)
@@ -540,6 +545,6 @@ def test_custom_operators_own_what_they_are_given(method, n):
 
 @pytest.mark.parametrize("method", ["auto", "forward", "reverse", "eliminate", "colour"])
 def test_custom_operators_that_broadcast(method):
-    x, rows = np.arange(1.0, 4.0), np.ones((2, 3))
+    twice_both, x, rows = own_rows()[1], np.arange(1.0, 4.0), np.ones((2, 3))
     found = bs.jacobian(lambda x: twice_both(x, rows * x) * x, method=method)(x)
     np.testing.assert_allclose(found, np.broadcast_to(np.diag(8 * x), (2, 3, 3)))

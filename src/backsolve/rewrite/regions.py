@@ -166,8 +166,8 @@ def in_order(equations: list[Equation]) -> list[Equation]:
 # ---- less to carry
 
 
-def prune_regions(program: Program) -> Program:
-    """Regions make only what is read, and read only what they use."""
+def prune_regions(program: Program, deep: bool = False) -> Program:
+    """Regions make only what is read, and read only what they use; `deep`: seen through loops within loops."""
     if not any(e.primitive.holds_regions for e in program.equations):
         return program
     used = {a for a in program.outputs if type(a) is Var}
@@ -179,7 +179,8 @@ def prune_regions(program: Program) -> Program:
             continue
         region = e.params.get("region")
         if isinstance(region, Loop):
-            e = _prune_loop(e, region, used, constants, same)
+            # Pieces within pieces: what they carry along would be stored at each level.
+            e = _prune_loop(e, region, used, constants, same, deep or region.recompute)
         elif isinstance(region, Branches):
             e = _prune_branches(e, region, used)
         used.update(a for a in e.inputs if type(a) is Var)
@@ -198,7 +199,12 @@ def prune_regions(program: Program) -> Program:
 
 
 def _prune_loop(
-    e: Equation, loop: Loop, used: set[Var], constants: dict[Var, Any], same: dict[Var, Any]
+    e: Equation,
+    loop: Loop,
+    used: set[Var],
+    constants: dict[Var, Any],
+    same: dict[Var, Any],
+    deep: bool,
 ) -> Equation:
     a, f = loop.carried, loop.fixed
     body, goes_on = loop.body, loop.goes_on
@@ -208,7 +214,7 @@ def _prune_loop(
     c_vars, f_vars, s_vars = rest[:a], rest[a : a + f], rest[a + f :]
     made_used = [v in used for v in e.outputs[a:-1]]
     g_vars = list(goes_on.inputs) if goes_on is not None else []
-    needed, read, asked = _needed_by_loop(e, loop, used, {})
+    needed, read, asked = _needed_by_loop(e, loop, used, {} if deep else None)
     # What every round leaves as it is, is fixed.
     stays = [
         n and body.outputs[i] is c_vars[i] and _same_type(c_vars[i], c_in[i])
@@ -257,7 +263,8 @@ def _prune_loop(
         body.equations,
         tuple(_pick(body.outputs, [*c_keep, *made_used])),
     )
-    new_body = drop_unused(prune_regions(_renamed(less, rename)))
+    new_body = _renamed(less, rename)
+    new_body = drop_unused(prune_regions(new_body, deep) if deep else new_body)
     new_goes_on = None
     if goes_on is not None:
         inputs = (
@@ -337,20 +344,21 @@ def _same_type(v: Var, x: Any) -> bool:
 
 
 def _needs(program: Program, outputs: Any, known: dict[Any, Any] | None = None) -> set[Var]:
-    """All variables that some outputs rest on; `known` are loops that were looked into."""
-    known = {} if known is None else known
+    """All variables that some outputs rest on; with `known`, of loops that were looked into, through loops."""
     needed = {a for a in outputs if type(a) is Var}
     for e in reversed(program.equations):
         if any(v in needed for v in e.outputs):
             region = e.params.get("region")
-            inputs = (
-                _read_by_loop(e, region, needed, known) if isinstance(region, Loop) else e.inputs
-            )
+            inputs = e.inputs
+            if known is not None and isinstance(region, Loop):
+                inputs = _read_by_loop(e, region, needed, known)
             needed.update(a for a in inputs if type(a) is Var)
     return needed
 
 
-def _read_by_loop(e: Equation, loop: Loop, used: set[Var], known: dict[Any, Any]) -> list[Any]:
+def _read_by_loop(
+    e: Equation, loop: Loop, used: set[Var], known: dict[Any, Any]
+) -> tuple[Any, ...]:
     """The inputs that those of its results rest on that are used."""
     key = id(e), tuple(v in used for v in e.outputs)
     if key not in known:
@@ -363,12 +371,12 @@ def _read_by_loop(e: Equation, loop: Loop, used: set[Var], known: dict[Any, Any]
         flags[: len(tested)] = [
             a or v in asked for a, v in zip(flags[: len(tested)], tested, strict=True)
         ]
-        known[key] = [*e.inputs[:counted], *_pick(e.inputs[counted:], flags)]
-    return cast(list[Any], known[key])
+        known[key] = (*e.inputs[:counted], *_pick(e.inputs[counted:], flags))
+    return cast(tuple[Any, ...], known[key])
 
 
 def _needed_by_loop(
-    e: Equation, loop: Loop, used: set[Var], known: dict[Any, Any]
+    e: Equation, loop: Loop, used: set[Var], known: dict[Any, Any] | None
 ) -> tuple[list[bool], set[Var], set[Var]]:
     """Which carried values are needed; what its rounds read for that; and what its condition reads."""
     a, goes_on = loop.carried, loop.goes_on

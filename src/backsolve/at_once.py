@@ -59,7 +59,7 @@ class _Examples(Recorder):
 
     def __init__(self, size: int):
         super().__init__()
-        self.size, self.is_checked = size, True
+        self.size = size
         self.needs_program = False  # it was met: users' rules may catch what is raised then
 
     def staged(self, stack: Any) -> Any:

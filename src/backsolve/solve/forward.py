@@ -24,8 +24,12 @@ def forward_substitute(
     outputs: Sequence[Row | None],
     *,
     record: bool = False,
+    masks: bool = True,
 ) -> list[Any]:
-    """The differentials of `outputs`, given those of the parameters; None is structurally zero."""
+    """The differentials of `outputs`, given those of the parameters; None is structurally zero.
+
+    Without `masks` zeros by structure are numbers like any other: 0 · ∞ gives NaN.
+    """
     tangents: dict[Row, Any] = dict(seeds)
     given = set(tangents)
     observe = hooks.observe_block
@@ -55,7 +59,7 @@ def forward_substitute(
                 if t is None:
                     continue
                 block = primitive.block(row, i, saved)
-                if is_kept_entry_by_entry(block, parent):
+                if not masks or is_kept_entry_by_entry(block, parent):
                     image = block.apply(masked.plain(t))
                 elif block.masks or t.__class__ is Masked:
                     image = masked.apply(block, t, ahead=True)

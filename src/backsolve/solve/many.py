@@ -7,6 +7,7 @@ then run batched over all seeds of a basis: every block is applied to a stack in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,7 +37,7 @@ _MOST = 1 << 27  # entries of the matrix of one block
 class Substitution(Protocol):
     """How one right-hand side is solved for: row by row, or loops at once (scanned.py).
 
-    `record`: the solve itself will be differentiated.
+    `record`: the solve itself will be differentiated. Without `masks` it need not keep zeros by structure apart.
     """
 
     record: bool
@@ -46,9 +47,13 @@ class Substitution(Protocol):
     def widest(self) -> int:
         """Entries that are held at once for one right-hand side."""
 
-    def ahead(self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row]) -> list[Any]: ...
+    def ahead(
+        self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row], masks: bool = True
+    ) -> list[Any]: ...
 
-    def back(self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row]) -> list[Any]: ...
+    def back(
+        self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row], masks: bool = True
+    ) -> list[Any]: ...
 
 
 class Plain:
@@ -64,11 +69,17 @@ class Plain:
     def widest(self) -> int:
         return _widest(self.rows)
 
-    def ahead(self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row]) -> list[Any]:
-        return forward_substitute(self.rows, seeds, outputs, record=self.record)
+    def ahead(
+        self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row], masks: bool = True
+    ) -> list[Any]:
+        return forward_substitute(self.rows, seeds, outputs, record=self.record, masks=masks)
 
-    def back(self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row]) -> list[Any]:
-        found: list[Any] = back_substitute(seeds, wanted, oldest=self.oldest, record=self.record)
+    def back(
+        self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row], masks: bool = True
+    ) -> list[Any]:
+        found: list[Any] = back_substitute(
+            seeds, wanted, oldest=self.oldest, record=self.record, masks=masks
+        )
         return found
 
 
@@ -188,10 +199,11 @@ NOT_HOLOMORPHIC = (
 def reverse_jacobian(by: Substitution, output: Row, inputs: Sequence[Row]) -> list[Any]:
     """∂output/∂input for each input, as stacks with one leading axis over the output's entries."""
 
-    def pull(seed: Any) -> list[Any]:
+    def pull(seed: Any, masks: bool = True) -> list[Any]:
+        found = by.back([(output, seed)], inputs, masks)
         return [
             np.zeros(r.shape, r.dtype) if g is None else g
-            for g, r in zip(by.back([(output, seed)], inputs), inputs, strict=True)
+            for g, r in zip(found, inputs, strict=True)
         ]
 
     return _over_basis(pull, output, by)
@@ -205,10 +217,11 @@ def forward_jacobian(
     `unit` is the entry of the basis vectors: 1j asks for the derivatives along the imaginary axis.
     """
 
-    def push(seed: Any) -> list[Any]:
+    def push(seed: Any, masks: bool = True) -> list[Any]:
+        found = by.ahead([(input_, seed)], outputs, masks)
         return [
             np.zeros(r.shape, np.result_type(r.dtype, input_.dtype)) if t is None else t
-            for t, r in zip(by.ahead([(input_, seed)], outputs), outputs, strict=True)
+            for t, r in zip(found, outputs, strict=True)
         ]
 
     return _over_basis(push, input_, by, unit)
@@ -217,9 +230,11 @@ def forward_jacobian(
 def forward_images(system: System, seeds: Sequence[Any]) -> list[Any]:
     """The differentials of all outputs for many of all parameters: stacks, as the seeds are; None is zero."""
 
-    def push(*tangents: Any) -> list[Any]:
+    def push(*tangents: Any, masks: bool = True) -> list[Any]:
         pairs = list(zip(system.parameters, tangents, strict=True))
-        found = forward_substitute(system.rows, pairs, system.outputs, record=system.record)
+        found = forward_substitute(
+            system.rows, pairs, system.outputs, record=system.record, masks=masks
+        )
         return [
             np.zeros(y.shape, y.dtype) if t is None else t
             for t, y in zip(found, system.out_types, strict=True)
@@ -233,9 +248,11 @@ def reverse_images(system: System, seeds: Sequence[Any]) -> list[Any]:
     outputs = [y for y in system.outputs if y is not None]
     oldest = min(p.index for p in system.parameters)
 
-    def pull(*adjoints: Any) -> list[Any]:
+    def pull(*adjoints: Any, masks: bool = True) -> list[Any]:
         pairs = list(zip(outputs, adjoints, strict=True))
-        found = back_substitute(pairs, system.parameters, oldest=oldest, record=system.record)
+        found = back_substitute(
+            pairs, system.parameters, oldest=oldest, record=system.record, masks=masks
+        )
         return [
             np.zeros(p.shape, p.dtype) if g is None else g
             for g, p in zip(found, system.parameters, strict=True)
@@ -299,51 +316,71 @@ def _solve_stack(
     one_by_one: bool,
 ) -> list[Any]:
     types = [Type(r.shape, r.dtype) for r in at]
+    count = len(seeds[0])
+
+    def masked(*both: Any) -> list[Any]:
+        return solve(*map(Masked, both[: len(at)], both[len(at) :]))
+
+    def both() -> list[Any]:
+        return [*seeds, *[s != 0 for s in seeds]]
+
     with np.errstate(all="ignore"):
-        if hooks.runs_as_written and len(seeds[0]) and not is_recording():
-            masked = [[Masked(s[k], s[k] != 0) for s in seeds] for k in range(len(seeds[0]))]
-            return _one_by_one(solve, masked)
-        found = _solved_bare(solve, seeds, types, record, one_by_one)
+        if hooks.runs_as_written and count and not is_recording():
+            return _one_by_one(masked, both())
+        found = None if record else _on_numbers(solve, masked, seeds, both, one_by_one)
+        if found is not None:
+            return found
+        found = _solved_bare(solve, seeds, types, record)
         if found is not None and not any(map(has_nan, found)):
             return found
         # An infinite block met a zero, or compiled code may see that. Those of the seeds are structural, and
         # so are many that blocks make: say so, and solve with that.
         masks = [Type(t.shape, np.dtype(bool)) for t in types]
-        masked_program, _ = stage(
-            lambda *both: solve(*map(Masked, both[: len(at)], both[len(at) :])),
-            [*types, *masks],
-            lasting=True,
-        )
-        zeros = [s != 0 for s in seeds]
-        count = len(seeds[0])
-        return evaluate_batched(masked_program, [*seeds, *zeros], [True] * len(at) * 2, count)
+        program, _ = stage(masked, [*types, *masks], lasting=True)
+        return evaluate_batched(program, both(), [True] * len(at) * 2, count)
+
+
+def _on_numbers(
+    solve: Callable[..., list[Any]],
+    masked: Callable[..., list[Any]],
+    seeds: Sequence[Any],
+    both: Callable[[], Sequence[Any]],
+    one_by_one: bool,
+) -> list[Any] | None:
+    """Without a Program; None if it needs one.
+
+    Zeros by structure are numbers like others, at first: where they met an infinity there is NaN, and all is
+    solved once more with masks. So it is where something was raised: what is zero may not be asked for then.
+    """
+    count = len(seeds[0])
+    in_turn = one_by_one and 0 < count <= FEW and not is_recording()
+    with for_a_stack(seeds):
+        try:
+            bare = partial(solve, masks=False)
+            found = _one_by_one(bare, seeds) if in_turn else run_at_once(bare, seeds, count)
+        except Exception:
+            pass
+        else:
+            if found is None or not any(map(has_nan, found)):
+                return found
+        return _one_by_one(masked, both()) if in_turn else run_at_once(masked, both(), count)
 
 
 def _solved_bare(
-    solve: Callable[..., list[Any]],
-    seeds: Sequence[Any],
-    types: Sequence[Type],
-    record: bool,
-    one_by_one: bool,
+    solve: Callable[..., list[Any]], seeds: Sequence[Any], types: Sequence[Type], record: bool
 ) -> list[Any] | None:
-    """Without masks; None where compiled code might need them."""
-    count = len(seeds[0])
+    """By a Program, with masks of what blocks make alone; None where compiled code might need those of seeds."""
     with for_a_stack(seeds):
-        if not record:
-            if one_by_one and 0 < count <= FEW and not is_recording():
-                return _one_by_one(solve, [[s[k] for s in seeds] for k in range(count)])
-            found = run_at_once(solve, seeds, count)
-            if found is not None:
-                return found
         with standing_for(where()):  # one line for all: looking for it takes long
             program, _ = stage(solve, types, lasting=True, checked=not record)
     if _is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds):
         return None
-    return evaluate_batched(program, list(seeds), [True] * len(seeds), count)
+    return evaluate_batched(program, list(seeds), [True] * len(seeds), len(seeds[0]))
 
 
-def _one_by_one(solve: Callable[..., list[Any]], each: Sequence[Sequence[Any]]) -> list[Any]:
-    return [np.stack(ys) for ys in zip(*[solve(*seeds) for seeds in each], strict=True)]
+def _one_by_one(solve: Callable[..., list[Any]], stacks: Sequence[Any]) -> list[Any]:
+    found = [solve(*seeds) for seeds in zip(*stacks, strict=True)]
+    return [np.stack(ys) for ys in zip(*found, strict=True)]
 
 
 def _is_traced(program: Program) -> bool:

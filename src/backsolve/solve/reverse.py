@@ -51,13 +51,15 @@ def back_substitute(
     free: bool = False,
     reached: set[Row] | None = None,
     keep: bool = False,
+    masks: bool = True,
 ) -> Any:
     """The adjoints of `wanted`, given the adjoints `seeds` of the outputs.
 
     With `wanted` None, a dict of the adjoints of all leaves; with `keep`, of all rows. Rows older than
     `oldest` are not entered; meeting one raises OuterRow unless the solve is recorded. `record` keeps
     the solve itself differentiable; `free` gives back the rows' captures in the end; only rows in `reached`,
-    if given, receive adjoints.
+    if given, receive adjoints. Without `masks` zeros by structure are numbers like any other: who asks for that
+    looks for NaN, which is what 0 · ∞ gives, and solves once more.
     """
     adjoints: dict[Row, Any] = _Kept() if keep else {}
     waiting: dict[int, Row] = {}
@@ -167,7 +169,7 @@ def back_substitute(
                     block = block.T
                     if _add_into(block, adjoints, seed, parent, fresh, record):
                         continue
-                    g = _apply_masked(block, seed, parent, record)
+                    g = _apply_masked(block, seed, parent, record, masks)
                 elif kind is Scale and row.shape != parent.shape:
                     g = block.pull(sum_to(seed, parent.shape))  # fewer to multiply
                 elif is_large or (may_reuse and kind is Product):
@@ -275,7 +277,7 @@ def _are_bare(values: Iterable[Any]) -> bool:
     return not any([v.__class__ is Var or isinstance(v, hooks.Tensor) for v in values])
 
 
-def _apply_masked(block: Any, seed: Any, parent: Row, record: bool) -> Any:
+def _apply_masked(block: Any, seed: Any, parent: Row, record: bool, masks: bool) -> Any:
     """A block that makes structural zeros. A leaf needs no mask: nothing will multiply its adjoint.
 
     Nor does a row with an adjoint of its own, which looks for zeros itself.
@@ -292,7 +294,8 @@ def _apply_masked(block: Any, seed: Any, parent: Row, record: bool) -> Any:
         and _are_bare((masked.plain(seed),))
     ):
         return block.apply(masked.plain(seed))
-    if is_kept_entry_by_entry(block, parent):
+    is_tracked = masks or not parent.primitive.is_walked  # others skip parts that are zero
+    if not is_tracked or is_kept_entry_by_entry(block, parent):
         return block.apply(masked.plain(seed))
     g = masked.apply(block, seed)
     return masked.plain(g) if parent.is_leaf else g

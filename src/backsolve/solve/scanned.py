@@ -202,7 +202,9 @@ class Scan:
 
     # ---- in place of forward and back substitution
 
-    def ahead(self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row | None]) -> list[Any]:
+    def ahead(
+        self, seeds: Iterable[tuple[Row, Any]], outputs: Sequence[Row | None], masks: bool = True
+    ) -> list[Any]:
         pairs = list(seeds)
         if _are_masked(pairs):
             return forward_substitute(self.rows, pairs, outputs, record=self.record)
@@ -212,7 +214,9 @@ class Scan:
                 unit.ahead(at)
             return [None if y is None else at.get(y) for y in outputs]
 
-    def back(self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row]) -> list[Any]:
+    def back(
+        self, seeds: Iterable[tuple[Row, Any]], wanted: Sequence[Row], masks: bool = True
+    ) -> list[Any]:
         pairs = list(seeds)
         if _are_masked(pairs):
             found: list[Any] = back_substitute(

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import count
 from math import inf, prod
+from operator import attrgetter
 from typing import Any
 
 from ..errors import UnsupportedError
@@ -50,6 +52,8 @@ _FAR = 20  # times the cheapest price, beyond which a way is not recorded to pri
 # Numbers of a stack, up to which ways are recorded for their prices: as many as the Jacobian has, or so many.
 _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below
+_AS_CHEAP_EAGERLY = 1.03  # the same on numbers, where forward has less to look after beside small arrays
+_SMALL = 10_000  # entries of a Jacobian
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
 # Times the cheapest price, up to which plain ways are timed, or all if that is asked for; and a plain way
 # beside one that is not: ratios of their prices are off by two and more.
@@ -59,6 +63,7 @@ _LONG_RUN = 2  # seconds, from which on a run tells less than it takes
 _AS_QUICK = 1.02  # of the best time: there, prices decide
 _TELLING = 1e-8  # seconds of compiled code, below which prices tell nothing
 _MANY = 256  # structures that are kept
+_KIND, _SHAPE, _PARENTS = map(attrgetter, ("primitive.name", "shape", "parents"))
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
 
 
@@ -106,6 +111,8 @@ def choose(
         return _for_compiled(rows, parameters, outputs, system, measured)
     if record:
         return by_sizes(parameters, outputs, True)
+    if not measured and (way := _of_one(parameters, outputs)):
+        return _PLAIN[way]
     key = (measured, *_structure(rows, parameters, outputs))
     found = _decided.get(key)
     if found is None:
@@ -120,6 +127,14 @@ def choose(
 
 
 _decided: dict[Any, Price] = {}
+_PLAIN = {way: Price(way) for way in ("forward", "reverse")}
+
+
+def _of_one(parameters: Sequence[Row], outputs: Sequence[Row]) -> str | None:
+    """The way that needs but one right-hand side: no other is cheaper."""
+    if len(parameters) == 1 and parameters[0].size == 1:
+        return "forward"
+    return "reverse" if len(outputs) == 1 and outputs[0].size == 1 else None
 
 
 def _for_eager(
@@ -131,7 +146,11 @@ def _for_eager(
 ) -> Price:
     if is_opaque(rows):
         return by_sizes(parameters, outputs, True)
-    best = cheaper(prices.plain)
+    way = _of_one(parameters, outputs)
+    is_small = prod(sizes(parameters, outputs)) <= _SMALL
+    best = next((p for p in prices.plain if p.way == way), None) or cheaper(
+        prices.plain, _AS_CHEAP_EAGERLY if is_small else _AS_CHEAP
+    )
     if len(prices.steps) >= _WORTH_LOOKING:
         best = _or_better(best, [prices.scan], _BETTER_AS_SCAN)
     each = best.seconds / max(len(prices.steps), 1)
@@ -248,7 +267,7 @@ def _or_better(best: Price, others: Sequence[Price], share: float = _BETTER) -> 
 
 
 def cheaper(plain: tuple[Price, Price], share: float = _AS_CHEAP) -> Price:
-    """Of back and forward substitution. Of as cheap ones reverse, which has no axes to move."""
+    """Of back and forward substitution: reverse, which has no axes to move, if forward is not below that share."""
     reverse, forward = plain
     return forward if forward.seconds < share * reverse.seconds else reverse
 
@@ -261,16 +280,17 @@ def _structure(
     rows: Sequence[Row], parameters: Sequence[Row], outputs: Sequence[Row]
 ) -> tuple[Any, ...]:
     """What a decision rests on: kinds of rows, and who reads whom. This is all that a repeated call takes."""
-    number = {p: -k for k, p in enumerate(parameters, 1)}
-    key: list[Any] = [p.shape for p in parameters]
-    for row in rows:
-        number.setdefault(row, len(number))
-        key.append(row.primitive.name)
-        key.append(row.shape)
-        for p in row.parents:
-            key.append(number.get(p) if p.__class__ is Row else None)
-    key.extend([number.get(y) for y in outputs])
-    return tuple(key)
+    number = dict(zip(rows, count()))
+    number.update(zip(parameters, count(-1, -1)))
+    read = [*map(_PARENTS, rows)]
+    return (
+        tuple(map(_SHAPE, parameters)),
+        tuple(map(_KIND, rows)),
+        tuple(map(_SHAPE, rows)),
+        tuple(map(len, read)),
+        tuple([number.get(p) if p.__class__ is Row else None for ps in read for p in ps]),
+        tuple(map(number.get, outputs)),
+    )
 
 
 # ---- where sizes alone decide
@@ -316,7 +336,7 @@ def reason(price: Price, n_in: int, n_out: int) -> str:
     if price.way == "forward":
         if n_in == 1:
             return "one input: forward substitution is optimal"
-        return "fewer inputs" if n_in < n_out else "its blocks are cheaper ahead than back"
+        return "fewer inputs" if n_in < n_out else "its blocks are as cheap ahead as back, or cheaper"
     if n_out == 1:
         return "one output: back substitution is optimal"
     if n_out < n_in:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..blocks import ASKS_MORE
 from ..hooks import hooks
 from ..ignoring import ignore_warnings, warn_again
 from ..joint import component_of, operator_of
@@ -53,19 +54,30 @@ def forward_substitute(
                 if any(t is not None for t in ins):
                     tangents[row] = operator_of(row, saved, record).apply(ins)
                 continue
+            blocks = primitive.blocks
             total = None
-            for i, parent in enumerate(row.parents):
+            i = -1
+            for parent in row.parents:
+                i += 1
                 t = tangents.get(parent) if parent.__class__ is Row else None
                 if t is None:
                     continue
-                block = primitive.block(row, i, saved)
-                if not masks or is_kept_entry_by_entry(block, parent):
-                    image = block.apply(masked.plain(t))
-                elif block.masks or t.__class__ is Masked:
-                    image = masked.apply(block, t, ahead=True)
+                if blocks is None:
+                    block = primitive.block(row, i, saved)
                 else:
+                    block, k = blocks[i]
+                    if k >= 0:
+                        block = block(saved[k])
+                    elif k == ASKS_MORE:
+                        block = block(saved, row)
+                if t.__class__ is not Masked and not (masks and block.masks):
                     image = block.apply(t)
-                image = fit_ahead(image, row)
+                elif not masks or is_kept_entry_by_entry(block, parent):
+                    image = block.apply(masked.plain(t))
+                else:
+                    image = masked.apply(block, t, ahead=True)
+                if row.shape is not parent.shape or row.dtype is not parent.dtype:
+                    image = fit_ahead(image, row)
                 if observe is not None:
                     observe(row, image, t)
                 total = image if total is None else masked.plus(total, image)

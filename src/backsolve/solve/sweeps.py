@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..ir import Var
 from ..row import Row
-from .work import MASKED, Work, added, block_works, calls_for
+from .work import Work, added, block_works, calls_for
 
 
 def substitution_works(
@@ -27,8 +27,6 @@ def substitution_works(
         asked, is_known = from_outputs[row], row in folded
         for p, (there, again) in zip(read, block_works(row, record), strict=True):
             back.take(again, asked)
-            if (masked := MASKED.get(row.primitive.name)) is not None and not p.is_leaf:
-                back.take(masked, asked)
             back.meet(p.size, asked)
             if not is_known:
                 given = from_parameters.get(p, 0)

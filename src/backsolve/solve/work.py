@@ -61,12 +61,13 @@ EFFORTS = {
     "unslice": Effort(0.9, 0.45),
     "where": Effort(1.5, 2),
 }
-FEW, ALONE = 3, 0.28  # so many right-hand sides are solved for one by one; what a call takes then
+FEW = 3  # so many right-hand sides are solved for one by one
+MADE, ALONE = 0.1, 0.16  # what a block takes then, once, and a call for each of them
 
 
 def calls_for(seeds: int) -> float:
     """Of each primitive, on a stack of so many right-hand sides."""
-    return 1.0 if seeds > FEW else ALONE * seeds
+    return 1.0 if seeds > FEW else MADE + ALONE * seeds if seeds else 0.0
 
 
 _USUAL = Effort()
@@ -74,8 +75,7 @@ _OUTER, _DIAGONAL = (
     Effort(1.7, 2.3),
     Effort(1.5, 0.9),
 )  # contractions that sum nothing, or read one array
-# Back through rows that read some entries: which these are, unless they are those of a leaf.
-MASKED = {"slice": Work(calls=0.6), "gather": Work(calls=1)}
+
 
 
 def added(additions: float, numbers: int) -> Work:

@@ -52,7 +52,9 @@ _FAR = 20  # times the cheapest price, beyond which a way is not recorded to pri
 # Numbers of a stack, up to which ways are recorded for their prices: as many as the Jacobian has, or so many.
 _RECORDED, _LARGEST = 1 << 22, 1 << 26
 _AS_CHEAP = 0.99  # of reverse's price: what forward must be below
-_AS_CHEAP_EAGERLY = 1.03  # the same on numbers, where forward has less to look after beside small arrays
+_AS_CHEAP_EAGERLY = (
+    1.03  # the same on numbers, where forward has less to look after beside small arrays
+)
 _SMALL = 10_000  # entries of a Jacobian
 _AS_CHEAP_BY_STEPS = 0.995  # the same, where steps are priced
 # Times the cheapest price, up to which plain ways are timed, or all if that is asked for; and a plain way
@@ -267,7 +269,7 @@ def _or_better(best: Price, others: Sequence[Price], share: float = _BETTER) -> 
 
 
 def cheaper(plain: tuple[Price, Price], share: float = _AS_CHEAP) -> Price:
-    """Of back and forward substitution: reverse, which has no axes to move, if forward is not below that share."""
+    """Of back and forward substitution: the latter where it is below that share of the former's price."""
     reverse, forward = plain
     return forward if forward.seconds < share * reverse.seconds else reverse
 
@@ -336,7 +338,9 @@ def reason(price: Price, n_in: int, n_out: int) -> str:
     if price.way == "forward":
         if n_in == 1:
             return "one input: forward substitution is optimal"
-        return "fewer inputs" if n_in < n_out else "its blocks are as cheap ahead as back, or cheaper"
+        return (
+            "fewer inputs" if n_in < n_out else "its blocks are as cheap ahead as back, or cheaper"
+        )
     if n_out == 1:
         return "one output: back substitution is optimal"
     if n_out < n_in:

@@ -37,7 +37,8 @@ _MOST = 1 << 27  # entries of the matrix of one block
 class Substitution(Protocol):
     """How one right-hand side is solved for: row by row, or loops at once (scanned.py).
 
-    `record`: the solve itself will be differentiated. Without `masks` it need not keep zeros by structure apart.
+    `record`: the solve itself will be differentiated. Without `masks`
+    zeros by structure need not be kept apart.
     """
 
     record: bool
@@ -369,10 +370,9 @@ def _on_numbers(
 def _solved_bare(
     solve: Callable[..., list[Any]], seeds: Sequence[Any], types: Sequence[Type], record: bool
 ) -> list[Any] | None:
-    """By a Program, with masks of what blocks make alone; None where compiled code might need those of seeds."""
-    with for_a_stack(seeds):
-        with standing_for(where()):  # one line for all: looking for it takes long
-            program, _ = stage(solve, types, lasting=True, checked=not record)
+    """By a Program, with masks of what blocks make alone; None if compiled code might need those of seeds."""
+    with for_a_stack(seeds), standing_for(where()):  # one line for all: looking for it takes long
+        program, _ = stage(solve, types, lasting=True, checked=not record)
     if _is_traced(program) and any((np.asarray(s) == 0).any() for s in seeds):
         return None
     return evaluate_batched(program, list(seeds), [True] * len(seeds), len(seeds[0]))

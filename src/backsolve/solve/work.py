@@ -77,7 +77,6 @@ _OUTER, _DIAGONAL = (
 )  # contractions that sum nothing, or read one array
 
 
-
 def added(additions: float, numbers: int) -> Work:
     """Of images of blocks that lead to the same row."""
     effort = EFFORTS["add"]

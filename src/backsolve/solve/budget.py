@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
+from weakref import ref
 
 from .revolve import fewest_steps, text
 
@@ -47,6 +49,7 @@ class Report:
     """What the last call of a function with a budget kept and computed again, chain by chain."""
 
     chains: list[ChainReport] = field(default_factory=list)
+    most: int = 0  # bytes that chains kept at the same time
 
     @property
     def forward_steps(self) -> int:
@@ -63,10 +66,57 @@ class Report:
 
     @property
     def peak_bytes(self) -> int:
-        return max([c.peak_bytes for c in self.chains], default=0)
+        return max([self.most, *[c.peak_bytes for c in self.chains]])
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.chains)) or "nothing was differentiated"
+        lines = [*map(str, self.chains)]
+        if self.most and len(lines) != 1:
+            lines.append(f"together at most {text(self.most)} kept")
+        return "\n".join(lines) or "nothing was differentiated"
+
+
+class Holder(Protocol):
+    """A chain on a shelf."""
+
+    report: ChainReport
+
+    def give_up(self) -> None:
+        """Forget what is kept, if nobody is at it: the chain can be run again from its start."""
+
+
+class Shelf:
+    """What the chains of one budget keep together. One that needs room takes it from the oldest ones.
+
+    These are reversed last, and run once more then; and in turn they have all the room.
+    """
+
+    def __init__(self, memory: int | None, report: Report):
+        self.memory, self.report = memory, report
+        self._holders: list[ref[Holder]] = []
+        self._kept = 0  # at most: a chain that nobody needs any more takes its share with it
+        self._lock = threading.RLock()
+
+    def make_room(self, holder: Holder, size: int) -> None:
+        """For so many bytes more of one that is on the shelf, or is about to be."""
+        with self._lock:
+            if all(h() is not holder for h in self._holders):
+                self._holders.append(ref(holder))
+            if self.memory is None or self._kept + size <= self.memory:
+                return
+            self._holders = [h for h in self._holders if h() is not None]
+            there = [h for r in self._holders if (h := r()) is not None]
+            self._kept = sum(h.report.kept_bytes for h in there)
+            for other in there:
+                if self._kept + size <= self.memory:
+                    return
+                if other is not holder and other.report.kept_bytes:
+                    other.give_up()
+
+    def hold(self, size: int) -> None:
+        """So many bytes more, or fewer."""
+        with self._lock:
+            self._kept += size
+            self.report.most = max(self.report.most, self._kept)
 
 
 @dataclass(frozen=True)
@@ -74,6 +124,16 @@ class Budget:
     memory: int | None  # bytes
     slots: int | None
     report: Report
+    shelves: tuple[Shelf, ...]  # its own, and those of the budgets around it
+
+
+def budget_here(memory: int | None, slots: int | None, report: Report) -> Budget:
+    """Within the one that holds where this is called."""
+    around = eager_budget()
+    outer = () if around is None else around.shelves
+    if around is not None and around.memory is not None and memory is not None:
+        memory = min(memory, around.memory)
+    return Budget(memory, slots, report, (Shelf(memory, report), *outer))
 
 
 class _Current(threading.local):

@@ -20,7 +20,7 @@ from ..results import check_outputs
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_recording, stage_call, stage_region
-from .budget import Budget, Report, eager_budget, within
+from .budget import Report, budget_here, within
 from .fingerprint import are_same, fingerprint, is_same, prints_of
 from .forward import forward_substitute
 from .reversal import closed_over
@@ -94,10 +94,7 @@ class _InBudget:
                 return found
         elif is_recording() and _gives_staged(whole, args, kwargs):
             return self._staged(users, whole, args, kwargs)
-        around, memory = eager_budget(), self._memory
-        if around is not None and around.memory is not None and memory is not None:
-            memory = min(memory, around.memory)
-        budget = Budget(memory, self._slots, self.report)
+        budget = budget_here(self._memory, self._slots, self.report)
         with Changes() as changes:
             if self._functions is not None:
                 steps = [functools.partial(_of_leaves, f) for f in users]

@@ -7,6 +7,7 @@ again from its state and leaves a stack of its own.
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ..errors import RecomputeError
 from ..primitive import wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row, lent
-from .budget import ChainReport, within
+from .budget import ChainReport, Shelf, within
 from .chain_stack import over_stack
 from .fingerprint import fingerprint, is_near, is_same, outside_of
 from .forward import forward_substitute
@@ -96,10 +97,13 @@ class Chain:
         sequences_vary: Sequence[bool],
         report: ChainReport,
         at: Callable[[int], int] = lambda k: k,
+        shelves: Sequence[Shelf] = (),
     ):
         self.step, self.start, self.report, self.at = step, start, report, at
         self.sequences, self.sequences_vary = list(sequences), list(sequences_vary)
         self.stack: list[Stretch | Recorded] = []
+        self.shelves = shelves  # where what is on the stack is counted
+        self.work = threading.Lock()  # held by who takes steps
         self.plan: Any = None
         self.count = 0
         self.made: list[list[Any]] = []
@@ -195,15 +199,35 @@ class Chain:
                 budget = self.plan.after_keeping(budget, k)
 
     def _push(self, item: Stretch | Recorded, size: int) -> None:
+        for shelf in self.shelves:
+            shelf.make_room(self, size)
+            shelf.hold(size)
         self.stack.append(item)
         self.report.hold(size)
+
+    def _let_go(self, size: int) -> None:
+        self.report.kept_bytes -= size
+        for shelf in self.shelves:
+            shelf.hold(-size)
+
+    def give_up(self) -> None:
+        if self.work.acquire(blocking=False):
+            self._clear()
+            self.work.release()
+
+    def _clear(self) -> None:
+        self.stack = []
+        self._let_go(self.report.kept_bytes)
 
     def run(self, count: int, plan: Any) -> None:
         """The first sweep, of a number of steps that is known."""
         self.count, self.plan = count, plan
-        self.stack = []
-        if count:
-            self.expand(Stretch(0, count, plan.budget, self.start))
+        with self.work:
+            self._whole()
+
+    def _whole(self) -> None:
+        if self.count:
+            self.expand(Stretch(0, self.count, self.plan.budget, self.start))
 
     def run_while(self, goes_on: Callable[[list[Any]], bool], slots: int) -> None:
         """The first sweep, of steps that end by a condition: states at even distances, which double.
@@ -213,6 +237,8 @@ class Chain:
         self.plan = Binomial(slots)
         kept: dict[int, State] = {}
         state, k, apart = self.start, 0, 1
+        for shelf in self.shelves:
+            shelf.make_room(self, slots * state.size)
         while goes_on(state.values):
             if k % apart == 0:
                 if len(kept) == slots:
@@ -233,9 +259,19 @@ class Chain:
         self, cts: list[Any], made: list[Any], size: int | None = None
     ) -> tuple[list[Any], list[Any], dict[Row, Any]]:
         """Adjoints of the first state, of the sequences, and of what is closed over; or stacks of `size`."""
+        with self.work:
+            try:
+                return self._pulled(cts, made, size)
+            except BaseException:  # what is left of the stack is of no use any more
+                self._clear()
+                raise
+
+    def _pulled(
+        self, cts: list[Any], made: list[Any], size: int | None
+    ) -> tuple[list[Any], list[Any], dict[Row, Any]]:
         lead, entry = _leading(size)
-        if not self.stack and self.count:  # pulled before: the stack is used up
-            self.expand(Stretch(0, self.count, self.plan.budget, self.start))
+        if not self.stack:  # pulled before, or given up
+            self._whole()
         columns = [
             np.zeros((*lead, *np.shape(s)), np.asarray(s).dtype) if f else None
             for s, f in zip(self.sequences, self.sequences_vary, strict=True)
@@ -245,7 +281,7 @@ class Chain:
         while self.stack:
             top = self.stack.pop()
             if isinstance(top, Stretch):
-                self.report.kept_bytes -= top.state.size
+                self._let_go(top.state.size)
                 self.expand(top)
                 continue
             at = entry(self.at(top.k))
@@ -270,7 +306,7 @@ class Chain:
             for column, g in zip(columns, ins[len(cts) :], strict=True):
                 if g is not None and column is not None:
                     column[at] = g
-            self.report.kept_bytes -= top.size
+            self._let_go(top.size)
             del solve, top
         return cts, columns, free
 

@@ -48,7 +48,8 @@ def loop_within(
     report = ChainReport(name, slots=budget.slots)
     at = (lambda k: count - 1 - k) if reverse and count is not None else (lambda k: k)
     start, sequences = _state(leaves), _state(columns)
-    chain = Chain(step, start, sequences.values, sequences.varies, report, at)
+    vary = sequences.varies
+    chain = Chain(step, start, sequences.values, vary, report, at, budget.shelves)
     budget.report.chains.append(report)
     again = lambda step, leaves, columns: loop_within(
         budget, step, leaves, columns, chain.count, None, reverse, f"{name} with tangents"
@@ -134,7 +135,12 @@ def _steps_within(
     name: str,
 ) -> tuple[list[Any], list[Any]]:
     """A chain of steps that differ, without sequences; what they store is measured once for each `key`."""
-    chain = Chain(step, _state(leaves), [], [], ChainReport(name, count, budget.slots))
+
+    def new() -> Chain:
+        report = ChainReport(name, count, budget.slots)
+        return Chain(step, _state(leaves), [], [], report, shelves=budget.shelves)
+
+    chain = new()
     if budget.slots is not None:
         chain.run(count, Binomial(budget.slots))
     else:
@@ -148,7 +154,7 @@ def _steps_within(
         if (
             chain.report.peak_bytes > budget.memory
         ):  # they store more than the steps that were measured
-            chain = Chain(step, _state(leaves), [], [], ChainReport(name, count))
+            chain = new()
             del plans[found]
         if found not in plans:
             plans[found] = plan_for(_measured(chain, count), budget.memory)

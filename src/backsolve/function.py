@@ -124,7 +124,7 @@ class Function:
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
             full = [np.zeros(*t) if c is None else c for c, t in zip(cts, types, strict=True)]
-            grads = cls.backward(context, *map(_lent, full))
+            grads = cls.backward(context, *map(_lent_tensor, full))
             grads = grads if isinstance(grads, tuple) else (grads,)
             if len(grads) != len(args):
                 raise StructureError(
@@ -141,7 +141,7 @@ class Function:
                 tangents: list[Any] = [np.zeros(np.shape(_value(a))) for a in args]
                 for k, t in zip(places, ts, strict=True):
                     tangents[k] = tangents[k] if t is None else t
-                out = cls.jvp(context, *map(_lent, tangents))
+                out = cls.jvp(context, *map(_lent_tensor, tangents))
                 return tuple(_plain(t, record) for t in (out if isinstance(out, tuple) else (out,)))
             return _transpose(pull, types, ts, record)
 
@@ -184,7 +184,7 @@ def _raw(v: Any) -> Any:
     return v if hasattr(v, "shape") else np.asarray(v)[()]
 
 
-def _lent(t: Any) -> Any:
+def _lent_tensor(t: Any) -> Any:
     """As a Tensor of the user's: written into, it becomes another value, and `t` is what it was."""
     if isinstance(t, Tensor):
         return lent(t)

@@ -256,7 +256,7 @@ class _Problem:
         self.how = how if given is None else replace(how, preconditioner=self._flat(given))
 
     def equations(self, x: Sequence[Any], p: Sequence[Any]) -> list[Any]:
-        x, p = [*map(lent, x)], [*map(_lent, p)]
+        x, p = [*map(lent, x)], [*map(_lent_or_read, p)]
         result = hooks.users(self.F)(self.x_form.unflatten(x), *self.p_form.unflatten(p))
         check_numbers("F(x, *p)", result)
         return tree.flatten_like(result, self.x_form)[0]  # equation k is that of unknown k
@@ -287,7 +287,7 @@ class _Problem:
         return made
 
 
-def _lent(v: Any) -> Any:
+def _lent_or_read(v: Any) -> Any:
     """A large array is not copied for each evaluation: it is there to be read."""
     return shared(v) if type(v) is np.ndarray and v.size > LARGE else lent(v)
 

@@ -5,7 +5,7 @@ What they are given may change attributes of modules: that is made a part of wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
@@ -39,7 +39,7 @@ def cond(
     on_true, on_false = hooks.body(on_true), hooks.body(on_false)
     if not isinstance(pred, Staged):
         taken = on_true if bool(pred) else on_false
-        return taken(*_lent(operands, taken))
+        return taken(*_lent_to((taken,), operands))
 
     def run(state: State) -> tuple[Any, Any]:
         yes, no = state.pure(on_true), state.pure(on_false)
@@ -60,7 +60,7 @@ def while_loop(goes_on: Callable[[Any], Any], body: Callable[[Any], Any], init: 
     """
     goes_on, body = hooks.body(goes_on), hooks.body(body)
     if not is_recording():
-        return staged.while_loop(goes_on, body, _lent(init, goes_on, body))
+        return staged.while_loop(goes_on, body, _lent_to((goes_on, body), init))
 
     def run(state: State) -> tuple[Any, Any]:
         first = state.joined(init, state.held())
@@ -84,7 +84,7 @@ def fori_loop(
     """
     body, goes_on = hooks.body(body), goes_on and hooks.body(goes_on)
     if not is_recording():
-        return staged.fori_loop(start, stop, body, _lent(init, body), goes_on)
+        return staged.fori_loop(start, stop, body, _lent_to((body,), init), goes_on)
 
     def run(state: State) -> tuple[Any, Any]:
         first, test = state.joined(init, state.held()), goes_on and state.asking(goes_on)
@@ -109,7 +109,7 @@ def scan(
     """
     body = hooks.body(body)
     if not is_recording():
-        return staged.scan(body, _lent(init, body), xs, length, reverse)
+        return staged.scan(body, _lent_to((body,), init), xs, length, reverse)
 
     def run(state: State) -> tuple[Any, Any]:
         pure = state.pure(body)
@@ -139,7 +139,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
 
 
-def _lent(given: Any, *functions: Callable[..., Any]) -> Any:
+def _lent_to(functions: Sequence[Callable[..., Any]], given: Any) -> Any:
     """What these may write into, on numbers as well as staged: the caller's arrays stay as they are."""
     leaves = tree.flatten(given)[0]
     if are_large(leaves) and all(writes_nothing(f, leaves) for f in functions):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -30,7 +31,7 @@ class debug_nans:  # noqa: N801 - used like a function
     """
 
     def __init__(self, enabled: bool = True):
-        self._before = _active.get("watcher")
+        self._before = _active.watcher
         _switch(_NaNWatcher() if enabled else None)
 
     def __enter__(self) -> debug_nans:
@@ -45,17 +46,20 @@ class debug_nans:  # noqa: N801 - used like a function
         _switch(self._before)
 
 
-_active: dict[str, _NaNWatcher | None] = {}
+class _Active(threading.local):
+    watcher: _NaNWatcher | None = None
+
+
+_active = _Active()
 
 
 def _switch(to: _NaNWatcher | None) -> None:
-    now = _active.get("watcher")
-    if now is not None:
-        hooks.remove(now)
+    if _active.watcher is not None:
+        hooks.remove(_active.watcher)
     if to is not None:
         hooks.add(to)
-    _active["watcher"] = to
-    hooks.runs_as_written = to is not None
+    _active.watcher = to
+    hooks.as_written.set(None if to is None else True)
 
 
 class _NaNWatcher(Watcher):

@@ -82,11 +82,8 @@ def explain(
     [3.0, 1.0]
     """
     check_count(paths)
-    before, hooks.runs_as_written = hooks.runs_as_written, True
-    try:
+    with hooks.as_written.holding(True):
         system = linearize(f, argnums)(*args)
-    finally:
-        hooks.runs_as_written = before
     check_numbers("explain", system._raw_outputs)
     if len(system.outputs) != 1 or system.out_types[0].size != 1:
         shapes = ", ".join(str(t.shape) for t in system.out_types)
@@ -275,11 +272,8 @@ def rounding(f: Callable[..., Any], *args: Any, argnums: ArgNums = 0) -> Roundin
 
     # The seed varies, too: so every step of back substitution is a row, even where only constants meet.
     stopped: list[Any] = []
-    before, hooks.stopped = hooks.stopped, stopped.append
-    try:
+    with hooks.stopped.holding(stopped.append):
         system = linearize(gradient, (0, 1))(chosen, np.float64(1.0))
-    finally:
-        hooks.stopped = before
     _check_numbers("rounding bounds the errors of a gradient", args, system)
     at = [*tree.flatten(chosen)[0], 1.0]
     bounds = [b[()] for b in rounding_errors(system, at)]

@@ -6,7 +6,8 @@ A primitive is called long before these exist, and must not import them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,41 @@ import numpy as np
 if TYPE_CHECKING:
     from .primitive import Primitive
     from .row import Row
+
+
+class OfThreads:
+    """What threads set for themselves while they do something: None where one does not.
+
+    Most readers ask whether any thread does (`is_set`), and look no further.
+    """
+
+    is_set = False
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+        self._lock = threading.Lock()
+        self._count = 0
+
+    @property
+    def value(self) -> Any:
+        return getattr(self._own, "value", None) if self.is_set else None
+
+    def set(self, value: Any) -> Any:
+        """For this thread; what it was before."""
+        before = self.value
+        self._own.value = value
+        with self._lock:
+            self._count += (value is not None) - (before is not None)
+            self.is_set = self._count > 0
+        return before
+
+    @contextmanager
+    def holding(self, value: Any) -> Iterator[None]:
+        before = self.set(value)
+        try:
+            yield
+        finally:
+            self.set(before)
 
 
 class _Hooks:
@@ -29,10 +65,12 @@ class _Hooks:
     # Told of every call (debug_nans, linearize), and of every block applied by a solve.
     observe: Callable[[Primitive, Row | None, Any, Sequence[Any]], None] | None = None
     observe_block: Callable[[Row, Any, Any], None] | None = None
-    # Told of every Tensor that no derivative goes through from there on (rounding).
-    stopped: Callable[[Any], None] | None = None
-    # Compiled functions run as they are written, for an observer that wants to see every call.
-    runs_as_written: bool = False
+    # Called with every Tensor that no derivative goes through from there on (rounding).
+    stopped = OfThreads()
+    # Whether compiled functions run as they are written, for an observer that wants to see every call.
+    as_written = OfThreads()
+    # What is called in place of `stage` (bs.source).
+    tracer = OfThreads()
     # What to call for a user's function (inside `jit` its control flow is rewritten), and why it was not.
     users: Callable[[Callable[..., Any]], Callable[..., Any]] = staticmethod(lambda f: f)
     why: Callable[[], str] = staticmethod(lambda: "")
@@ -45,8 +83,8 @@ class _Hooks:
     note_write: Callable[[Any, Any], None] = staticmethod(lambda t, key: None)
     note_view: Callable[[Any, Any, Any], None] = staticmethod(lambda view, whole, key: None)
     viewing: Callable[[Any, Any], Any] = staticmethod(lambda result, whole: result)
-    # The truth of a staged value, if whoever stages has numbers to follow one path by; None: not known.
-    truth: Callable[[Any], bool | None] = staticmethod(lambda v: None)
+    # Gives the truth of a staged value, where who stages has numbers to follow one path by; None: not known.
+    truth = OfThreads()
     # `state = init; while goes_on(state): state = body(state)`, staged where the state is (control/).
     while_loop: Callable[..., Any]
     # A function with a rule of its own, inside a region being recorded (control/calls.py).

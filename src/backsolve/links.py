@@ -21,6 +21,8 @@ from .errors import InPlaceError, location
 from .hooks import hooks
 from .tensor import Staged, Tensor
 
+_joining = threading.Lock()
+
 
 class _Record:
     """What is known of one Tensor object."""
@@ -112,10 +114,11 @@ def note_view(view: Tensor, whole: Tensor, key: Any) -> None:
             return  # a copy
     elif type(view) is not Staged or not view.ndim or not _is_basic(key):
         return
-    family = getattr(whole, "family", None)
-    if family is None:
-        family = whole.family = Family(whole)
-    family.add(view, key)
+    with _joining:  # two threads may take the first views of one whole
+        family = getattr(whole, "family", None)
+        if family is None:
+            family = whole.family = Family(whole)
+        family.add(view, key)
     view.family = family
 
 

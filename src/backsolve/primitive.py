@@ -34,6 +34,7 @@ from .ir import Type, Var, broadcast_shapes, type_of
 from .ownership import own
 from .row import NOTHING, Replayed, Row, next_index
 
+tracer = hooks.tracer
 PRIMITIVES: dict[str, Primitive] = {}
 P = SimpleNamespace()  # the same primitives as attributes: P.multiply(a, b)
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # the public array functions, by NumPy's names
@@ -128,6 +129,8 @@ class Primitive:
                     varies = True
                 continue
             if isinstance(a, Tensor):
+                if tracer.is_set and (call := tracer.value) is not None:
+                    return call(self, args, params)
                 return hooks.stage(self, args, params)
             values.append(a if type(a) in PLAIN else coerce(a))
             rows.append(None)

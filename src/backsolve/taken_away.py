@@ -96,8 +96,10 @@ class TakenAway:
         return operator.index(np.asarray(self._plain("using it as an index")))
 
     def __bool__(self) -> bool:
-        if type(self._v) is Var and (followed := hooks.truth(self._v)) is not None:
-            return followed
+        if type(self._v) is Var and (follow := hooks.truth.value) is not None:
+            followed: bool | None = follow(self._v)
+            if followed is not None:
+                return followed
         return bool(self._known("its truth value"))
 
     def item(self, *args: Any) -> Any:

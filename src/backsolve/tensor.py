@@ -170,8 +170,8 @@ class Tensor(ArrayMethods, TakenAway):
 
     def detach(self) -> Tensor:
         """Its value, as a Tensor that no derivative goes through."""
-        if hooks.stopped is not None:
-            hooks.stopped(self)
+        if (tell := hooks.stopped.value) is not None:
+            tell(self)
         if type(self._v) is Var:
             self._v.recorder.has_own_derivative = True
             if is_for_later(self):

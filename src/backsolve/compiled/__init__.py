@@ -27,6 +27,8 @@ from .specialise import Specialised, recognising, seconds_of, specialise
 from .state import Stateful, with_state
 from .timed import seconds_as_compiled
 
+_as_written = hooks.as_written
+
 _MOST_ENTRANCES = 8  # forms of arguments that are looked for before the general way
 
 
@@ -71,7 +73,7 @@ class Jitted:
         self._stateful: Stateful | None = None  # once it has changed state that it closes over
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if hooks.runs_as_written:
+        if _as_written.is_set and _as_written.value:
             return self._as_written(args, kwargs)
         if self._fast is not None and not kwargs:
             result = self._fast(*args)

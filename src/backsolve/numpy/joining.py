@@ -110,7 +110,7 @@ def stack(
         raise ShapeError(f"`stack` needs equal shapes, got {sorted(shapes)}")
     (shape,) = shapes
     axis = one_axis(axis, len(shape) + 1)
-    is_staged = any([isinstance(a, Staged) for a in parts]) and not hooks.runs_as_written
+    is_staged = any([isinstance(a, Staged) for a in parts]) and not hooks.as_written.value
     if axis < len(shape) and not is_staged:
         # One axis of all entries, cut into two: a row less for each part (compiled, shapes cost nothing).
         cut = (*shape[:axis], len(parts), *shape[axis:])

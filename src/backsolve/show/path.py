@@ -33,12 +33,8 @@ class Path:
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        before_truth, before_written = hooks.truth, hooks.runs_as_written
-        hooks.truth, hooks.runs_as_written = self.truth, True
-        try:
+        with hooks.truth.holding(self.truth), hooks.as_written.holding(True):
             yield
-        finally:
-            hooks.truth, hooks.runs_as_written = before_truth, before_written
 
     def truth(self, v: Var) -> bool | None:
         if v.recorder is not self.recorder or v.type.size != 1:

@@ -86,13 +86,12 @@ def scene_of(
     kwargs = kwargs or {}
     numbers, fixed = varying(args, argnums)
     places = Places(sys._getframe())
-    before, hooks.runs_as_written = hooks.runs_as_written, True
     hooks.add(places)
     try:
-        system, varied = system_of("show", f, args, kwargs, numbers, fixed=fixed)
+        with hooks.as_written.holding(True):
+            system, varied = system_of("show", f, args, kwargs, numbers, fixed=fixed)
     finally:
         hooks.remove(places)
-        hooks.runs_as_written = before
         places.finish()
     check_numbers("show", system._raw_outputs)
     values = dict(system.values)

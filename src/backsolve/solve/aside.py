@@ -10,7 +10,7 @@ from ..hooks import hooks
 from ..ir import Program, Type, Var
 from ..primitive import wrap
 from ..tensor import Tensor
-from ..trace import Recorder, stage, stage_call, stage_region
+from ..trace import Recorder, stage, stage_region
 
 _MOST = 1024  # examples of a batch: more of them have the same ratios
 
@@ -21,7 +21,7 @@ def recorded_aside(way: Callable[[], Sequence[Any]], recorder: Recorder) -> Prog
     Inside of `vmap` it is the Program for the whole batch: what is best for one example need not be for many.
     None where somebody else writes down what is recorded (bs.source), and would take this for a part of it.
     """
-    if hooks.stage is not stage_call:
+    if hooks.tracer.value is not None:
         return None
     region = stage_region(way, [], recorder)
     outer = {v: a for v, c in region.constants if (a := _staged(c)) is not None}

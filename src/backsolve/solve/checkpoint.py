@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from ..primitive import FUNCTIONS, P, wrap
 from ..results import check_outputs
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
-from ..trace import is_recording, stage_call, stage_region
+from ..trace import is_recording, stage_region
 from .budget import Report, budget_here, within
 from .fingerprint import are_same, fingerprint, is_same, prints_of
 from .forward import forward_substitute
@@ -28,6 +30,7 @@ from .reverse import back_substitute
 from .revolve import bytes_in
 from .within import run_functions, run_within
 
+_moving = threading.RLock()
 _INSTEAD = "Take bs.checkpoint without a budget, which moves state once. "
 
 
@@ -148,7 +151,7 @@ def _are_staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def _is_written_out() -> bool:
     """Whether bs.source is at work, which has no place for a call."""
-    return "checkpoint_staged" not in FUNCTIONS or hooks.stage is not stage_call
+    return "checkpoint_staged" not in FUNCTIONS or hooks.tracer.value is not None
 
 
 def _of_known(
@@ -230,7 +233,8 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
         prints = [fingerprint([outputs[k]]) for k in varying]
 
         def operator_of(values: Sequence[Any], record: bool) -> Custom:
-            with Changes() as changes:  # what it changes, it has changed: its state moves once
+            # What it changes, it has changed: its state moves once, and is put back for that, by one at a time.
+            with _moving if before else nullcontext(), Changes() as changes:
                 for owner, name, value in before:
                     put(owner, name, value)
                 fresh, begin, again = call(values[: len(places)], record)

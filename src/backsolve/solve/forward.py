@@ -85,4 +85,11 @@ def forward_substitute(
                 tangents[row] = total
     finally:
         warn_again(warnings)
-    return [masked.plain(tangents[y]) if y is not None and y in tangents else None for y in outputs]
+    return [None if y is None else _given(y, tangents.get(y)) for y in outputs]
+
+
+def _given(row: Row, t: Any) -> Any:
+    """As its own type says: blocks of single precision may have given more."""
+    if t is None or row.primitive.is_joint:
+        return t
+    return fit_ahead(masked.plain(t), row)

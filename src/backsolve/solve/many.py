@@ -326,7 +326,7 @@ def _solve_stack(
         return [*seeds, *[s != 0 for s in seeds]]
 
     with np.errstate(all="ignore"):
-        if hooks.runs_as_written and count and not is_recording():
+        if hooks.as_written.value and count and not is_recording():
             return _one_by_one(masked, both())
         found = None if record else _on_numbers(solve, masked, seeds, both, one_by_one)
         if found is not None:

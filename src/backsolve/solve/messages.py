@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..primitive import FUNCTIONS
 from ..row import FINISHED, FREED, NOTHING, Replayed, Row, ancestors
 from ..tensor import Tensor
 from .reverse import back_substitute
+
+_adding = threading.Lock()  # gradients of several threads into one leaf
 
 
 def _live_leaves(rows: Iterable[Row]) -> list[tuple[Row, Tensor]]:
@@ -59,9 +62,10 @@ def backward(y: Tensor, seed: Any = None, retain_graph: bool = True) -> None:
             raise MutatedGraphError(
                 "a leaf got a new value after this result was computed; send y.forward() first"
             )
-    for row, leaf in leaves:
-        g = adjoints[row]
-        leaf.grad = np.array(g) if leaf.grad is None else leaf.grad + g
+    with _adding:
+        for row, leaf in leaves:
+            g = adjoints[row]
+            leaf.grad = np.array(g) if leaf.grad is None else leaf.grad + g
     if not retain_graph:
         for row in ancestors([y.row])[0]:
             row.saved = row.saved if row.is_leaf else FREED
@@ -86,13 +90,15 @@ def forward(y: Tensor) -> Tensor:
     if y.row is None:
         return y
     values: dict[Row, Any] = {}
+    saved: list[tuple[Row, tuple[Any, ...]]] = []  # put in place at the end: all of it or nothing
+    shown: list[tuple[Tensor, Any]] = []
     for row, differentiated in _to_replay(y.row):
         if row.saved is FREED:
             raise FreedGraphError("the rows of this result were freed; compute it again")
         owner = row.owner() if row.owner is not None else None
         if row.is_leaf:
             values[row] = owner._v if owner is not None else row.saved[0]
-            row.saved = (values[row],)
+            saved.append((row, (values[row],)))
             continue
         if not row.primitive.is_plain or (differentiated and row.owner is None):
             raise FreedGraphError(
@@ -106,12 +112,14 @@ def forward(y: Tensor) -> Tensor:
         v = row.primitive.run(*inputs, **(row.params or {}))
         values[row] = v
         if row.saved is not NOTHING:
-            row.saved = tuple(
-                None if old is None else new
-                for old, new in zip(row.saved, (v, *inputs), strict=False)
-            )
+            pairs = zip(row.saved, (v, *inputs), strict=False)
+            saved.append((row, tuple([None if old is None else new for old, new in pairs])))
         if owner is not None and owner.row is row:  # not if it was written into since
-            owner._v = v
+            shown.append((owner, v))
+    for row, captured in saved:
+        row.saved = captured
+    for owner, v in shown:
+        owner._v = v
     y._v = values[y.row]
     return y
 

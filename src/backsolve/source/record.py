@@ -54,12 +54,12 @@ class Tracer:
         self._constants: dict[Any, Any] = {}
 
     def __enter__(self) -> Tracer:
-        self._before = hooks.stage
-        hooks.stage = self.call
+        self._before = hooks.tracer.set(self.call)
+        self._stage = self._before or hooks.stage
         return self
 
     def __exit__(self, *_: Any) -> None:
-        hooks.stage = self._before
+        hooks.tracer.set(self._before)
 
     def input(self, t: Type) -> Any:
         return wrap(Var(t, self.recorder), None)
@@ -74,7 +74,7 @@ class Tracer:
         """`prim(*args)`: a new equation, or the value that an earlier one gave."""
         levels = [a._v.recorder.level for a in args if _is_staged(a)]
         if max(levels) != self.recorder.level:  # a vmap inside records for itself
-            return self._before(prim, args, params)
+            return self._stage(prim, args, params)
         args = [self._own(a) for a in args]
         for a in args:
             if isinstance(a, Tensor) and a.row is not None:
@@ -85,7 +85,7 @@ class Tracer:
         key, row_key = self._keys(prim, args, params)
         var = self._vars.get(key)
         if var is None:
-            y = self._before(prim, args, params)
+            y = self._stage(prim, args, params)
             var, row = y._v, y.row
             self._vars[key], self.maker[var] = var, (prim, args, params)
         elif row_key in self._rows:  # the same value of the same rows

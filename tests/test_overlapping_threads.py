@@ -1,4 +1,4 @@
-"""Threads that overlap inside of what watches, traces or fills gradients: each has its own, and leaves nothing."""
+"""Threads that overlap inside of what watches, traces or fills gradients: each has its own and leaves nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def together(calls: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 def overlapped(use: Callable[[Callable[[Any], Any]], Any]) -> list[Any]:
-    """`use` of two functions: the second thread enters while the first is inside, and leaves after it has left."""
+    """`use` of two functions: the second thread enters while the first is inside, and leaves after it."""
     first_in, second_in, first_out = (threading.Event() for _ in range(3))
 
     def first(x: Any) -> Any:
@@ -186,7 +186,7 @@ def test_a_checkpoint_that_moves_state_is_pulled_by_one_thread_at_a_time() -> No
         return (found**3).sum()
 
     x = np.random.default_rng(0).normal(size=(8, 3)) + 0.5
-    y, pull = bs.vjp(bs.checkpoint(f), x)
+    _y, pull = bs.vjp(bs.checkpoint(f), x)
     mean, count = np.array(norm.running_mean), int(norm.num_batches_tracked)
     assert count == 1
     (want,) = pull(1.0)

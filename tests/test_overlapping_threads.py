@@ -1,4 +1,4 @@
-"""Threads that overlap inside of what watches, traces or fills gradients: each has its own and leaves nothing."""
+"""Threads that overlap inside of what watches, traces or fills gradients: each has its own, leaving nothing."""
 
 from __future__ import annotations
 

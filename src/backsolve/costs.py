@@ -76,7 +76,7 @@ def explain_cost(f: Callable[..., Any], *args: Any, argnums: ArgNums | None = No
     >>> import numpy as np
     >>> explain_cost(lambda x: np.cumsum(np.sin(x)), np.ones(20))
     way                 multiplications   bytes  passes  chosen
-    forward                         400   6,400      20  ✓ its blocks are cheaper ahead than back
+    forward                         400   6,400      20  ✓ its blocks are no dearer ahead than back
     reverse                         400  12,800      20
     eliminate, forward                0   4,880       –
     eliminate, reverse                0   4,880       –

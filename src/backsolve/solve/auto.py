@@ -338,9 +338,7 @@ def reason(price: Price, n_in: int, n_out: int) -> str:
     if price.way == "forward":
         if n_in == 1:
             return "one input: forward substitution is optimal"
-        return (
-            "fewer inputs" if n_in < n_out else "its blocks are no dearer ahead than back"
-        )
+        return "fewer inputs" if n_in < n_out else "its blocks are no dearer ahead than back"
     if n_out == 1:
         return "one output: back substitution is optimal"
     if n_out < n_in:

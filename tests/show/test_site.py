@@ -97,6 +97,14 @@ def look(browser: Any, folder: Path, name: str) -> Any:
     return tab
 
 
+def search(tab: Any, text: str, found: str) -> None:
+    """By its keys: the page hears these and its index's readiness, not that a field was filled."""
+    query = tab.locator("[data-md-component=search-query]")
+    query.click()
+    query.press_sequentially(text)
+    tab.locator(found).first.wait_for(timeout=150_000)  # its index is made here, beside all tests
+
+
 def test_the_site_builds_and_stands_alone(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """One test, for the site is built once; a browser looks at the end."""
     build(tmp_path)
@@ -114,9 +122,7 @@ def test_the_site_builds_and_stands_alone(tmp_path: Path, request: pytest.Fixtur
     assert pictures.count() >= 2
 
     reference = look(browser, tmp_path, "reference/derivatives.html")
-    reference.locator("[data-md-component=search-query]").fill("per_sample_norms")
-    found = reference.locator(".md-search-result__link[href*='reference/ways.html']").first
-    found.wait_for(timeout=150_000)  # its index is made in the browser, beside all other tests
+    search(reference, "per_sample_norms", ".md-search-result__link[href*='reference/ways.html']")
     for tab in (tour, reference):
         assert tab.said == []
         assert [url for url in tab.asked if not url.startswith(("file:", "data:", "blob:"))] == []

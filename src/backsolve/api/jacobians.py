@@ -57,6 +57,8 @@ def jacobian(
         _check_no_way(method, "auto")
         return _sparse(f, argnums, sparse)
 
+    chosen: dict[Any, Any] = {}
+
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         if method in ("eliminate", "colour"):
@@ -67,7 +69,7 @@ def jacobian(
             varied = Varied("jacobian", args, argnums)
             outputs, structure = tree.flatten(hooks.users(f)(*varied.args, **kwargs))
             check_differentiable("jacobian", outputs)
-            columns = _jacobian_blocks(varied, outputs, method)
+            columns = _jacobian_blocks(varied, outputs, method, chosen)
         # A `Function` or a compiled one gives Tensors, whose rows may be our own.
         dtypes = [r.dtype for r in varied.rows]
         columns = [[varied.release(g) for g in map(in_dtype, row, dtypes)] for row in columns]
@@ -94,8 +96,10 @@ def _sparse(f: Callable[..., Any], argnums: ArgNums, plan: Any, hessian: bool = 
     return way.sparse_jacobian(f, argnums, plan, hessian)
 
 
-def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> list[list[Any]]:
-    """[output][input] -> array of shape output.shape + input.shape."""
+def _jacobian_blocks(
+    varied: Varied, outputs: Sequence[Any], method: str, chosen: dict[Any, Any]
+) -> list[list[Any]]:
+    """[output][input] -> array of shape output.shape + input.shape; `chosen` is what was chosen before."""
     live = [y for y in outputs if isinstance(y, Tensor) and y.row is not None]
     out_rows: list[Any] = [y.row for y in live]
     rows, record = varied.gather(live)
@@ -116,6 +120,7 @@ def _jacobian_blocks(varied: Varied, outputs: Sequence[Any], method: str) -> lis
             is_staged=is_staged,
             system=system,
             measured=method == "measured",
+            chosen=chosen,
         )
         method = best.way
         if method not in ("forward", "reverse"):

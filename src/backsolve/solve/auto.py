@@ -65,6 +65,7 @@ _LONG_RUN = 2  # seconds, from which on a run tells less than it takes
 _AS_QUICK = 1.02  # of the best time: there, prices decide
 _TELLING = 1e-8  # seconds of compiled code, below which prices tell nothing
 _MANY = 256  # structures that are kept
+_FEW_LOOKS = 16  # that are kept of one function
 _KIND, _SHAPE, _PARENTS = map(attrgetter, ("primitive.name", "shape", "parents"))
 _TURNED = 1 << 16  # entries, from which on moving axes takes longer than a tape
 
@@ -107,14 +108,38 @@ def choose(
     system: Callable[[], System],
     prices: Prices | None = None,
     measured: bool = False,
+    chosen: dict[Any, Price] | None = None,
 ) -> Price:
-    """The way to take; `system` makes the system of these rows, if it is needed, `prices` are its."""
+    """The way to take; `system` makes the system of these rows, if it is needed, `prices` are its.
+
+    `chosen` is what was chosen for this function before, by rows that look alike. A choice for others costs
+    time alone, so who reads whom is not compared there.
+    """
     if is_staged:
         return _for_compiled(rows, parameters, outputs, system, measured)
     if record:
         return by_sizes(parameters, outputs, True)
     if not measured and (way := _of_one(parameters, outputs)):
         return _PLAIN[way]
+    looks = _looks(rows, parameters, outputs) if chosen is not None else None
+    if chosen is not None and (found := chosen.get(looks)):
+        return found
+    found = _by_structure(rows, parameters, outputs, system, prices, measured)
+    if chosen is not None:
+        if len(chosen) >= _FEW_LOOKS:
+            chosen.clear()
+        chosen[looks] = found
+    return found
+
+
+def _by_structure(
+    rows: Sequence[Row],
+    parameters: Sequence[Row],
+    outputs: Sequence[Row],
+    system: Callable[[], System],
+    prices: Prices | None,
+    measured: bool,
+) -> Price:
     key = (measured, *_structure(rows, parameters, outputs))
     found = _decided.get(key)
     if found is None:
@@ -276,6 +301,16 @@ def cheaper(plain: tuple[Price, Price], share: float = _AS_CHEAP) -> Price:
 
 def _seconds(price: Price) -> float:
     return price.seconds
+
+
+def _looks(
+    rows: Sequence[Row], parameters: Sequence[Row], outputs: Sequence[Row]
+) -> tuple[Any, ...]:
+    return (
+        tuple(map(_SHAPE, parameters)),
+        tuple([(r.primitive, r.shape) for r in rows]),
+        tuple(map(_SHAPE, outputs)),
+    )
 
 
 def _structure(

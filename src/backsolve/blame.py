@@ -91,7 +91,7 @@ def _say(error: Exception, head: str, added: str) -> None:
         return
     error.args = (head + added,)
     if isinstance(error, np.exceptions.AxisError):
-        error._msg = head + added  # type: ignore[attr-defined]  # NumPy keeps its text there alone
+        object.__setattr__(error, "_msg", head + added)  # NumPy keeps its text there alone
 
 
 # ---- the call

@@ -157,11 +157,14 @@ def _region(a: np.ndarray[Any, Any], key: Any) -> np.ndarray[Any, Any]:
     return a[parts] if any(k is ... for k in parts) else a[(*parts, ...)]  # of rank 0, not a number
 
 
+_MOST_WORK: Any = 1000  # after which they are taken to overlap
+
+
 def _overlap(a: Any, b: Any) -> bool:
     if type(a) is not np.ndarray or type(b) is not np.ndarray:
         return True
     try:
-        return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]  # stubs know -1 and 0
+        return np.shares_memory(a, b, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
         return True
 

@@ -166,7 +166,7 @@ def _fixed(f: Callable[..., Any], named: dict[str, Any]) -> Callable[..., Any]:
     with suppress(TypeError, ValueError):
         parameters = inspect.signature(f).parameters.values()
         rest = [p for p in parameters if p.name not in named and p.kind is not p.VAR_KEYWORD]
-        with_named.__signature__ = inspect.Signature(rest)  # type: ignore[attr-defined]  # kept on a function
+        vars(with_named)["__signature__"] = inspect.Signature(rest)
     return with_named
 
 

@@ -61,7 +61,7 @@ def with_state(f: Callable[..., Any], cells: Cells) -> Callable[..., Any]:
     first = inspect.Parameter("_state", inspect.Parameter.POSITIONAL_ONLY)
     try:
         parameters = inspect.signature(f).parameters.values()
-        run.__signature__ = inspect.Signature([first, *parameters])  # type: ignore[attr-defined]  # inspect looks for it
+        vars(run)["__signature__"] = inspect.Signature([first, *parameters])
     except (TypeError, ValueError):  # a built-in function that does not tell
         pass
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,13 +17,13 @@ from .places import holds_traced, is_number, is_traced, shape_of
 from .writes import traced_key
 
 
-class Indexable:
+class Indexable(ABC):
     """`length` is an int or traced; `at(k)` gives entry k, for k an int or traced."""
 
     length: Any
 
-    def at(self, k: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def at(self, k: Any) -> Any: ...
 
     def __len__(self) -> int:
         if is_traced(self.length):

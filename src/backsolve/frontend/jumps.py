@@ -189,7 +189,7 @@ class _Lowering:
     def drop_unused(self) -> None:
         for flag, assign in self.marks:
             if flag not in self.used:
-                assign.__class__ = ast.Pass  # type: ignore[assignment]  # in place, wherever it stands
+                object.__setattr__(assign, "__class__", ast.Pass)  # in place, wherever it stands
 
 
 def none_of(flags: Sequence[str]) -> ast.expr:

@@ -64,7 +64,7 @@ def _as_written(scene: Scene) -> tuple[Callable[..., Any], tuple[Any, ...], ArgN
     names = [re.sub(r"\W+", "_", name).strip("_") for name in scene.system.names]
     kind = inspect.Parameter.POSITIONAL_ONLY
     f.__name__ = scene.title
-    f.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in names])  # type: ignore[attr-defined]  # `inspect` looks for it
+    vars(f)["__signature__"] = inspect.Signature([inspect.Parameter(n, kind) for n in names])
     leaves = tuple([scene.values[row] for row in scene.system.parameters])
     return f, leaves, tuple(range(len(leaves)))
 

@@ -233,9 +233,12 @@ def _last_byte(a: Any) -> int:
     return np.lib.array_utils.byte_bounds(a)[1]
 
 
+_MOST_WORK: Any = 10_000
+
+
 def _shares(a: Any, b: Any) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # stubs know -1, 0
+        return np.shares_memory(a, b, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
         return False
 

@@ -43,7 +43,7 @@ def compile_loop(program: Program) -> Callable[..., Any] | None:
         run(*[address(a) for a in arrays], address(out), out.size)
         return out
 
-    call.engine = engine  # type: ignore[attr-defined]  # the code lives as long as it does
+    vars(call)["engine"] = engine  # the code lives as long as it does
     return call
 
 

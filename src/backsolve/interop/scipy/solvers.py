@@ -234,7 +234,7 @@ def curve_fit(
 
     real(np.asarray(ydata))
     if p0 is None:  # SciPy counts the parameters
-        f.__signature__ = inspect.signature(model)  # type: ignore[attr-defined]  # functions may have one
+        vars(f)["__signature__"] = inspect.signature(model)
     return curve_fit(
         f, xdata, ydata, None if p0 is None else np.asarray(p0, float), jac=jac, **options
     )

@@ -144,7 +144,8 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     x = x[kept]
     if mode != "constant":
-        return np.pad(x, widths, mode)  # type: ignore[call-overload]  # modes come by name
+        by_name: Any = mode
+        return np.pad(x, widths, by_name)
     fill = dtype_of(x).type(0) if value is None else np.reshape(value, ())
     return np.pad(x, widths, constant_values=fill)
 

@@ -275,3 +275,33 @@ def test_a_watch_for_nan_sees_what_derivatives_really_make(n: int) -> None:
                 bs.jacobian(lambda x: np.sqrt(x) * 0.0, method="forward")(np.zeros(n))
             with pytest.raises(bs.errors.NaNError, match="the derivative of `sqrt` made a NaN"):
                 bs.jacobian(lambda x: np.sqrt(x) * 0.0, method="reverse")(np.zeros(n))
+
+
+@pytest.mark.parametrize("n", [2, 3])  # seeds one by one: on a stack such a rule is refused
+def test_rules_that_refuse_nan_see_none_that_zeros_by_structure_made(n):
+    """Without masks 0 · ∞ is NaN there: what a rule raises for it is no answer yet."""
+
+    def finite(g):
+        if np.isnan(g).any():
+            raise ValueError("must not contain NaN")
+        return g
+
+    class Doubled(bs.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * finite(g)
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 2 * finite(t)
+
+    x = np.arange(n) * 2.0
+    want = np.diag([np.inf, *(1 / np.sqrt(2 * x[1:]))])
+    back = bs.jacobian(lambda x: np.sqrt(Doubled.apply(x)), method="reverse")
+    np.testing.assert_allclose(back(x), want)
+    ahead = bs.jacobian(lambda x: Doubled.apply(np.sqrt(x)), method="forward")
+    np.testing.assert_allclose(ahead(x), np.diag([np.inf, *(1 / np.sqrt(x[1:]))]))

@@ -178,11 +178,14 @@ def test_forward_that_fails_leaves_the_old_point() -> None:
 
 def test_a_checkpoint_that_moves_state_is_pulled_by_one_thread_at_a_time() -> None:
     norm = bs.nn.BatchNorm1d(3)
-    inside = threading.Event()
+    inside: list[int] = []
 
     def f(x: Any) -> Any:
+        inside.append(1)
+        threading.Event().wait(0.05)
+        assert len(inside) == 1
         found = norm(x)
-        inside.wait(0.05)
+        inside.pop()
         return (found**3).sum()
 
     x = np.random.default_rng(0).normal(size=(8, 3)) + 0.5

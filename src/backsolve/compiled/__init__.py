@@ -18,6 +18,7 @@ from ..frontend import rewritten
 from ..hooks import hooks
 from ..module_state import Cells, refuse
 from ..primitive import wrap
+from ..solve import eager_budget
 from ..tensor import Staged, Tensor
 from .arguments import Arguments, names_of, raw
 from .defaults import default_target, of_default
@@ -146,7 +147,8 @@ class Jitted:
                 special.has_own_derivative
             ):  # its Program does not know of it: differentiate f itself
                 return self._f(*args, **kwargs)
-            return special.out_structure.unflatten(run_differentiable(special, leaves))
+            found = run_differentiable(special, leaves, eager_budget())
+            return special.out_structure.unflatten(found)
         if tensors:  # what a Tensor holds, rows may need later: it is not given away
             results = special.run_on_copies([raw(x) for x in leaves])
             results = [wrap(y, None) for y in results]

@@ -8,19 +8,28 @@ from typing import Any
 import numpy as np
 
 from ..api import jvp, vjp
+from ..control.checkpoints import program_staged
 from ..ir import Program, Type, Var
 from ..joint import record_joint
 from ..operators import Custom
 from ..ownership import own
 from ..primitive import coerce, wrap
+from ..solve.budget import Budget, Report
+from ..solve.within import run_within
 from ..tensor import Tensor
 from ..trace import evaluate
 from .arguments import raw
 from .specialise import Specialised, specialise
 
 
-def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]:
-    """Run the native code forward, as one joint row whose block is compiled when it is first needed."""
+def run_differentiable(
+    special: Specialised, leaves: Sequence[Any], budget: Budget | None = None
+) -> list[Any]:
+    """Run the native code forward, as one joint row whose block is compiled when it is first needed.
+
+    In a budget of bytes, adjoints are computed within it."""
+    if budget is not None and budget.memory is None:
+        budget = None
     rows_of = [x.row if isinstance(x, Tensor) else None for x in leaves]
     values_now = [
         own(raw(x)) if r is None else raw(x) for x, r in zip(leaves, rows_of, strict=True)
@@ -32,7 +41,8 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
         full = list(values_now)
         for k, v in zip(places, varying, strict=True):
             full[k] = v
-        return evaluate(special.program, full)
+        run = lambda *xs: evaluate(special.program, xs)
+        return run(*full) if budget is None else run_within(run, budget, {}, tuple(full), {})
 
     def operator_of(values: Sequence[Any], record: bool) -> Custom:
         values = list(values)
@@ -44,7 +54,7 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
             ]
             if record or any(isinstance(t, Tensor) for t in seeds):
                 return _arrays(jvp(restricted, values, seeds)[1])
-            return run(_compiled_push, seeds)
+            return run(_compiled_push(special, tuple(places)), seeds)
 
         def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
             seeds = [
@@ -53,13 +63,17 @@ def run_differentiable(special: Specialised, leaves: Sequence[Any]) -> list[Any]
             ]
             if record or any(isinstance(c, Tensor) for c in seeds):
                 return _arrays(vjp(restricted, *values)[1](seeds))
-            return run(_compiled_pull, seeds)
+            if budget is None:
+                return run(_compiled_pull(special, tuple(places), None), seeds)
+            back = _compiled_pull(special, tuple(places), budget.memory)
+            with budget.lending(back.report):
+                return run(back, seeds)
 
-        def run(derivative: Any, seeds: list[Any]) -> tuple[Any, ...]:
+        def run(derivative: Specialised, seeds: list[Any]) -> tuple[Any, ...]:
             full = list(values_now)
             for k, v in zip(places, values, strict=True):
                 full[k] = v
-            return _arrays(derivative(special, tuple(places)).run_here([*full, *seeds]))
+            return _arrays(derivative.run_here([*full, *seeds]))
 
         return Custom(push, pull, name="compiled")
 
@@ -104,21 +118,28 @@ def _compiled_push(special: Specialised, places: tuple[int, ...]) -> Specialised
     return _compiled(special, "push", push, places, [inputs[k] for k in places])
 
 
-def _compiled_pull(special: Specialised, places: tuple[int, ...]) -> Specialised:
-    """(inputs, adjoints of the outputs) ↦ adjoints of the inputs at `places`, compiled once."""
+def _compiled_pull(
+    special: Specialised, places: tuple[int, ...], memory: int | None
+) -> Specialised:
+    """(inputs, adjoints of the outputs) ↦ adjoints of the inputs at `places`, compiled once for a budget."""
 
     def pull(f: Any, values: Sequence[Any], seeds: Sequence[Any]) -> Any:
         return vjp(f, *values)[1](seeds)
 
-    return _compiled(special, "pull", pull, places, special.outputs)
+    return _compiled(special, "pull", pull, places, special.outputs, memory)
 
 
 def _compiled(
-    special: Specialised, name: str, derivative: Any, places: tuple[int, ...], seeds: Sequence[Type]
+    special: Specialised,
+    name: str,
+    derivative: Any,
+    places: tuple[int, ...],
+    seeds: Sequence[Type],
+    memory: int | None = None,
 ) -> Specialised:
-    key = f"{name} {places}"
+    key = f"{name} {places}" if memory is None else f"{name} {places} in {memory}"
     if key not in special.derivatives:
-        program = special.program
+        program, report = special.program, Report()
         inputs = [v.type for v in program.inputs]
 
         def together(values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -130,7 +151,9 @@ def _compiled(
             def restricted(*varying: Any) -> list[Any]:
                 for k, v in zip(places, varying, strict=True):
                     xs[k] = v
-                return evaluate(program, xs)
+                if memory is None:
+                    return evaluate(program, xs)
+                return program_staged(program, xs, memory, report)
 
             return list(derivative(restricted, [xs[k] for k in places], given))
 
@@ -139,5 +162,6 @@ def _compiled(
             body, together, types, special.target.for_derivatives(), freedoms=special.freedoms
         )
         assert made is not None
+        made.report = report
         special.derivatives[key] = made
     return special.derivatives[key]

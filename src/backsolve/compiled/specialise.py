@@ -22,6 +22,7 @@ from ..primitive import wrap
 from ..rewrite import rewrite, rewrite_for_machines, rewrite_for_xla
 from ..rewrite.stable import recognise
 from ..row import ancestors, next_index
+from ..solve.budget import Report
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, recorder_of, stage
 from .arguments import plain
@@ -65,6 +66,7 @@ class Specialised:
     has_own_derivative: bool = False  # a stop_gradient or a Function stands in it
     changed: Cells = ()  # state that it closes over, which its Program leaves as it was
     derivatives: dict[str, Specialised] = field(default_factory=dict)
+    report: Report = field(default_factory=Report)  # of adjoints within a budget: what was planned
     # by the numbers of the inputs that vary, which outputs vary with them
     varying: dict[tuple[int, ...], list[bool]] = field(default_factory=dict)
 

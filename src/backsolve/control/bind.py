@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..errors import RecursionDepthError
-from ..ir import Equation, Program, Type, Var, type_of
+from ..ir import Equation, Type, Var, type_of
 from ..joint import held, record_joint
 from ..operators import Custom
 from ..primitive import coerce, wrap
 from ..primitives.control import BOX, BRANCH, CALL, LENGTH, LOOP, NO_ENTRIES, UNBOX, RegionPrimitive
 from ..regions import Box, Branches, Callee, Empty, Loop, Unbox
+from ..solve import eager_budget
 from ..tensor import Staged, Tensor
 from ..trace import Recorder, evaluate, innermost_region, recorder_of, where
+from . import within
 from .reach import reach_region
+from .within import weakened
 
 
 class Entries(list[Any]):
@@ -44,6 +47,9 @@ RegionPrimitive.bind = staticmethod(bind)
 
 
 def run_loop(loop: Loop, args: Sequence[Any]) -> list[Any]:
+    budget = eager_budget()
+    if budget is not None and (found := within.recorded(budget, loop, args)) is not None:
+        return found
     limit, carried, fixed, sequences = loop.split(args)
     limit = None if limit is None else int(limit)
     rounds: Any = itertools.count() if limit is None else range(limit)
@@ -53,7 +59,7 @@ def run_loop(loop: Loop, args: Sequence[Any]) -> list[Any]:
         if loop.goes_on is not None and not bool(evaluate(loop.goes_on, [k, *carried, *fixed])[0]):
             break
         entries = [s[k] for s in sequences]
-        results = evaluate(loop.body, _weakened([k, *carried, *fixed, *entries], loop.body))
+        results = evaluate(loop.body, weakened([k, *carried, *fixed, *entries], loop.body))
         carried = results[: loop.carried]
         for column, y in zip(made, results[loop.carried :], strict=True):
             column.append(y)
@@ -62,14 +68,6 @@ def run_loop(loop: Loop, args: Sequence[Any]) -> list[Any]:
     order = slice(None, None, -1) if loop.reverse else slice(None)
     stacks = [_joined(x[order], t) for x, t in zip(made, types, strict=True)]
     return [*carried, *stacks, done]
-
-
-def _weakened(args: Sequence[Any], program: Program) -> list[Any]:
-    """Numbers that came out of an array, as the bare Python numbers that they were."""
-    return [
-        x.item() if v.type.weak and isinstance(x, np.generic | np.ndarray) else x
-        for x, v in zip(args, program.inputs, strict=True)
-    ]
 
 
 def _joined(entries: list[Any], t: Type) -> Any:
@@ -83,7 +81,7 @@ def _joined(entries: list[Any], t: Type) -> Any:
 def run_branch(region: Branches, args: Sequence[Any]) -> list[Any]:
     which, *operands = args
     taken = region.at(which)
-    return evaluate(taken, _weakened(operands, taken))
+    return evaluate(taken, weakened(operands, taken))
 
 
 def run_call(callee: Callee, args: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .. import tree
-from ..ir import Program
+from ..ir import Equation, Program
 from ..joint import record_joint
 from ..operators import Custom
 from ..primitive import FUNCTIONS, wrap
@@ -23,7 +23,7 @@ from .pieces import Limit, bytes_of, limit, within_limit
 from .reach import reach
 from .regions import Form, Region, outer_recorder, type_of_leaf, varies_outside
 from .reversed_call import reversed_call
-from .segments import SegmentedCall, Values, planned, without_limits
+from .segments import SegmentedCall, Values, planned, with_limits, without_limits
 
 LITTLE = 16  # times less than the budget
 FEW = 256  # bytes
@@ -56,6 +56,15 @@ def checkpoint_staged(
 ) -> Any:
     """A call that is computed again; with a budget, loops that keep to it, or a call that does."""
     return _Recorded(f, memory, report, Form.of((args, kwargs))).called()
+
+
+def program_staged(program: Program, values: Values, memory: int, report: Report) -> list[Any]:
+    """What a Program that was recorded without a budget gives, within one."""
+    limited = with_limits(program, Limit(memory, report))
+    found: list[Any] = checkpoint_staged(
+        lambda *xs: evaluate(limited, xs), memory, report, tuple(values), {}
+    )
+    return found
 
 
 def checkpoint_known(
@@ -118,12 +127,21 @@ class _Recorded:
 
 
 def _is_one_loop(program: Program, memory: int) -> bool:
-    """Whether one loop stores nearly all: it keeps to the budget itself, as do those in branches and calls."""
+    """Whether one loop (or recursion) stores nearly all, be it in a branch: it keeps to the budget itself."""
     others = [e for e in program.equations if not e.primitive.holds_regions]
     made = sum(bytes_of(e.outputs) for e in others)
-    loops = [e for e in program.equations if isinstance(e.params.get("region"), Loop)]
     is_little = made <= max(memory / LITTLE, FEW)
-    return len(others) < len(program.equations) and len(loops) < 2 and (is_little or not loops)
+    return is_little and sum(map(_holds_loops, program.equations)) == 1
+
+
+def _holds_loops(e: Equation) -> bool:
+    region = e.params.get("region")
+    if isinstance(region, Loop) or (isinstance(region, Callee) and region.is_recursive):
+        return True
+    inside = (
+        (region.program,) if isinstance(region, Callee) else region.programs() if region else ()
+    )
+    return any(_holds_loops(x) for p in inside if p is not None for x in p.equations)
 
 
 def _in_budget(callee: Callee, args: Values) -> list[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir import Equation, Program, Var, type_of
 from ..primitives.control import CALL
-from ..regions import Callee, Loop
+from ..regions import Branches, Callee, Loop
 from ..solve import back_substitute
 from ..solve.budget import ChainReport
 from ..solve.cuts import cut_up
@@ -26,7 +26,7 @@ from ..solve.within import MOST_STEPS, plan_for
 from ..trace import evaluate, innermost_region
 from .derive_loop import LoopBlock
 from .linear import cut, keep, with_adjoints
-from .pieces import bytes_of, rounds_of, ways_to_store
+from .pieces import Limit, bytes_of, rounds_of, ways_to_store
 from .reach import reach
 from .regions import Region, outer_recorder, type_of_leaf
 
@@ -108,7 +108,10 @@ class SegmentedCall:
         parts = cut_up(program, MOST_STEPS, loops)
         self._segments = [_Segment.of(program, part) for part in parts]
         self._report = callee.report
+        before = 0 if callee.report is None else len(callee.report.chains)
         self._steps = steps = _measured(program, self._segments, self._varying, given)
+        if callee.report is not None:
+            del callee.report.chains[before:]  # by loops in branches, of adjoints that do not stay
         self._plan = plan_for(steps, callee.memory)
         n = len(steps)
         self._stack: list[_Recorded | _Stretch] = []
@@ -266,6 +269,38 @@ def _without_limit(e: Equation) -> Equation:
     if loop is None:
         return e
     return replace(e, params={"region": replace(loop, memory=None, report=None)})
+
+
+def with_limits(program: Program, limit: Limit) -> Program:
+    """Its loops, and those within them, in branches and in calls, with budgets: it was recorded without one."""
+    made: dict[int, Any] = {}  # a callee is one wherever it is called
+    return _limited(program, limit, made)
+
+
+def _limited(program: Program, limit: Limit, made: dict[int, Any]) -> Program:
+    equations = []
+    for e in program.equations:
+        region = e.params.get("region")
+        if isinstance(region, Loop):
+            parts = [_limited(p, limit.within(), {}) for p in region.programs()]
+            region = replace(region.with_programs(parts), **_at_most(limit, region))
+        elif isinstance(region, Branches):
+            region = region.with_programs([_limited(p, limit, made) for p in region.programs()])
+        elif isinstance(region, Callee) and region.program and not region.is_recursive:
+            if id(region) not in made:
+                inside = _limited(region.program, limit, made)
+                made[id(region)] = replace(region, program=inside, derivatives={}, seen=[])
+            region = made[id(region)]
+        equations.append(replace(e, params={**e.params, "region": region}) if region else e)
+    return replace(program, equations=tuple(equations))
+
+
+def _at_most(limit: Limit, loop: Loop) -> dict[str, Any]:
+    """Or what it has already, if that is less."""
+    memory, share = limit.memory, limit.share
+    if loop.memory is not None and loop.memory < memory:
+        memory, share = loop.memory, loop.share
+    return {"memory": memory, "share": share, "report": limit.report}
 
 
 def _loop_of(e: Equation) -> Loop | None:

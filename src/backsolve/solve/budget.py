@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import ref
@@ -50,29 +50,42 @@ class Report:
 
     chains: list[ChainReport] = field(default_factory=list)
     most: int = 0  # bytes that chains kept at the same time
+    compiled: list[Report] = field(default_factory=list)  # of compiled functions that were called
+
+    @property
+    def _all(self) -> list[ChainReport]:
+        return [*self.chains, *[c for r in self.compiled for c in r.chains]]
 
     @property
     def forward_steps(self) -> int:
-        return sum(c.forward_steps for c in self.chains)
+        return sum(c.forward_steps for c in self._all)
 
     @property
     def recorded_steps(self) -> int:
-        return sum(c.recorded_steps for c in self.chains)
+        return sum(c.recorded_steps for c in self._all)
 
     @property
     def optimum(self) -> int:
         """Of the chains that are made of equal steps."""
-        return sum(c.optimum or 0 for c in self.chains)
+        return sum(c.optimum or 0 for c in self._all)
 
     @property
     def peak_bytes(self) -> int:
-        return max([self.most, *[c.peak_bytes for c in self.chains]])
+        return max([self.most, *[c.peak_bytes for c in self._all]])
 
     def __str__(self) -> str:
-        lines = [*map(str, self.chains)]
+        lines = [*map(str, self._all)]
         if self.most and len(lines) != 1:
-            lines.append(f"together at most {text(self.most)} kept")
+            lines.append(f"together at most {text(self.peak_bytes)} kept")
         return "\n".join(lines) or "nothing was differentiated"
+
+
+class LargerStepError(Exception):
+    """Steps store more than was planned for: one of them so many bytes."""
+
+    def __init__(self, size: int):
+        super().__init__(size)
+        self.size = size
 
 
 class Holder(Protocol):
@@ -112,11 +125,34 @@ class Shelf:
                 if other is not holder and other.report.kept_bytes:
                     other.give_up()
 
+    @contextmanager
+    def lending(self, size: int) -> Iterator[None]:
+        """So many bytes, while something runs that keeps them itself."""
+        holder = _Running()
+        self.make_room(holder, size)
+        holder.report.hold(size)
+        self.hold(size)
+        try:
+            yield
+        finally:
+            holder.report.hold(-size)
+            self.hold(-size)
+
     def hold(self, size: int) -> None:
         """So many bytes more, or fewer."""
         with self._lock:
             self._kept += size
             self.report.most = max(self.report.most, self._kept)
+
+
+class _Running:
+    """What gives up nothing: it is at work."""
+
+    def __init__(self) -> None:
+        self.report = ChainReport("compiled")
+
+    def give_up(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -125,6 +161,17 @@ class Budget:
     slots: int | None
     report: Report
     shelves: tuple[Shelf, ...]  # its own, and those of the budgets around it
+
+    @contextmanager
+    def lending(self, report: Report) -> Iterator[None]:
+        """What was planned so, while it is computed in compiled code."""
+        told = self.report.compiled
+        if all(r is not report for r in told):
+            told.append(report)
+        with ExitStack() as stack:
+            for shelf in self.shelves:
+                stack.enter_context(shelf.lending(report.peak_bytes))
+            yield
 
 
 def budget_here(memory: int | None, slots: int | None, report: Report) -> Budget:

@@ -126,7 +126,7 @@ class _ChainRow:
         return tuple(self._with_tangents(self._filled(values), ts)[1])
 
     def _pull_recorded(self, values: Sequence[Any], cts: Sequence[Any]) -> tuple[Any, ...]:
-        found = self._pull([raw(c) for c in cts])
+        found = [*map(raw, self._pull([*map(raw, cts)]))]
         pairs = lambda fresh, tangents: self._with_tangents(self._filled(fresh), tangents)
         name = f"{self.chain.report.name}, reversed"
         return reversed_row(name, values[: len(self.places)], self.free, cts, found, pairs)

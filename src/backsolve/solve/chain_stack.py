@@ -65,10 +65,10 @@ class _Call:
         for k, seed in zip(self.entering, given, strict=True):
             seeds[k] = seed
         lead = () if self.size is None else (self.size,)
-        images = [
-            np.zeros((*lead, prod(t.shape)), t.dtype) if y is None else np.reshape(y, (*lead, -1))
-            for y, t in zip(self.solve(seeds, self.size), self.types, strict=True)
-        ]
+        images = []
+        for y, t in zip(self.solve(seeds, self.size), self.types, strict=True):
+            shape = (*lead, prod(t.shape))
+            images.append(np.zeros(shape, t.dtype) if y is None else np.reshape(y, shape))
         return np.concatenate(images, axis=-1)
 
 

@@ -22,7 +22,7 @@ from ..results import check_outputs
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import is_recording, stage_region
-from .budget import Report, budget_here, within
+from .budget import Report, budget_here, eager_budget, within
 from .fingerprint import are_same, fingerprint, is_same, prints_of
 from .forward import forward_substitute
 from .reversal import closed_over
@@ -202,6 +202,7 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
             if found is not NotImplemented:
                 return found
         places = [k for k, x in enumerate(leaves) if isinstance(x, Tensor) and x.row is not None]
+        budget = eager_budget()
 
         def call(values: Sequence[Any], record: bool) -> tuple[list[Row], int, Any]:
             """f on fresh rows: the rows of the inputs, where they begin, and what came out."""
@@ -212,7 +213,7 @@ def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:
                 inner[k] = P.alias(v) if record and isinstance(v, Tensor) else wrap(v, leaf_row(v))
                 fresh.append(inner[k].row)
             a, k = structure.unflatten(inner)
-            with within(None):  # the same rows each time, whatever runs it
+            with within(budget):  # the same rows each time, whatever runs it
                 return fresh, start, hooks.users(f)(*a, **k)
 
         raw = [leaves[k]._v for k in places]

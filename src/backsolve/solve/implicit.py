@@ -29,6 +29,7 @@ from ..primitive import P, wrap
 from ..row import Row, ancestors, descendants, next_index
 from ..tensor import Staged, Tensor, leaf_row
 from ..trace import evaluate, is_for_later, stage
+from .budget import eager_budget, within
 from .fingerprint import are_same, prints_of
 from .forward import forward_substitute
 from .krylov import Map
@@ -153,6 +154,7 @@ def at_solution(
         return list(hooks.call_closed(F, x, p, rule))
     varying = [k for k, v in enumerate(p) if varies(v)]
     p = held(p)
+    F = _in_budget(F)
     if any(isinstance(v, Staged) for v in [*x, *p]):
         F = _as_it_is_now(F, x, p)
     first = Point(F, x, p, varying, record=False)
@@ -215,6 +217,19 @@ def _at(
         return tuple(point.pull_to(sources, -w, record))
 
     return push, pull
+
+
+def _in_budget(F: Equations) -> Equations:
+    """F with the budget that holds now, whoever runs it: its rows are the same each time."""
+    budget = eager_budget()
+    if budget is None:
+        return F
+
+    def run(x: Sequence[Any], p: Sequence[Any]) -> Sequence[Any]:
+        with within(budget):
+            return F(x, p)
+
+    return run
 
 
 def _as_it_is_now(F: Equations, x: Sequence[Any], p: Sequence[Any]) -> Equations:

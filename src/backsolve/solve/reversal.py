@@ -19,7 +19,7 @@ from ..errors import RecomputeError
 from ..primitive import wrap
 from ..row import Row, ancestors, next_index
 from ..tensor import Staged, Tensor, leaf_row, lent
-from .budget import ChainReport, Shelf, within
+from .budget import ChainReport, LargerStepError, Shelf, within
 from .chain_stack import over_stack
 from .fingerprint import fingerprint, is_near, is_same, outside_of
 from .forward import forward_substitute
@@ -105,6 +105,7 @@ class Chain:
         self.shelves = shelves  # where what is on the stack is counted
         self.work = threading.Lock()  # held by who takes steps
         self.plan: Any = None
+        self.memory: int | None = None  # that the first sweep may keep
         self.count = 0
         self.made: list[list[Any]] = []
         self.made_vary: list[bool] = []
@@ -153,6 +154,8 @@ class Chain:
     def forget(self) -> None:
         """What was run was to be measured: the first sweep is yet to come."""
         del self.prints[:], self.inner[:]
+        self.made, self.made_vary = [], []
+        self._clear()
 
     def ahead(self, k: int, state: State) -> State:
         """One step without keeping what it recorded; what it makes is taken in the first sweep."""
@@ -186,6 +189,9 @@ class Chain:
                 if is_first:
                     self.note(done)
                 done.size = bytes_of_rows(done.outputs, done.begin, state.values)
+                if self.memory is not None and self.report.kept_bytes + done.size > self.memory:
+                    found = [r.size for r in self.stack if isinstance(r, Recorded)]
+                    raise LargerStepError(max([done.size, *found]))
                 self._push(done, done.size)
                 i, state, budget = i + 1, done.state(), self.plan.after_recording(budget, i, part.j)
                 if i == part.j:
@@ -219,11 +225,12 @@ class Chain:
         self.stack = []
         self._let_go(self.report.kept_bytes)
 
-    def run(self, count: int, plan: Any) -> None:
-        """The first sweep, of a number of steps that is known."""
-        self.count, self.plan = count, plan
+    def run(self, count: int, plan: Any, memory: int | None = None) -> None:
+        """The first sweep, of a number of steps that is known; an error if they store more than `memory`."""
+        self.count, self.plan, self.memory = count, plan, memory
         with self.work:
             self._whole()
+        self.memory = None
 
     def _whole(self) -> None:
         if self.count:

@@ -9,17 +9,18 @@ import numpy as np
 
 from .. import tree
 from ..changes import Changes
-from ..errors import BudgetError, TracedValueError
+from ..errors import BudgetError
 from ..ir import Program, type_of
 from ..row import Row, ancestors, next_index
 from ..tensor import Tensor
 from ..trace import evaluate, stage
-from .budget import Budget, ChainReport, within
+from .budget import Budget, ChainReport, LargerStepError, within
 from .chain_row import joint_of
 from .cuts import cut_up
 from .reversal import Chain, State, StepOf, bytes_of_rows
 from .revolve import Binomial, Planned, RecordAll, Step, text
 
+MOST_ALONE = 10  # rounds of a loop that are measured, if each makes other values vary
 MOST_STEPS = 40  # that a plan by dynamic programming tells apart
 
 
@@ -57,42 +58,72 @@ def loop_within(
     runs_at_all = goes_on is None or goes_on(start.values)
     if count == 0 or not runs_at_all:
         return leaves, []
-    slots = budget.slots
-    if slots is None:
-        assert budget.memory is not None
-        begin = next_index()
-        first = chain.record(0, start)
-        chain.forget()
-        report.measured_steps = 1
-        tape = bytes_of_rows(first.outputs, begin, start.values)
-        size = max(first.state().size, start.size, 1)
-        if count is not None and goes_on is None and count * tape + size <= budget.memory:
-            report.steps = count
-            chain.run(count, RecordAll())
-            return joint_of(chain, leaves, columns, again)
-        # Beside the kept states: a recorded round, and the state that it starts from.
-        slots = (budget.memory - tape - size) // size
-        if slots < 1:
-            raise BudgetError(
-                f"{text(budget.memory)} are not enough to differentiate this {name} in: the least that can "
-                f"be met is {text(tape + 2 * size)}, for two states of {text(size)} and a recorded round "
-                f"of {text(tape)}"
-            )
-        del first
-    if count is not None:
-        slots = min(slots, count)
-    report.slots = slots
+    if budget.slots is None:
+        tape, size = _of_a_round(chain, count, goes_on)
     if goes_on is None:
         assert count is not None
         report.steps = count
-        chain.run(count, Binomial(slots))
+        while True:
+            if budget.slots is None:
+                plan = _plan(budget, count, tape, size, name)
+            else:
+                plan = Binomial(min(budget.slots, count))
+            report.slots = plan.budget if isinstance(plan, Binomial) else None
+            try:
+                chain.run(count, plan, budget.memory)
+                break
+            except LargerStepError as found:  # than the first rounds
+                tape = found.size if found.size > tape else 2 * tape  # or states grow
+                chain.forget()
     else:
         most = float("inf") if count is None else count
         ask = goes_on
+        slots = budget.slots or _slots(budget, tape, size, name)
+        slots = slots if count is None else min(slots, count)
         chain.run_while(lambda s: len(chain.prints) < most and ask(s), slots)
         report.steps = chain.count
         report.slots = min(slots, chain.count)
     return joint_of(chain, leaves, columns, again)
+
+
+def _plan(budget: Budget, count: int, tape: int, size: int, name: str) -> RecordAll | Binomial:
+    """For so many rounds, each of which stores a tape, between states of a size."""
+    assert budget.memory is not None
+    if count * tape + size <= budget.memory:
+        return RecordAll()
+    return Binomial(min(_slots(budget, tape, size, name), count))
+
+
+def _slots(budget: Budget, tape: int, size: int, name: str) -> int:
+    """How many states may be kept beside a recorded round and the state that it starts from."""
+    assert budget.memory is not None
+    slots = (budget.memory - tape - size) // size
+    if slots < 1:
+        raise BudgetError(
+            f"{text(budget.memory)} are not enough to differentiate this {name} in: the least that can "
+            f"be met is {text(tape + 2 * size)}, for two states of {text(size)} and a recorded round "
+            f"of {text(tape)}"
+        )
+    return slots
+
+
+def _of_a_round(
+    chain: Chain, count: int | None, goes_on: Callable[[list[Any]], bool] | None
+) -> tuple[int, int]:
+    """The most bytes that a recorded round stores, and a state. Rounds are alike once the same values vary."""
+    state, tape, size = chain.start, 0, max(chain.start.size, 1)
+    for k in range(MOST_ALONE if count is None else min(count, MOST_ALONE)):
+        begin = next_index()
+        done = chain.record(k, state)
+        chain.report.measured_steps += 1
+        tape = max(tape, bytes_of_rows(done.outputs, begin, state.values))
+        before, state = state, done.state()
+        size = max(size, state.size)
+        is_over = goes_on is not None and not goes_on(state.values)
+        if is_over or state.varies == before.varies:
+            break
+    chain.forget()
+    return tape, size
 
 
 # ---- functions, one after the other
@@ -245,9 +276,9 @@ def run_within(
             ]
             with Changes() as changes:
                 program, _ = stage(flat, types, lasting=True)
-        except TracedValueError:  # it looks at numbers: its loops alone can be seen
-            program = None
-        except (TypeError, ValueError):  # so that the error is that of the function itself
+        except (
+            Exception
+        ):  # it looks at numbers: its loops alone can be seen; or the error is its own
             program = None
         if program is not None and not any(e.primitive.holds_regions for e in program.equations):
             segments = [_function(part) for part in cut_up(program, MOST_STEPS)]

@@ -237,3 +237,36 @@ def test_what_cannot_be_staged_runs_on_numbers() -> None:
 
     x = X[:9]
     np.testing.assert_allclose(bs.grad(bs.checkpoint(f, memory=2_000))(x), bs.grad(f)(x))
+
+
+def choice(x: Any) -> Any:
+    """One of eight loops, of as many lengths: their tapes have no type in common."""
+    pick: Any = None
+    for k in reversed(range(8)):
+        loop = lambda t, k=k: bs.fori_loop(0, STEPS + k, lambda i, s: np.sin(s) * (1 + k / 1e4), t)
+        other = pick
+        pick = loop if other is None else (
+            lambda t, k=k, loop=loop, other=other: bs.cond(t[0] > 1 - (k + 1) / 8, loop, other, t)
+        )  # fmt: skip
+    return (pick(x) ** 2).sum()
+
+
+def row(x: Any) -> Any:
+    """Eight choices one after the other."""
+    for k in range(8):
+        loop = lambda t, k=k: bs.fori_loop(0, STEPS + k, lambda i, s: np.sin(s) * 1.01, t)
+        x = bs.cond(x[k] > 0.05, loop, np.cos, x)
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize("states", [40, 150, STEPS + 20, 2 * STEPS, 10 * STEPS])
+@pytest.mark.parametrize("f", [choice, row])
+def test_long_loops_in_branches_of_compiled_code(f: Any, states: int) -> None:
+    """More of a budget is never refused, and the tapes of what is not taken are not beside the others."""
+    c = bs.checkpoint(f, memory=states * X.nbytes)
+    g = bs.jit(bs.grad(c))
+    for x in (X, X[::-1].copy()):
+        np.testing.assert_allclose(g(x), bs.grad(f)(x), rtol=1e-9, atol=1e-300)
+    (made,) = g.stats()["specialisations"]
+    assert c.report.peak_bytes <= states * X.nbytes
+    assert made["arena_bytes"] <= (states + 8) * X.nbytes  # the step at work, adjoints, results

@@ -232,8 +232,10 @@ class RecomputeError(BacksolveError, RuntimeError):
 class BudgetError(BacksolveError, ValueError):
     """A memory budget of `bs.checkpoint` that cannot be read, or cannot be met.
 
-    The message says what the least is that can be met.
+    The message says what the least is that can be met; `least` has it in bytes, where a plan was looked for.
     """
+
+    least: float = float("inf")
 
 
 class InPlaceError(BacksolveError, TypeError):

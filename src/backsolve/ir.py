@@ -48,6 +48,10 @@ class Type:
         return prod(self.shape)
 
     @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
     def is_stack(self) -> bool:
         """A stack: one entry for each round of a loop whose number of rounds is not known. Or a box."""
         return bool(self.shape) and self.shape[0] <= STACK

@@ -19,13 +19,12 @@ from ..solve.revolve import Binomial
 from ..tensor import Staged, Tensor
 from ..trace import evaluate, innermost_region
 from .derive import pairs_of
-from .pieces import Limit, bytes_of, limit, within_limit
+from .pieces import LITTLE, Limit, bytes_of, limit, programs_of, within_limit
 from .reach import reach
 from .regions import Form, Region, outer_recorder, type_of_leaf, varies_outside
 from .reversed_call import reversed_call
 from .segments import SegmentedCall, Values, planned, with_limits, without_limits
 
-LITTLE = 16  # times less than the budget
 FEW = 256  # bytes
 
 
@@ -138,10 +137,7 @@ def _holds_loops(e: Equation) -> bool:
     region = e.params.get("region")
     if isinstance(region, Loop) or (isinstance(region, Callee) and region.is_recursive):
         return True
-    inside = (
-        (region.program,) if isinstance(region, Callee) else region.programs() if region else ()
-    )
-    return any(_holds_loops(x) for p in inside if p is not None for x in p.equations)
+    return any(_holds_loops(x) for p in programs_of(region) for x in p.equations)
 
 
 def _in_budget(callee: Callee, args: Values) -> list[Any]:

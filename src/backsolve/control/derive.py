@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import Equation, Program, Type, Var, type_of
@@ -14,8 +14,9 @@ from ..solve.cuts import keeping_step
 from ..solve.reversed_row import Pairs
 from .boxes import boxed, derive_box, derive_unbox, unboxed
 from .derive_loop import chosen, derive_loop, pick
-from .linear import cut, keep, strong, with_adjoints, with_tangents, zeros_like
+from .linear import Cut, cut, keep, strong, with_adjoints, with_tangents, zeros_like
 from .packing import FEW, can_share, packed, unpacked
+from .pieces import LITTLE, least_budget, room_of
 from .reach import reach, reach_region
 from .reversed_call import reversed_call
 from .segments import SegmentedCall
@@ -46,8 +47,12 @@ def derive_branch(region: Branches, args: list[Any], places: list[int], varies: 
         joints = [with_adjoints(p, varying, given) for p in region.branches]
         received = [chosen(j.received, varying) for j in joints]
         gets = [any(flags) for flags in zip(*received, strict=True)]
-        kept = [_Kept(j.program, n, m) for j in joints]
+        kept = [_Kept.of(j.program, n, m) for j in joints]
         slots = _slots([x.stored for x in kept])
+        room = max(room_of(x.parts.second) for x in kept)
+        if not slots.fit_into(least_budget(region.branches), room):
+            kept = [x.again_as_a_whole() for x in kept]
+            slots = _slots([x.stored for x in kept])
         firsts = [x.first(slots, own) for x, own in zip(kept, slots.places, strict=True)]
         extends = Extends(region, tuple(range(len(args))), tuple(range(m)))
         results = BRANCH(which, *operands, region=Branches(tuple(firsts), extends))
@@ -75,6 +80,15 @@ class _Slots:
     types: list[Type]
     places: list[list[int]]  # for each branch: where what it stores lies
 
+    def fit_into(self, memory: float, room: int) -> bool:
+        """Beside the room that is needed on the way back.
+
+        The stacks of one branch keep to its own budget; nobody knows what those of two take together.
+        """
+        growing = [any(self.types[k].is_stack for k in own) for own in self.places]
+        fixed = sum(t.nbytes for t in self.types if not t.is_stack)
+        return sum(growing) < 2 and (fixed <= memory / LITTLE or fixed + room <= memory)
+
 
 def _slots(stored: list[list[Var]]) -> _Slots:
     types: list[Type] = []
@@ -95,14 +109,26 @@ def _slots(stored: list[list[Var]]) -> _Slots:
     return _Slots(types, places)
 
 
+@dataclass(frozen=True)
 class _Kept:
     """One branch, parted where its adjoints come in."""
 
-    def __init__(self, program: Program, n: int, m: int):
-        self.program, self.n, self.m = program, n, m
-        self.parts = cut(program, n, m)
+    program: Program
+    n: int
+    m: int
+    parts: Cut
+    stored: list[Var]
+    again: list[Equation]  # that are run once more
+
+    @staticmethod
+    def of(program: Program, n: int, m: int) -> _Kept:
+        parts = cut(program, n, m)
         free = {*program.inputs[:n], *[v for v, _ in program.constants]}
-        self.stored, self.again = keep(self.parts.crossing, self.parts.first, free)
+        return _Kept(program, n, m, parts, *keep(parts.crossing, parts.first, free))
+
+    def again_as_a_whole(self) -> _Kept:
+        """Nothing is stored: what a budget has no room for, as branches lie side by side."""
+        return replace(self, stored=[], again=self.parts.first)
 
     def first(self, slots: _Slots, own: list[int]) -> Program:
         held = dict(zip(own, self.stored, strict=True))

@@ -9,29 +9,57 @@ pieces, too. A loop without a count is planned for a million rounds; beyond, its
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ..errors import BudgetError
-from ..ir import Program, Type, Var, type_of
+from ..ir import Equation, Program, Type, Var, type_of
 from ..primitive import P
 from ..primitives.control import LOOP
-from ..regions import INDEX, Extends, Loop
+from ..regions import INDEX, Branches, Callee, Extends, Loop
 from ..solve.budget import ChainReport
 from ..solve.revolve import text
 from ..trace import evaluate, stage, stage_region
 
 MOST_LEVELS = 5  # of pieces within pieces: each is compiled anew
+LITTLE = 16  # times less than a budget
 NESTED = 3  # the part of a budget that loops within a loop have
 UNKNOWN = 1 << 20  # rounds that a loop without a count is taken to have
 
 
 def bytes_of(values: Sequence[Var]) -> int:
-    return sum(v.type.size * v.dtype.itemsize for v in values if not v.type.is_stack)
+    return sum(v.type.nbytes for v in values if not v.type.is_stack)
+
+
+def programs_of(region: Any) -> tuple[Program, ...]:
+    """Of branches, and of a call that is no recursion: what runs there runs here."""
+    if isinstance(region, Branches):
+        return region.branches
+    is_plain = isinstance(region, Callee) and region.program and not region.is_recursive
+    return (region.program,) if is_plain else ()
+
+
+def least_budget(programs: Iterable[Program]) -> float:
+    """The least budget of loops and calls in them; infinite if there is none."""
+    regions = [e.params.get("region") for p in programs for e in p.equations]
+    budgets = [getattr(x, "memory", None) or least_budget(programs_of(x)) for x in regions]
+    return min(budgets, default=inf)
+
+
+def room_of(equations: Iterable[Equation]) -> int:
+    """About the bytes that loops, branches and calls in them take at a time."""
+    own, within = 0, 0
+    for e in equations:
+        region = e.params.get("region")
+        programs = region.programs() if isinstance(region, Loop) else programs_of(region)
+        own += bytes_of(e.outputs) if programs else 0
+        within = max([within, *[room_of(p.equations) for p in programs]])
+    return own + within
 
 
 def rounds_of(loop: Loop) -> int:

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import BudgetError
 from ..ir import Equation, Program, Var, type_of
 from ..primitives.control import CALL
 from ..regions import Branches, Callee, Loop
 from ..solve import back_substitute
-from ..solve.budget import ChainReport
+from ..solve.budget import ChainReport, Report
 from ..solve.cuts import cut_up
 from ..solve.reversal import raw, row_of
 from ..solve.reversed_row import bare, own_row
@@ -26,11 +27,12 @@ from ..solve.within import MOST_STEPS, plan_for
 from ..trace import evaluate, innermost_region
 from .derive_loop import LoopBlock
 from .linear import cut, keep, with_adjoints
-from .pieces import Limit, bytes_of, rounds_of, ways_to_store
+from .pieces import Limit, bytes_of, room_of, rounds_of, ways_to_store
 from .reach import reach
 from .regions import Region, outer_recorder, type_of_leaf
 
 Values = Sequence[Any]
+SHARES = (1, 3 / 4, 1 / 2, 1 / 3)  # of a budget, for loops in branches and calls
 
 
 def recomputed(f: Callable[[Values], list[Any]], values: Values, name: str = "f") -> list[Any]:
@@ -104,23 +106,37 @@ class SegmentedCall:
         self._varying = [k in places for k in range(len(args))]
         self._args = dict(zip(program.inputs, map(bare, args), strict=True))
         self._wanted = [program.inputs[k] for k in places]
-        loops = [k for k, e in enumerate(program.equations) if _loop_of(e) is not None]
-        parts = cut_up(program, MOST_STEPS, loops)
-        self._segments = [_Segment.of(program, part) for part in parts]
-        self._report = callee.report
-        before = 0 if callee.report is None else len(callee.report.chains)
-        self._steps = steps = _measured(program, self._segments, self._varying, given)
-        if callee.report is not None:
-            del callee.report.chains[before:]  # by loops in branches, of adjoints that do not stay
-        self._plan = plan_for(steps, callee.memory)
-        n = len(steps)
+        self._report = callee.report or Report()
+        self._segments, self._steps, self._plan, room = self._planned(program, given, callee.memory)
+        n = len(self._steps)
         self._stack: list[_Recorded | _Stretch] = []
         self.outputs = self._sweep(0, n, self._plan.budget, [], self._stack)
-        if callee.report is not None:
-            stored = min(sum(s.tape for s in steps), callee.memory)
-            ahead = self._steps_ahead(0, n, self._plan.budget)
-            told = ChainReport("segments", n, None, ahead, n, peak_bytes=stored)
-            callee.report.chains.append(told)
+        stored = min(sum(s.tape for s in self._steps) + room, callee.memory)
+        ahead = self._steps_ahead(0, n, self._plan.budget)
+        told = ChainReport("segments", n, None, ahead, n, peak_bytes=stored)
+        self._report.chains.append(told)
+
+    def _planned(
+        self, program: Program, given: Sequence[bool], memory: int
+    ) -> tuple[list[_Segment], list[Step], Any, int]:
+        """Segments, what they store, a plan, and the room that loops in branches and calls take beside it.
+
+        These may have the whole budget each, or so much less of it that what is kept beside them fits, too.
+        """
+        told = len(self._report.chains)
+        refused: list[BudgetError] = []
+        for share in SHARES:
+            limited = loops_within(program, Limit(int(memory * share), self._report))
+            loops = [k for k, e in enumerate(limited.equations) if _loop_of(e) is not None]
+            segments = [_Segment.of(limited, x) for x in cut_up(limited, MOST_STEPS, loops)]
+            try:
+                steps, room = _measured(limited, segments, self._varying, given)
+                return segments, steps, plan_for(steps, memory, room), room
+            except BudgetError as error:
+                refused.append(error)
+            finally:
+                del self._report.chains[told:]  # by loops in branches, of adjoints that do not stay
+        raise min(refused, key=lambda error: error.least)
 
     def _sweep(self, i: int, j: int, budget: int, values: list[Any], stack: list[Any]) -> list[Any]:
         while i < j:
@@ -229,10 +245,13 @@ class _Segment:
 
 def _measured(
     whole: Program, parts: Sequence[_Segment], varying: Sequence[bool], given: Sequence[bool]
-) -> list[Step]:
-    """What the segments store, from their adjoint Programs. The inputs of the whole are there anyway."""
+) -> tuple[list[Step], int]:
+    """What the segments store, from their adjoint Programs, and the room that one of them takes on the way back.
+
+    The inputs of the whole are there anyway.
+    """
     flags = dict(zip(whole.inputs, varying, strict=True))
-    steps = []
+    steps, room = [], 0
     for k, part in enumerate(p.program for p in parts):
         entering = parts[k].varies = [flags.get(v, False) for v in part.inputs]
         leaving = reach(part, entering)
@@ -252,11 +271,12 @@ def _measured(
         joint = with_adjoints(part, entering, leaving).program
         there = cut(joint, n, m)
         free = {*joint.inputs[:n], *[v for v, _ in joint.constants]}
+        room = max(room, room_of(there.second))
         stored, _ = keep(there.crossing, there.first, free)
         results = set(joint.outputs[:m])
         tape = bytes_of([v for v in stored if v not in results]) + after
         steps.append(Step(state, tape, work))
-    return steps
+    return steps, room
 
 
 def without_limits(program: Program) -> Program:
@@ -271,28 +291,39 @@ def _without_limit(e: Equation) -> Equation:
     return replace(e, params={"region": replace(loop, memory=None, report=None)})
 
 
-def with_limits(program: Program, limit: Limit) -> Program:
-    """Its loops, and those within them, in branches and in calls, with budgets: it was recorded without one."""
-    made: dict[int, Any] = {}  # a callee is one wherever it is called
-    return _limited(program, limit, made)
-
-
-def _limited(program: Program, limit: Limit, made: dict[int, Any]) -> Program:
-    equations = []
-    for e in program.equations:
-        region = e.params.get("region")
-        if isinstance(region, Loop):
-            parts = [_limited(p, limit.within(), {}) for p in region.programs()]
-            region = replace(region.with_programs(parts), **_at_most(limit, region))
-        elif isinstance(region, Branches):
-            region = region.with_programs([_limited(p, limit, made) for p in region.programs()])
-        elif isinstance(region, Callee) and region.program and not region.is_recursive:
-            if id(region) not in made:
-                inside = _limited(region.program, limit, made)
-                made[id(region)] = replace(region, program=inside, derivatives={}, seen=[])
-            region = made[id(region)]
-        equations.append(replace(e, params={**e.params, "region": region}) if region else e)
+def loops_within(program: Program, limit: Limit) -> Program:
+    """Its loops in branches and calls with budgets."""
+    made: dict[int, Any] = {}
+    equations = [e if _loop_of(e) else _limited(e, limit, made) for e in program.equations]
     return replace(program, equations=tuple(equations))
+
+
+def with_limits(program: Program, limit: Limit) -> Program:
+    """Its loops, and those within them, in branches and in calls, with budgets."""
+    return _with_limits(program, limit, {})
+
+
+def _with_limits(program: Program, limit: Limit, made: dict[int, Any]) -> Program:
+    """`made`: a callee is one wherever it is called."""
+    return replace(program, equations=tuple(_limited(e, limit, made) for e in program.equations))
+
+
+def _limited(e: Equation, limit: Limit, made: dict[int, Any]) -> Equation:
+    region = e.params.get("region")
+    if isinstance(region, Loop):
+        parts = [with_limits(p, limit.within()) for p in region.programs()]
+        region = replace(region.with_programs(parts), **_at_most(limit, region))
+    elif isinstance(region, Branches):
+        parts = [_with_limits(p, limit, made) for p in region.programs()]
+        region = region.with_programs(parts)
+    elif isinstance(region, Callee) and region.program and not region.is_recursive:
+        if id(region) not in made:
+            inside = _with_limits(region.program, limit, made)
+            made[id(region)] = replace(region, program=inside, derivatives={}, seen=[])
+        region = made[id(region)]
+    else:
+        return e
+    return replace(e, params={**e.params, "region": region})
 
 
 def _at_most(limit: Limit, loop: Loop) -> dict[str, Any]:

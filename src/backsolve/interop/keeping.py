@@ -73,7 +73,7 @@ def _cut(wanted: Sequence[Var], reached: dict[Var, list[Var] | None]) -> list[Va
         room[b].setdefault(a, 0)
 
     for v, read in reached.items():
-        connect((v, 0), (v, 1), inf if v.type.is_stack else v.type.size * v.dtype.itemsize)
+        connect((v, 0), (v, 1), inf if v.type.is_stack else v.type.nbytes)
         if read is None:
             connect(_START, (v, 0), inf)
         for a in read or ():

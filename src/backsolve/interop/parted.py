@@ -126,7 +126,7 @@ def _pays(
     first: Program, second: Program, value: Program, anew: Program, kept: Sequence[Var]
 ) -> bool:
     """Whether two parts take less time than the value and then all anew, as far as that can be told."""
-    needed = sum([_HANDED_ON + _WRITTEN * v.type.size * v.dtype.itemsize for v in kept])
+    needed = sum([_HANDED_ON + _WRITTEN * v.type.nbytes for v in kept])
     known = seconds_of(value)
     if known is not None and known < needed:  # no more can be spared
         return False

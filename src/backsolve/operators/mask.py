@@ -46,7 +46,7 @@ class Mask(Operator):
 
     @property
     def cost(self) -> Cost:
-        return Cost(bytes=2 * self.in_type.size * self.in_type.dtype.itemsize)
+        return Cost(bytes=2 * self.in_type.nbytes)
 
     def typed(self, in_type: Type, out_type: Type | None) -> Operator:
         return fitted(Mask(self.mask, Type(in_type.shape, in_type.dtype)), in_type, out_type)

@@ -16,6 +16,7 @@ from ..regions import Loop
 from .affine import affine, whole_number
 
 MOST = 1 << 23  # entries of a value that may stand for all rounds at once
+SHORT = 64  # entries of arrays whose products over all rounds are taken at once
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # Written differently, a sum of these runs on BLAS or in one pass: worth taking out of a loop.
 PRODUCTS = ("contract",)
@@ -285,8 +286,8 @@ class Separable:
             return None
         if type(a) is not Var or a.type != e.outputs[0].type:
             return None
-        if name == "multiply" and type_of(b).shape != a.type.shape:
-            return None  # one number for a whole state: no sequence to multiply along
+        if name == "multiply" and (type_of(b).shape != a.type.shape or a.type.size > SHORT):
+            return None  # one number for a whole state, or a copy of the sequence that takes longer
         if name in REDUCED:
             return a, [Late(REDUCED[name], [b], {"by": name}, e.where)]
         sign = {"minus": name == "subtract"}

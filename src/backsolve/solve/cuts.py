@@ -28,7 +28,7 @@ def cut_up(program: Program, most: int, alone: Sequence[int] = ()) -> list[Progr
 
     crossing = [0] * (n + 1)  # bytes before equation k
     for v in order:
-        size = v.type.size * v.dtype.itemsize
+        size = v.type.nbytes
         for k in range(made[v] + 1, last[v] + 1):
             crossing[k] += size
     fixed = sorted({0, n, *alone, *[k + 1 for k in alone]})

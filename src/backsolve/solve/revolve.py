@@ -153,9 +153,9 @@ class Step:
 class Planned:
     """The plan for steps that differ, by dynamic programming. A budget is a number of units of memory."""
 
-    def __init__(self, steps: Sequence[Step], memory: int):
+    def __init__(self, steps: Sequence[Step], memory: int, room: int = 0):
         n = len(steps)
-        self.unit = max(memory / UNITS, 1e-9)
+        self.unit = max((memory - room) / UNITS, 1e-9)
         self.budget = UNITS
         self.states = [self._units(s.state) for s in steps]
         self.ways = [[(self._units(tape), more) for tape, more in s.ways] for s in steps]
@@ -195,10 +195,13 @@ class Planned:
                 best[i, j] = found
         self._best = best[0, n]
         if not np.isfinite(self._best[UNITS]):
-            raise BudgetError(
+            needed = least_memory(steps) + room
+            error = BudgetError(
                 f"{text(memory)} are not enough to differentiate this in: the least that can be met is "
-                f"about {text(least_memory(steps))}"
+                f"about {text(needed)}"
             )
+            error.least = needed
+            raise error
         self.cost = float(self._best[UNITS] + total[n])
 
     def _units(self, size: int) -> int:

@@ -209,11 +209,11 @@ def _grouped(n: int, budget: Budget) -> list[range]:
     return [range(k, min(k + size, n)) for k in range(0, n, size)]
 
 
-def plan_for(steps: Sequence[Step], memory: int) -> Any:
-    """The best plan for steps that differ, in a number of bytes."""
-    if sum(s.tape for s in steps) <= memory:
+def plan_for(steps: Sequence[Step], memory: int, room: int = 0) -> Any:
+    """The best plan for steps that differ, in a number of bytes, some of which one step takes as room."""
+    if sum(s.tape for s in steps) + room <= memory:
         return RecordAll()
-    return Planned(steps, memory)
+    return Planned(steps, memory, room)
 
 
 def _measured(chain: Chain, count: int) -> list[Step]:

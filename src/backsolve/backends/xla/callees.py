@@ -104,7 +104,7 @@ class Callees:
             inside = self._inside(e.params["region"]) if e.primitive.holds_regions else 0
             if inside is None or any(v.type.is_stack for v in e.outputs):
                 return None
-            total += inside + sum(v.type.size * v.dtype.itemsize for v in e.outputs)
+            total += inside + sum(v.type.nbytes for v in e.outputs)
         return total
 
     def _inside(self, region: Any) -> int | None:

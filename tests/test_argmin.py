@@ -113,3 +113,97 @@ def test_no_unknowns():
     f = lambda p: bs.argmin(lambda x, p: np.sum((x - p) ** 2), np.zeros(0), p)
     for g in (f, bs.jit(f), bs.jacobian(f), bs.jit(bs.jacobian(f))):
         assert g(0.6).shape == (0,)
+
+
+def softmax(seed: int, n: int = 3):
+    """Multinomial regression without a penalty: convex, and flat along what adds one number to all classes."""
+    rng = np.random.default_rng(seed)
+    A, y = rng.normal(size=(80, n)), rng.integers(0, 4, 80)
+
+    def f(W):
+        z = A @ W
+        return np.sum(np.log(np.sum(np.exp(z), 1)) - z[np.arange(80), y])
+
+    return f, np.zeros((n, 4))
+
+
+def atoms(seed: int):
+    """Four Lennard-Jones atoms near the least energy, −6: free to move and to turn."""
+    rng, i, j = np.random.default_rng(seed), *np.triu_indices(4, 1)
+
+    def f(x):
+        q = 1 / np.sum((x[i] - x[j]) ** 2, -1) ** 3
+        return 4 * np.sum(q * q - q)
+
+    height = np.sqrt(3) / 2
+    corners = [[0, 0, 0], [1, 0, 0], [0.5, height, 0], [0.5, height / 3, np.sqrt(2 / 3)]]
+    turned = 2 ** (1 / 6) * np.array(corners) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    return f, turned + 0.02 * rng.normal(size=(4, 3))
+
+
+def springs(seed: int, n: int = 8):
+    """All points of a cloud at their distances."""
+    rng, i, j = np.random.default_rng(seed), *np.triu_indices(n, 1)
+    cloud = rng.normal(size=(n, 3))
+    lengths = np.sum((cloud[i] - cloud[j]) ** 2, -1)
+    f = lambda x: np.sum((np.sum((x[i] - x[j]) ** 2, -1) - lengths) ** 2)
+    return f, cloud + 0.05 * rng.normal(size=(n, 3))
+
+
+def factors(seed: int, m: int = 5, n: int = 4, noise: float = 0.0):
+    """A matrix as U Vᵀ, of which any regular 2 × 2 matrix can be moved from one factor to the other."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(m, 2)) @ rng.normal(size=(2, n)) + noise * rng.normal(size=(m, n))
+    return lambda Z: np.sum((Z[:m] @ Z[m:].T - A) ** 2), rng.normal(size=(m + n, 2))
+
+
+FLAT = {
+    "softmax": softmax,
+    "many classes": lambda seed: softmax(seed, 20),
+    "atoms": atoms,
+    "springs": springs,
+    "many springs": lambda seed: springs(seed, 20),
+    "factors": factors,
+    "factors of noise": lambda seed: factors(seed, noise=0.3),
+    "large factors": lambda seed: factors(seed, 20, 10),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_minima_with_flat_directions(name):
+    """What is flat is rounding: it is no way down, and nothing to follow."""
+    for seed in range(6):
+        f, x0 = FLAT[name](seed)
+        x = bs.argmin(f, x0)
+        assert np.max(np.abs(bs.grad(f)(x))) < 1e-9
+        assert np.max(np.abs(x - x0)) < 20
+
+
+@pytest.mark.parametrize("name", ["softmax", "atoms", "factors"])
+def test_minima_with_flat_directions_in_compiled_code(name):
+    f, x0 = FLAT[name](0)
+    x = bs.jit(lambda x0: bs.argmin(f, x0))(x0)
+    assert np.max(np.abs(bs.grad(f)(x))) < 1e-9
+
+
+def test_where_a_flat_minimum_stands_does_not_drift():
+    """Newton's steps from 0 have no part along c 1ᵀ."""
+    for seed in range(6):
+        f, x0 = softmax(seed)
+        assert np.max(np.abs(np.sum(bs.argmin(f, x0), axis=1))) < 1e-6
+
+
+@pytest.mark.parametrize("n", [4, 60])
+@pytest.mark.parametrize("fall", [1e-2, 1e-5, 1e-8])
+def test_slight_saddles_are_no_minima(n, fall):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+        curvatures = np.append(np.linspace(0.5, 2, n - 1), -fall)
+
+        def f(x, Q=Q, curvatures=curvatures):
+            z = Q @ x
+            return np.sum(curvatures * z * z) + z[-1] ** 4
+
+        with pytest.raises(bs.errors.ConvergenceError, match="saddle or a maximum"):
+            bs.argmin(f, np.zeros(n))

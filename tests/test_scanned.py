@@ -599,3 +599,38 @@ def test_the_table_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     table = str(bs.explain_cost(network, normal(4)))
     assert "scan" in table
     assert "all rounds of a loop at once" in table
+
+
+def volatility(x: Any) -> Any:
+    state, found = 0.1, []
+    for t in range(20):
+        state = 0.9 * state + 0.1 * x[t % 3] ** 2
+        found.append(np.sqrt(1 + state))
+    return (np.stack(found) ** 2).sum()
+
+
+def moving_products(x: Any) -> Any:
+    before, found = 0.0, []
+    for v in x:
+        found.append(before * v)
+        before = 0.5 * before + v
+    return (np.stack(found) ** 2).sum()
+
+
+def filtered(x: Any) -> Any:
+    made = bs.scan(lambda c, v: (c * 0.5 + v, c * v), 0.0, x)[1]
+    return (np.sin(made) * made).sum()
+
+
+@pytest.mark.parametrize(
+    ("f", "x"), [(volatility, np.ones(3)), (moving_products, normal(16)), (filtered, normal(16))]
+)
+def test_jacobians_of_gradients_of_loops(f: Any, x: Any) -> None:
+    """Some rounds of a gradient hand on nothing that an adjoint reaches."""
+    want = bs.hessian(f)(x)
+    gradient = bs.grad(f)
+    for method in ("auto", "measured", "scan", "reverse"):
+        assert_same(bs.jacobian(gradient, method=method)(x), want)
+        assert_same(bs.hessian(f, method=method)(x), want)
+    assert_same(bs.linearize(gradient)(x).jacobian(), want)
+    assert "scan" in str(bs.explain_cost(gradient, x))

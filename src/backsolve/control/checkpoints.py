@@ -34,13 +34,13 @@ def functions_staged(
     """A sequence of functions with a number of slots, by the best schedule for it."""
     chain = ChainReport("functions", len(functions), slots)
     report.chains.append(chain)
-    forms = {0: Form.of((args, kwargs))}
+    forms = {0: Form.with_numbers_known((args, kwargs))}
 
     def step(k: int) -> Callable[[Values], list[Any]]:
         def run(values: Values) -> list[Any]:
             given = forms[k].filled(values)
             result = functions[k](*given[0], **given[1]) if k == 0 else functions[k](given)
-            forms[k + 1] = Form.of(result)
+            forms[k + 1] = Form.with_numbers_known(result)
             return forms[k + 1].taken()
 
         return run
@@ -54,7 +54,8 @@ def checkpoint_staged(
     f: Callable[..., Any], memory: int | None, report: Report | None, args: Any, kwargs: Any
 ) -> Any:
     """A call that is computed again; with a budget, loops that keep to it, or a call that does."""
-    return _Recorded(f, memory, report, Form.of((args, kwargs))).called()
+    given = Form.with_numbers_known((args, kwargs))
+    return _Recorded(f, memory, report, given).called()
 
 
 def program_staged(program: Program, values: Values, memory: int, report: Report) -> list[Any]:
@@ -90,23 +91,26 @@ class _Recorded:
     ):
         self.name = getattr(f, "__name__", "f")
         around = limit()
-        if around is not None and memory is not None:
-            memory = min(memory, around.memory)
+        share = 1
+        if around is not None and memory is not None and around.memory < memory:
+            memory, share = around.memory, around.share
         self.memory, self.report = memory, report
 
         def flat(*values: Any) -> list[Any]:
             args, kwargs = given.filled(values)
-            self.form = Form.of(f(*args, **kwargs))
+            self.form = Form.with_numbers_known(f(*args, **kwargs))
             return self.form.taken()
 
         values = given.taken()
         outer = innermost_region() or outer_recorder(values)
-        with nullcontext() if memory is None else within_limit(Limit(memory, report)):
+        with nullcontext() if memory is None else within_limit(Limit(memory, report, share)):
             self.region = Region(flat, [type_of_leaf(x) for x in values], outer)
         self.args = [*values, *self.region.captured]
 
     def called(self) -> Any:
         program = self.region.with_inputs(self.region.variables)
+        if not program.equations:
+            return self._filled(evaluate(program, self.args))
         if self.memory is None:
             callee = Callee(self.name, self.region.outputs, program, recompute=True)
             return self._filled(CALL(*self.args, region=callee))

@@ -296,7 +296,7 @@ def _split(
     joint: Program, n: int, m: int, received: list[bool], flags: list[bool]
 ) -> tuple[Program, Program, list[Type]]:
     """What comes before the adjoints, what comes after, and the types of what the one stores for the other."""
-    kept = _Kept(joint, n, m)
+    kept = _Kept.of(joint, n, m)
     slots = _slots([kept.stored])
     places = slots.places[0]
     return kept.first(slots, places), kept.second(slots, places, received, flags), slots.types

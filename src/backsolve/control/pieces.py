@@ -23,7 +23,7 @@ from ..primitive import P
 from ..primitives.control import LOOP
 from ..regions import INDEX, Branches, Callee, Extends, Loop
 from ..solve.budget import ChainReport
-from ..solve.revolve import text
+from ..solve.revolve import enough, text
 from ..trace import evaluate, stage, stage_region
 
 MOST_LEVELS = 5  # of pieces within pieces: each is compiled anew
@@ -146,10 +146,10 @@ def _planned(loop: Loop, sizes: Sizes) -> tuple[int, ...]:
 def _enough(loop: Loop, stored: int, sizes: Sizes) -> str:
     """What to ask for instead. With more, loops within this one store more, too: up to their parts."""
     if loop.share > 1:
-        return f"at least {text(stored * loop.share)} are needed"
+        return f"at least {enough(stored * loop.share)} are needed"
     if sizes.beside:
-        return f"{text(NESTED * (stored - sizes.beside) * loop.share)} are enough"
-    return f"the least that can be met is {text(stored * loop.share)}"
+        return f"{enough(NESTED * (stored - sizes.beside) * loop.share)} are enough"
+    return f"the least that can be met is {enough(stored * loop.share)}"
 
 
 def in_pieces(loop: Loop, sizes: Sizes) -> Program | None:

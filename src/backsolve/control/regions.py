@@ -43,6 +43,13 @@ class Form:
         return Form._from(*tree.flatten(state))
 
     @staticmethod
+    def with_numbers_known(state: Any) -> Form:
+        """Counts, flags and axes stay what they are; arrays and what is traced are values."""
+        leaves, structure = tree.flatten(state)
+        values = [k for k, x in enumerate(leaves) if isinstance(x, Tensor | np.ndarray)]
+        return Form(structure, leaves, values)
+
+    @staticmethod
     def _from(leaves: list[Any], structure: tree.Structure) -> Form:
         return Form(structure, leaves, [k for k, x in enumerate(leaves) if is_value(x)])
 

@@ -246,7 +246,7 @@ class _Segment:
 def _measured(
     whole: Program, parts: Sequence[_Segment], varying: Sequence[bool], given: Sequence[bool]
 ) -> tuple[list[Step], int]:
-    """What the segments store, from their adjoint Programs, and the room that one of them takes on the way back.
+    """What the segments store, from their adjoint Programs, and the most room that one takes on the way back.
 
     The inputs of the whole are there anyway.
     """

@@ -32,6 +32,7 @@ from ..primitive import FUNCTIONS
 from ..tensor import Tensor
 
 Map = Callable[[Any], Any]
+FLAT = 1e4  # roundings of the largest curvature, up to which there is none
 
 
 class Outcome(NamedTuple):
@@ -182,25 +183,29 @@ def is_indefinite(A: Map, b: Any, maxiter: int) -> Any:
 
     Of a drawn b these find, in as many rounds as A has different eigenvalues, whether one is negative.
     """
-    rounding = float(np.finfo(b.dtype).eps) ** 0.5
+    eps = float(np.finfo(b.dtype).eps)
+    rounding = eps**0.5
     limit = 1e-3 * norm(b)
 
     def goes_on(state: Any) -> Any:
-        *_, size, curvature, k = state
+        *_, size, curvature, _, k = state
         return (size > limit) & (curvature > rounding) & (k < maxiter)
 
     def body(state: Any) -> Any:
-        r, p, _, _, k = state
+        r, p, _, _, most, k = state
         Ap, rr = A(p), r @ r
         curvature = p @ Ap
         step = np.where(curvature > 0, rr / np.where(curvature > 0, curvature, 1.0), 0.0)
         r = r - step * Ap
-        lengths = norm(p) * norm(Ap)
-        share = curvature / np.where(lengths > 0, lengths, 1.0)
-        return r, r + (r @ r / np.where(rr > 0, rr, 1.0)) * p, norm(r), share, k + 1
+        length = norm(p)
+        size = norm(Ap)
+        most = np.maximum(most, size / np.where(length > 0, length, 1.0))
+        is_flat = size <= FLAT * eps * most * length
+        share = np.where(is_flat, 0.0, curvature / np.where(is_flat, 1.0, length * size))
+        return r, r + (r @ r / np.where(rr > 0, rr, 1.0)) * p, norm(r), share, most, k + 1
 
-    start = (b, b, norm(b), 0.0 * norm(b) + 1.0, 0)
-    *_, curvature, _ = hooks.while_loop(goes_on, body, start)
+    start = (b, b, norm(b), 0.0 * norm(b) + 1.0, 0.0 * norm(b), 0)
+    *_, curvature, _, _ = hooks.while_loop(goes_on, body, start)
     return curvature < -rounding
 
 

@@ -20,12 +20,14 @@ from ..tensor import Staged
 from .contraction import ROUNDINGS, only_if
 from .implicit import Point
 from .iterate import HALVINGS, Residual, at_packed, finite, settings
-from .krylov import Map, cg, is_indefinite, norm, note, times
+from .krylov import FLAT, Map, cg, is_indefinite, norm, note, times
 from .packing import Packing, plain
 from .square import How, report, units_of_rows
 
 MOST_HALVINGS = 100  # where f is nearly flat, a step may lead far up, or not far enough
-MOST_LOOKED = 50  # directions in which a minimum is looked at for a way down
+MOST_LOOKED = (
+    50  # unknowns up to which a way down is looked for everywhere; beyond, so many directions
+)
 
 
 def minimum(
@@ -85,8 +87,13 @@ def minimum(
             (t, new, ~is_newton & (t == 1)),
         )
         falls = is_closer | (new <= y + 1e-4 * np.minimum(t, 1.0) * slope + slack)
+        before, ahead = size, slopes(x + t * d)
+        # What promises less than f's own rounding, and leaves more of the gradient, is led by rounding alone:
+        # at a minimum with flat directions there is no other step.
+        is_led = falls & ~is_closer & (-slope <= slack) & (norm(ahead) >= size)
+        falls = falls & ~is_led
         x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
-        before, g = size, slopes(x)
+        g = np.where(falls, ahead, g)
         size = norm(g)
         note(history, size)
         now = finite(np.abs(x))
@@ -105,6 +112,7 @@ def minimum(
         roots = np.sqrt(units)
         is_nothing = np.abs(d) / roots <= eps**0.5 * np.max(most / roots, initial=0.0)
         is_done = is_done & (~has_units | (in_units & np.all(is_small | is_nothing)))
+        is_done |= is_led
         is_stuck = ~falls & (in_units | ~has_units)
         return x, y, g, first, most, has_units, is_done | (size == 0), is_stuck, k + 1
 
@@ -123,7 +131,7 @@ def minimum(
 
 
 def _farther(t: Any, y: Any, new: Any) -> tuple[Any, Any, Any]:
-    falls = new <= y
+    falls = new < y
     return np.where(falls, 2 * t, t), np.where(falls, new, y), falls
 
 
@@ -139,13 +147,25 @@ def _hessian(gradient: Residual, packing: Packing, x: Any) -> Map:
     return found
 
 
+def _is_indefinite(A: Any) -> Any:
+    """Whether an eigenvalue is negative beyond the rounding of the matrix itself."""
+    A = np.where(np.abs(A) < np.inf, A, 0.0)
+    found = np.linalg.eigvalsh(0.5 * (A + A.T))
+    least, most = np.min(found, initial=0.0), np.max(found, initial=0.0)
+    return least < -FLAT * np.finfo(A.dtype).eps * most
+
+
 def _check_minimum(gradient: Residual, packing: Packing, x: Any) -> None:
     """A stationary point that f falls away from is no minimum: its derivatives would mean something else."""
-    push = _hessian(gradient, packing, x)
-    roots = np.sqrt(_units(push, packing))
-    H = lambda v: roots * push(roots * v)
-    drawn = np.random.default_rng(0).normal(size=packing.size).astype(packing.dtype)
-    falls = is_indefinite(H, drawn, min(packing.size, MOST_LOOKED) + 1)
+    point = Point(gradient, packing.unpack(x), (), (), record=False)
+    linear = point.linear(How(), None)
+    roots = np.sqrt(_units(linear.push, packing))
+    if packing.size <= MOST_LOOKED:
+        falls = _is_indefinite(linear.dense() * np.multiply.outer(roots, roots))
+    else:
+        H = lambda v: roots * linear.push(roots * v)
+        drawn = np.random.default_rng(0).normal(size=packing.size).astype(packing.dtype)
+        falls = is_indefinite(H, drawn, MOST_LOOKED + 1)
     message = (
         "argmin ended at a saddle or a maximum: the gradient vanishes there, and f falls beside it; "
         "start from another x0, away from what is symmetric"

@@ -198,7 +198,7 @@ class Planned:
             needed = least_memory(steps) + room
             error = BudgetError(
                 f"{text(memory)} are not enough to differentiate this in: the least that can be met is "
-                f"about {text(needed)}"
+                f"about {enough(needed)}"
             )
             error.least = needed
             raise error
@@ -264,3 +264,9 @@ def text(size: int) -> str:
         if size >= factor:
             return f"{size / factor:.4g} {name}"
     return f"{size} bytes"
+
+
+def enough(size: int) -> str:
+    """The same of what is needed: taken at its word, it is no less."""
+    digits = max(len(str(size)) - 4, 0)
+    return text(-(-size // 10**digits) * 10**digits)

@@ -239,7 +239,8 @@ class Scan:
     def widest(self) -> int:
         """Entries that are held at once for one right-hand side."""
         single = max((row.size for row in self.rows), default=1)
-        of_loops = [loop.count * max(r.size for r in loop.reach) for loop in self.loops]
+        reached = [(loop.count, [r.size for r in loop.reach]) for loop in self.loops]
+        of_loops = [count * max(sizes, default=0) for count, sizes in reached]
         return max([single, *of_loops])
 
 

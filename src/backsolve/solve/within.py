@@ -17,8 +17,8 @@ from ..trace import evaluate, stage
 from .budget import Budget, ChainReport, LargerStepError, within
 from .chain_row import joint_of
 from .cuts import cut_up
-from .reversal import Chain, State, StepOf, bytes_of_rows
-from .revolve import Binomial, Planned, RecordAll, Step, text
+from .reversal import Chain, State, StepOf, bytes_of_rows, raw, row_of
+from .revolve import Binomial, Planned, RecordAll, Step, enough, text
 
 MOST_ALONE = 10  # rounds of a loop that are measured, if each makes other values vary
 MOST_STEPS = 40  # that a plan by dynamic programming tells apart
@@ -101,8 +101,8 @@ def _slots(budget: Budget, tape: int, size: int, name: str) -> int:
     if slots < 1:
         raise BudgetError(
             f"{text(budget.memory)} are not enough to differentiate this {name} in: the least that can "
-            f"be met is {text(tape + 2 * size)}, for two states of {text(size)} and a recorded round "
-            f"of {text(tape)}"
+            f"be met is {enough(tape + 2 * size)}, for two states of {text(size)} and a recorded round "
+            f"of {text(tape)}, as the first ones are"
         )
     return slots
 
@@ -255,7 +255,7 @@ def run_within(
     """A function whose loops, or else whose operations, keep to a budget."""
     segments = None
     leaves, structure = tree.flatten((args, kwargs))
-    numbers = [k for k, x in enumerate(leaves) if _is_number(x)]
+    numbers = [k for k, x in enumerate(leaves) if isinstance(x, Tensor | np.ndarray)]
     varies = any(isinstance(x, Tensor) and x.row is not None for x in leaves)
     if budget.memory is not None and varies and numbers:
         results: list[Any] = []
@@ -281,21 +281,36 @@ def run_within(
         ):  # it looks at numbers: its loops alone can be seen; or the error is its own
             program = None
         if program is not None and not any(e.primitive.holds_regions for e in program.equations):
-            segments = [_function(part) for part in cut_up(program, MOST_STEPS)]
+            segments = [_function(part) for part in cut_up(program, MOST_STEPS) or [program]]
             steps = [(e.primitive.name, *[v.type for v in e.outputs]) for e in program.equations]
         elif program is not None:
             changes.undo()  # it will run again
     if segments is None:
+        begin = next_index()
         with within(budget):
-            return f(*args, **kwargs)
+            result = f(*args, **kwargs)
+        if budget.memory is not None and varies and not budget.report.chains:
+            _told_as_a_whole(budget, tree.flatten(result)[0], begin, leaves)
+        return result
     state = [leaves[k] for k in numbers]
     outs = run_functions(segments, budget, plans, (state,), {}, "segments", tuple(steps))
     return results[0].unflatten(outs)
 
 
+def _told_as_a_whole(budget: Budget, outs: list[Any], begin: int, leaves: list[Any]) -> None:
+    """Of a function that was not cut, and has no loop that could have been; an error if it stores too much."""
+    tape = bytes_of_rows([y for y in outs if row_of(y) is not None], begin, [*map(raw, leaves)])
+    assert budget.memory is not None
+    if tape > budget.memory:
+        raise BudgetError(
+            f"{text(budget.memory)} are not enough to differentiate this in: the least that can be met is "
+            f"{enough(tape)}, for Python decides here by numbers that vary, so operations cannot be told apart "
+            "before they run: write such branches with np.where or bs.cond, or loops with bs.while_loop"
+        )
+    chain = ChainReport("as a whole", 1, recorded_steps=1)
+    chain.hold(tape)
+    budget.report.chains.append(chain)
+
+
 def _function(part: Program) -> Callable[[list[Any]], list[Any]]:
     return lambda values: evaluate(part, values)
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, Tensor | np.ndarray | np.generic | bool | int | float | complex)

@@ -52,13 +52,14 @@ def least_budget(programs: Iterable[Program]) -> float:
 
 
 def room_of(equations: Iterable[Equation]) -> int:
-    """About the bytes that loops, branches and calls in them take at a time."""
+    """About the bytes that loops in them, and in branches and calls, take at a time."""
     own, within = 0, 0
     for e in equations:
         region = e.params.get("region")
         programs = region.programs() if isinstance(region, Loop) else programs_of(region)
-        own += bytes_of(e.outputs) if programs else 0
-        within = max([within, *[room_of(p.equations) for p in programs]])
+        inside = max([room_of(p.equations) for p in programs], default=0)
+        own += bytes_of(e.outputs) if inside or isinstance(region, Loop) else 0
+        within = max(within, inside)
     return own + within
 
 

@@ -46,7 +46,8 @@ def checkpoint(
     before returns, of the rounds of `bs.scan`, `bs.fori_loop` and `bs.while_loop`, and else of the operations
     of `f`. What is counted are arrays that are kept for the derivative. `slots` is a budget for chains of equal
     steps, as the number of states to keep. `.report` says what the last call kept and ran again. A budget that
-    cannot be met is a BudgetError that says what can. Without `f` it decorates: `@checkpoint(memory="1GB")`.
+    cannot be met is a BudgetError that says what can. Python's numbers among the arguments stay known: counts,
+    flags, axes. Without `f` it decorates: `@checkpoint(memory="1GB")`.
 
     Inside `bs.jit` a loop computes its rounds again piece by piece, and other operations are computed again in
     stretches, both by one plan; the report says what was planned when it was compiled.

@@ -270,3 +270,29 @@ def test_long_loops_in_branches_of_compiled_code(f: Any, states: int) -> None:
     (made,) = g.stats()["specialisations"]
     assert c.report.peak_bytes <= states * X.nbytes
     assert made["arena_bytes"] <= (states + 8) * X.nbytes  # the step at work, adjoints, results
+
+
+def nest(x: Any) -> Any:
+    within = lambda i, s: bs.fori_loop(0, 20, lambda j, t: np.sin(t) * 1.01, s) * 0.999 + 0.001 * x
+    return (bs.fori_loop(0, 30, within, x) ** 2).sum()
+
+
+def choices(x: Any) -> Any:
+    """In each round of a loop, of two loops one."""
+    short = lambda s: bs.fori_loop(0, 20, lambda j, t: np.sin(t) * 1.01, s)
+    long = lambda s: bs.fori_loop(0, 25, lambda j, t: np.cos(t) * 1.01, s)
+    within = lambda i, s: bs.cond(s[0] > 0.3, short, long, s)
+    return (bs.fori_loop(0, 30, within, x) ** 2).sum()
+
+
+@pytest.mark.parametrize("states", [100, 2 * STEPS])
+@pytest.mark.parametrize("f", [choice, row, nest, choices])
+def test_second_derivatives_in_compiled_code(f: Any, states: int) -> None:
+    """A loop with tangents stands for the one without, in loops and in branches: no tape is kept twice."""
+    c = bs.checkpoint(f, memory=states * X.nbytes)
+    g = bs.jit(lambda x: bs.hvp(c)(x, np.ones_like(x)))
+    want = bs.hvp(f)(X, np.ones_like(X))
+    np.testing.assert_allclose(g(X), want, rtol=1e-8, atol=1e-12 * np.abs(want).max())
+    (made,) = g.stats()["specialisations"]
+    assert c.report.peak_bytes <= states * X.nbytes
+    assert made["arena_bytes"] <= (states + 20) * X.nbytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from ..ir import Equation, Program, Type, Var, type_of
@@ -11,13 +12,15 @@ from ..primitives.control import BOX, BRANCH, CALL, LOOP, NO_ENTRIES, UNBOX, Reg
 from ..regions import Branches, Callee, Empty, Extends, Layout
 from ..rewrite import rewrite
 from ..solve.cuts import keeping_step
-from ..solve.reversed_row import Pairs
+from ..solve.reversal import raw
+from ..solve.reversed_row import Pairs, bare, reversed_row
 from .boxes import boxed, derive_box, derive_unbox, unboxed
 from .derive_loop import chosen, derive_loop, pick
 from .linear import Cut, cut, keep, strong, with_adjoints, with_tangents, zeros_like
 from .packing import FEW, can_share, packed, unpacked
 from .pieces import LITTLE, least_budget, room_of
 from .reach import reach, reach_region
+from .regions import varies_outside
 from .reversed_call import reversed_call
 from .segments import SegmentedCall
 
@@ -26,47 +29,62 @@ Pair = tuple[Callable[[Sequence[Any]], tuple[Any, ...]], Callable[[Sequence[Any]
 
 def derive_branch(region: Branches, args: list[Any], places: list[int], varies: list[bool]) -> Pair:
     which, *operands = args
-    m = len(varies)
+    n, m = len(operands), len(varies)
+    extends = Extends(region, tuple(range(len(args))), tuple(range(m)))
 
-    def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+    def at(values: Sequence[Any]) -> list[Any]:
+        """The operands, with these values at `places`."""
+        found = dict(zip(places, values, strict=True))
+        return [found.get(k + 1, x) for k, x in enumerate(operands)]
+
+    def pairs_at(values: Sequence[Any], ts: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
         given = {k: t for k, t in zip(places, ts, strict=True) if t is not None}
-        varying = [k + 1 in given for k in range(len(operands))]
+        varying = [k + 1 in given for k in range(n)]
         each = [reach(p, varying) for p in region.branches]
         wanted = [any(flags) for flags in zip(*each, strict=True)]
         both = [with_tangents(p, varying, wanted) for p in region.branches]
-        extends = Extends(region, tuple(range(len(args))), tuple(range(m)))
+        if memory < inf:  # a loop that makes tangents beside its values then stands for both
+            both = [rewrite(p) for p in both]
         wider = Branches(tuple(both), extends)
-        found = BRANCH(which, *operands, *[given[k] for k in sorted(given)], region=wider)
+        found = BRANCH(which, *at(values), *[given[k] for k in sorted(given)], region=wider)
         images = iter(found[m:])
-        return tuple([next(images) if flag else None for flag in wanted])
+        return found[:m], tuple([next(images) if flag else None for flag in wanted])
 
-    def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
-        varying = [k + 1 in places for k in range(len(operands))]
+    def pulled(values: Sequence[Any], cts: Sequence[Any]) -> tuple[Any, ...]:
+        varying = [k + 1 in places for k in range(n)]
         given = [g is not None for g in cts]
-        n = len(operands)
         joints = [with_adjoints(p, varying, given) for p in region.branches]
         received = [chosen(j.received, varying) for j in joints]
         gets = [any(flags) for flags in zip(*received, strict=True)]
         kept = [_Kept.of(j.program, n, m) for j in joints]
         slots = _slots([x.stored for x in kept])
         room = max(room_of(x.parts.second) for x in kept)
-        if not slots.fit_into(least_budget(region.branches), room):
+        if not slots.fit_into(memory, room):
             kept = [x.again_as_a_whole() for x in kept]
             slots = _slots([x.stored for x in kept])
         firsts = [x.first(slots, own) for x, own in zip(kept, slots.places, strict=True)]
-        extends = Extends(region, tuple(range(len(args))), tuple(range(m)))
-        results = BRANCH(which, *operands, region=Branches(tuple(firsts), extends))
+        now = at(values)
+        results = BRANCH(which, *now, region=Branches(tuple(firsts), extends))
         seconds = [
             x.second(slots, own, flags, gets)
             for x, own, flags in zip(kept, slots.places, received, strict=True)
         ]
-        back = BRANCH(
-            which, *operands, *results[m:], *pick(cts, given), region=Branches(tuple(seconds))
-        )
+        back = BRANCH(which, *now, *results[m:], *pick(cts, given), region=Branches(tuple(seconds)))
         found = iter(back)
         answers = [None, *[next(found) if flag else None for flag in gets]]
         return tuple(answers[k] for k in places)
 
+    def push(ts: Sequence[Any]) -> tuple[Any, ...]:
+        return pairs_at(values, ts)[1]
+
+    def pull(cts: Sequence[Any]) -> tuple[Any, ...]:
+        if memory == inf or varies_outside([*values, *cts]):
+            return pulled(values, cts)
+        found = [*map(raw, pulled([*map(bare, values)], [*map(bare, cts)]))]
+        return reversed_row("branch, reversed", values, (), cts, found, pairs_at)
+
+    values = [args[k] for k in places]
+    memory = least_budget(region.branches)
     return push, pull
 
 

@@ -15,6 +15,7 @@ from ..ir import Equation, Program, Var
 from ..primitive import P
 from ..primitives.control import LOOP
 from ..regions import INDEX, Extends, Loop
+from ..rewrite import rewrite
 from ..solve import back_substitute
 from ..solve.reversal import raw
 from ..solve.reversed_row import bare, own_row, reversed_row
@@ -100,6 +101,8 @@ class LoopBlock:
         varying = [False, *flags.all]
         made = reach(loop.body, varying)[loop.carried :]
         both = with_tangents(loop.body, varying, [*flags.carried, *made])
+        if loop.memory is not None:  # a loop within that makes tangents beside its values stands for both
+            both = rewrite(both)
         # The tangents stand behind the values, each kind behind its own.
         n = len(loop.body.inputs)
         ins = self._split([*self.head, *both.inputs[1:n]])

@@ -101,7 +101,7 @@ class LoopBlock:
         varying = [False, *flags.all]
         made = reach(loop.body, varying)[loop.carried :]
         both = with_tangents(loop.body, varying, [*flags.carried, *made])
-        if loop.memory is not None:  # a loop within that makes tangents beside its values stands for both
+        if loop.memory is not None:  # loops within then make tangents and values as one
             both = rewrite(both)
         # The tangents stand behind the values, each kind behind its own.
         n = len(loop.body.inputs)

@@ -34,13 +34,13 @@ def functions_staged(
     """A sequence of functions with a number of slots, by the best schedule for it."""
     chain = ChainReport("functions", len(functions), slots)
     report.chains.append(chain)
-    forms = {0: Form.with_numbers_known((args, kwargs))}
+    forms = {0: Form.of_arguments(args, kwargs)}
 
     def step(k: int) -> Callable[[Values], list[Any]]:
         def run(values: Values) -> list[Any]:
             given = forms[k].filled(values)
             result = functions[k](*given[0], **given[1]) if k == 0 else functions[k](given)
-            forms[k + 1] = Form.with_numbers_known(result)
+            forms[k + 1] = Form.of(result)
             return forms[k + 1].taken()
 
         return run
@@ -51,10 +51,18 @@ def functions_staged(
 
 
 def checkpoint_staged(
-    f: Callable[..., Any], memory: int | None, report: Report | None, args: Any, kwargs: Any
+    f: Callable[..., Any],
+    memory: int | None,
+    report: Report | None,
+    args: Any,
+    kwargs: Any,
+    carried: int = 0,
 ) -> Any:
-    """A call that is computed again; with a budget, loops that keep to it, or a call that does."""
-    given = Form.with_numbers_known((args, kwargs))
+    """A call that is computed again; with a budget, loops that keep to it, or a call that does.
+
+    The first leaves of `args` are state that it carries.
+    """
+    given = Form.of_arguments(args, kwargs, carried)
     return _Recorded(f, memory, report, given).called()
 
 
@@ -98,7 +106,7 @@ class _Recorded:
 
         def flat(*values: Any) -> list[Any]:
             args, kwargs = given.filled(values)
-            self.form = Form.with_numbers_known(f(*args, **kwargs))
+            self.form = Form.of(f(*args, **kwargs))
             return self.form.taken()
 
         values = given.taken()

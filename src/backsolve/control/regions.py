@@ -43,11 +43,13 @@ class Form:
         return Form._from(*tree.flatten(state))
 
     @staticmethod
-    def with_numbers_known(state: Any) -> Form:
-        """Counts, flags and axes stay what they are; arrays and what is traced are values."""
-        leaves, structure = tree.flatten(state)
-        values = [k for k, x in enumerate(leaves) if isinstance(x, Tensor | np.ndarray)]
-        return Form(structure, leaves, values)
+    def of_arguments(args: Any, kwargs: Any, carried: int = 0) -> Form:
+        """Counts, flags and axes stay what they are; arrays, what is traced and the first leaves, which are
+        `carried`, are values."""
+        leaves, structure = tree.flatten((args, kwargs))
+        given = [isinstance(x, Tensor | np.ndarray) for x in leaves[carried:]]
+        flags = [*map(is_value, leaves[:carried]), *given]
+        return Form(structure, leaves, [k for k, flag in enumerate(flags) if flag])
 
     @staticmethod
     def _from(leaves: list[Any], structure: tree.Structure) -> Form:

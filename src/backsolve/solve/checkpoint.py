@@ -182,7 +182,9 @@ def _gives_staged(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 def _staged(how: str, f: Any, args: Any, kwargs: Any, state: State) -> Any:
     """A call of f that is computed again, and what its state holds then."""
     staged: Any = FUNCTIONS[how]
-    return staged(state.pure(f), None, None, (state.held(), *args), kwargs)
+    held = state.held()
+    carried = (len(tree.flatten(held)[0]),) if how == "checkpoint_staged" else ()
+    return staged(state.pure(f), None, None, (held, *args), kwargs, *carried)
 
 
 def _recomputed(f: Callable[..., Any]) -> Callable[..., Any]:

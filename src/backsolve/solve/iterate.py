@@ -108,11 +108,11 @@ def newton(F: Residual, x0: Sequence[Any], how: How, tol: float | None, maxiter:
 def _rounding(F: Residual, packing: Packing, x: Any, scale: Any, first: Any) -> Any:
     """What |F| near x may be for no reason but rounding, of numbers as large as F was and x makes them."""
     point = Point(F, packing.unpack(x), (), (), record=False)
-    change = plain(point.push(scale * _signs(packing), point.is_staged))
+    change = plain(point.push(scale * signs_of(packing), point.is_staged))
     return ROUNDINGS * packing.eps * (first + norm(change))
 
 
-def _signs(packing: Packing) -> Any:
+def signs_of(packing: Packing) -> Any:
     """A general direction: ones of either sign."""
     return np.random.default_rng(0).choice([-1.0, 1.0], packing.size).astype(packing.dtype)
 
@@ -167,7 +167,7 @@ def solved(F: Residual, zeros: Sequence[Any], how: How) -> list[Any]:
 def _size_of_terms(point: Point, x: Any) -> Any:
     """How large the numbers are that are added up in A x."""
     staged = point.is_staged
-    change = plain(point.push(np.abs(x) * _signs(point.unknowns), staged))
+    change = plain(point.push(np.abs(x) * signs_of(point.unknowns), staged))
     return norm(change) + norm(plain(point.push(x, staged)))
 
 

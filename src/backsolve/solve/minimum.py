@@ -19,11 +19,12 @@ from ..primitives.checks import raise_if
 from ..tensor import Staged
 from .contraction import ROUNDINGS, only_if
 from .implicit import Point
-from .iterate import HALVINGS, Residual, at_packed, finite, settings
+from .iterate import HALVINGS, Residual, at_packed, finite, settings, signs_of
 from .krylov import FLAT, Map, cg, is_indefinite, norm, note, times
 from .packing import Packing, plain
 from .square import How, report, units_of_rows
 
+CURVED = 1e3  # roundings of the largest curvature, up to which CG takes none for one
 MOST_HALVINGS = 100  # where f is nearly flat, a step may lead far up, or not far enough
 MOST_LOOKED = (
     50  # unknowns up to which a way down is looked for everywhere; beyond, so many directions
@@ -37,6 +38,7 @@ def minimum(
     packing, x, tol = settings(x0, tol, maxiter)
     eps, least = packing.eps, 0.5**MOST_HALVINGS
     history: list[float] = []
+    signs = signs_of(packing)
 
     value = hooks.once(lambda x: plain(*f(packing.unpack(x), ())), [packing.type], "f")
     slopes = at_packed(gradient, packing, "gradient")
@@ -53,7 +55,9 @@ def minimum(
         # closer as the end comes near: then convergence is faster than linear
         accuracy = np.minimum(0.1, np.sqrt(norm(g) / first))
         rounds = 2 * packing.size + 10
-        found = cg(H, -g, lambda v: times(units, v), accuracy, rounds, [], units, least=eps)
+        found = cg(
+            H, -g, lambda v: times(units, v), accuracy, rounds, [], units, least=CURVED * eps
+        )
         size, slope = norm(g), g @ found.x
         # Where CG met no curvature the step has no unit: it says nothing of how near the end is.
         left = found.residual / norm(times(units, g))
@@ -88,9 +92,12 @@ def minimum(
         )
         falls = is_closer | (new <= y + 1e-4 * np.minimum(t, 1.0) * slope + slack)
         before, ahead = size, slopes(x + t * d)
-        # What promises less than f's own rounding, and leaves more of the gradient, is led by rounding alone:
-        # at a minimum with flat directions there is no other step.
+        # What promises less than f's own rounding, and leaves more of a gradient that is rounding, is led by
+        # these alone: at a minimum with flat directions there is no other step.
         is_led = falls & ~is_closer & (-slope <= slack) & (norm(ahead) >= size)
+        is_led = only_if(
+            is_led, lambda: size <= ROUNDINGS * eps * (first + norm(H(most * signs))), is_led
+        )
         falls = falls & ~is_led
         x, y = np.where(falls, x + t * d, x), np.where(falls, new, y)
         g = np.where(falls, ahead, g)

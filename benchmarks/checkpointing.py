@@ -5,7 +5,8 @@ reversed, each once, apart. (Of equinox's checkpointed loop 1.3 to 1.4 times the
 here.) A loop that ends by a condition is compared with the optimum for the number of steps that it took. Then,
 with states of 80 kB, the most memory that Python really held, for the first and the second derivative, and for
 a dense Jacobian of 40 rows. The last lines are the same loop inside `bs.jit`, which is done in pieces: what it
-stores, and the time beside no budget; the first and the second derivative; and loops between products.
+stores, and the time beside no budget; the first and the second derivative; loops between products; one choice
+among eight loops, and eight choices one after the other.
 
     python benchmarks/checkpointing.py [most steps]
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -104,6 +106,25 @@ def mixed(x: Any) -> Any:
     return bs.fori_loop(0, 100, lambda i, s: s + 0.01 * np.cos(s), turn(turn(x))).sum()
 
 
+def loop_of(k: int) -> Callable[[Any], Any]:
+    """Loops of as many lengths, whose tapes have no type in common."""
+    step = lambda i, s: np.sin(s) * (1.01 + k / 1e4)
+    return lambda x: bs.fori_loop(0, 300 + k, step, x)
+
+
+def choice(x: Any) -> Any:
+    pick = loop_of(7)
+    for k in reversed(range(7)):
+        pick = lambda x, k=k, other=pick: bs.cond(x[0] > 1 - (k + 1) / 8, loop_of(k), other, x)
+    return (pick(x) ** 2).sum()
+
+
+def choices(x: Any) -> Any:
+    for k in range(8):
+        x = bs.cond(x[k] > 0.05, loop_of(k), np.cos, x)
+    return (x**2).sum()
+
+
 def compiled(plain: Any, name: str, x: Any, budgets: Any) -> None:
     second = lambda f: lambda x: bs.jvp(bs.grad(f), (x,), (np.cos(x),))[1]
     for order, derivative in {"first": bs.grad, "second": second}.items():
@@ -147,6 +168,10 @@ def main() -> None:
     y = np.linspace(0.1, 1.0, 4_096).reshape(64, 64)
     budgets = (None, *[n * y.nbytes for n in (100, 50, 40, 20)])
     compiled(mixed, "loops and products of 64 × 64", y, budgets)
+    z = np.linspace(0.1, 1.0, 10_000)
+    budgets = (None, *[n * z.nbytes for n in (600, 300, 100, 50)])
+    compiled(choice, "one of eight loops, states of 80 kB", z, budgets)
+    compiled(choices, "eight choices in a row, states of 80 kB", z, budgets)
 
 
 if __name__ == "__main__":

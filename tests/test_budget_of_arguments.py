@@ -96,6 +96,35 @@ def test_what_python_decides_by_numbers_that_vary_is_not_cut() -> None:
     assert STEPS * X.nbytes < c.report.peak_bytes <= 1000 * float(least[:-3])
 
 
+def test_choices_among_operations_are_cut_on_numbers() -> None:
+    """Of branches one runs, as if it stood there."""
+
+    def f(x: Any) -> Any:
+        for k in range(STEPS):
+            x = bs.cond(x[k] > 0.4, lambda t: np.sin(t) * 1.1, np.cos, x)
+        return (x * x).sum()
+
+    memory = 14 * X.nbytes
+    c = bs.checkpoint(f, memory=memory)
+    np.testing.assert_allclose(bs.grad(c)(X), bs.grad(f)(X), rtol=1e-12)
+    assert c.report.forward_steps > 0
+    assert 0 < c.report.peak_bytes <= memory
+
+
+def test_what_stands_beside_a_call_is_not_cut() -> None:
+    g = bs.checkpoint(np.tanh)
+
+    def f(x: Any) -> Any:
+        for _ in range(STEPS):
+            x = np.sin(x) * 1.1
+        return (g(x) * x).sum()
+
+    want = bs.grad(f)(X)
+    with pytest.raises(BudgetError, match=r"not cut: give the parts before and after it"):
+        bs.grad(bs.checkpoint(f, memory=100_000))(X)
+    np.testing.assert_allclose(bs.grad(bs.checkpoint(f, memory="10MB"))(X), want, rtol=1e-12)
+
+
 NOTHING = {
     "identity": lambda x: x,
     "constant": lambda x: np.ones(3),

@@ -11,6 +11,7 @@ from .. import tree
 from ..changes import Changes
 from ..errors import BudgetError
 from ..ir import Program, type_of
+from ..regions import Branches
 from ..row import Row, ancestors, next_index
 from ..tensor import Tensor
 from ..trace import evaluate, stage
@@ -280,7 +281,7 @@ def run_within(
             Exception
         ):  # it looks at numbers: its loops alone can be seen; or the error is its own
             program = None
-        if program is not None and not any(e.primitive.holds_regions for e in program.equations):
+        if program is not None and _is_straight(program):
             segments = [_function(part) for part in cut_up(program, MOST_STEPS) or [program]]
             steps = [(e.primitive.name, *[v.type for v in e.outputs]) for e in program.equations]
         elif program is not None:
@@ -290,22 +291,37 @@ def run_within(
         with within(budget):
             result = f(*args, **kwargs)
         if budget.memory is not None and varies and not budget.report.chains:
-            _told_as_a_whole(budget, tree.flatten(result)[0], begin, leaves)
+            _told_as_a_whole(budget, tree.flatten(result)[0], begin, leaves, program is None)
         return result
     state = [leaves[k] for k in numbers]
     outs = run_functions(segments, budget, plans, (state,), {}, "segments", tuple(steps))
     return results[0].unflatten(outs)
 
 
-def _told_as_a_whole(budget: Budget, outs: list[Any], begin: int, leaves: list[Any]) -> None:
+def _is_straight(program: Program) -> bool:
+    """Whether it has neither loops nor calls: of branches one runs, as if it stood there."""
+    regions = [e.params.get("region") for e in program.equations if e.primitive.holds_regions]
+    inside = [p for x in regions if isinstance(x, Branches) for p in x.branches]
+    return all(isinstance(x, Branches) for x in regions) and all(map(_is_straight, inside))
+
+
+def _told_as_a_whole(
+    budget: Budget, outs: list[Any], begin: int, leaves: list[Any], decides: bool
+) -> None:
     """Of a function that was not cut, and has no loop that could have been; an error if it stores too much."""
     tape = bytes_of_rows([y for y in outs if row_of(y) is not None], begin, [*map(raw, leaves)])
     assert budget.memory is not None
     if tape > budget.memory:
+        why = (
+            "for Python decides here by numbers that vary, so operations cannot be told apart before they run: "
+            "write such branches with np.where or bs.cond, or loops with bs.while_loop"
+            if decides
+            else "for what stands beside a compiled, checkpointed, implicit or recursive call is not cut: give "
+            "the parts before and after it budgets of their own"
+        )
         raise BudgetError(
             f"{text(budget.memory)} are not enough to differentiate this in: the least that can be met is "
-            f"{enough(tape)}, for Python decides here by numbers that vary, so operations cannot be told apart "
-            "before they run: write such branches with np.where or bs.cond, or loops with bs.while_loop"
+            f"{enough(tape)}, {why}"
         )
     chain = ChainReport("as a whole", 1, recorded_steps=1)
     chain.hold(tape)

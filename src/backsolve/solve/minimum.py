@@ -26,9 +26,7 @@ from .square import How, report, units_of_rows
 
 CURVED = 1e3  # roundings of the largest curvature, up to which CG takes none for one
 MOST_HALVINGS = 100  # where f is nearly flat, a step may lead far up, or not far enough
-MOST_LOOKED = (
-    50  # unknowns up to which a way down is looked for everywhere; beyond, so many directions
-)
+MOST_LOOKED = 50  # unknowns up to which all ways down are looked for; beyond, so many
 
 
 def minimum(

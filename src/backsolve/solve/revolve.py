@@ -244,12 +244,14 @@ def bytes_in(memory: Any) -> int:
     (200000000, 1610612736, 4096, 2000000)
     """
     if isinstance(memory, str):
-        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(i?)b?\s*", memory.lower())
+        found = re.fullmatch(
+            r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(i?)(?:b|bytes?)?\s*", memory.lower()
+        )
         if found is not None and (found[2] or not found[3]):
             factor = _UNITS[found[2]]
             if found[3]:
                 factor = 1 << (10 * "kmgt".index(found[2]) + 10)
-            memory = int(float(found[1]) * factor)
+            memory = round(float(found[1]) * factor)
     is_number = isinstance(memory, int | float | np.number) and not isinstance(memory, bool)
     if not is_number or not 1 <= memory < np.inf or memory != int(memory):
         raise BudgetError(

@@ -316,7 +316,7 @@ def _told_as_a_whole(
             "for Python decides here by numbers that vary, so operations cannot be told apart before they run: "
             "write such branches with np.where or bs.cond, or loops with bs.while_loop"
             if decides
-            else "for what stands beside a compiled, checkpointed, implicit or recursive call is not cut: give "
+            else "for what stands beside a compiled, checkpointed or recursive call is not cut: give "
             "the parts before and after it budgets of their own"
         )
         raise BudgetError(
